@@ -1,0 +1,136 @@
+"""Gaussian mixtures as frozen values: density, responsibilities, sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from pm_dpgmm._arguments import FloatArray, check_count, frozen
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """A Gaussian mixture with K components in D dimensions. Arrays are read-only copies.
+
+    Parameters
+    ----------
+    weights : array_like, shape (K,)
+        Not negative, sums to 1 (within 1e-8).
+    means : array_like, shape (K, D)
+        In the unit of the data.
+    covariances : array_like, shape (K, D, D)
+        Symmetric positive definite, in the unit of the data squared.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a number is not finite, the weights are no probabilities or a covariance is not
+        symmetric positive definite.
+
+    Examples
+    --------
+    >>> g = Mixture([0.3, 0.7], [[0.0], [4.0]], [[[1.0]], [[2.0]]])
+    >>> g.n_components, g.n_features
+    (2, 1)
+    >>> g.log_density([[0.0]]).round(3)
+    array([-2.113])
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    covariances: FloatArray
+
+    def __post_init__(self) -> None:
+        means = np.asarray(self.means, dtype=float)
+        if means.ndim != 2 or 0 in means.shape:
+            raise ValueError(f"means must have shape (n_components, n_features), got {means.shape}")
+        k, d = means.shape
+        for name, shape in {"weights": (k,), "means": (k, d), "covariances": (k, d, d)}.items():
+            array = frozen(getattr(self, name))
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+            object.__setattr__(self, name, array)
+        if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-8:
+            raise ValueError(f"weights must not be negative and must sum to 1, got {self.weights}")
+        largest = np.abs(self.covariances).max(axis=(1, 2), keepdims=True)
+        if (np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)) > 1e-8 * largest).any():
+            raise ValueError("covariances must be symmetric")
+        try:
+            np.linalg.cholesky(self.covariances)
+        except np.linalg.LinAlgError:
+            raise ValueError("covariances must be positive definite") from None
+
+    @property
+    def n_components(self) -> int:
+        """Number of components, K."""
+        return int(self.means.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the data, D."""
+        return int(self.means.shape[1])
+
+    def component_log_densities(self, points: ArrayLike) -> FloatArray:
+        """log N(x; mean_k, covariance_k) for every row x and component k, shape (N, K)."""
+        points = _as_points(points, self.n_features)
+        result = np.empty((len(points), self.n_components))
+        for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
+            whitened = np.linalg.solve(factor, (points - self.means[k]).T)
+            log_determinant = np.log(np.diag(factor)).sum()
+            result[:, k] = -0.5 * (whitened**2).sum(axis=0) - log_determinant - 0.5 * self.n_features * LOG_2PI
+        return result
+
+    def log_density(self, points: ArrayLike) -> FloatArray:
+        """Natural logarithm of the mixture density at every row of ``points`` (N, D); shape (N,)."""
+        return np.asarray(logsumexp(self.component_log_densities(points), b=self.weights, axis=1))
+
+    def responsibilities(self, points: ArrayLike) -> FloatArray:
+        """Posterior probability of each component for every row of ``points``, shape (N, K)."""
+        log_joint = self.component_log_densities(points) + np.log(np.maximum(self.weights, 1e-300))
+        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+
+    def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draw ``n_points`` independent rows, shape (n_points, D)."""
+        check_count(n_points=n_points)
+        labels = rng.choice(self.n_components, size=n_points, p=self.weights / self.weights.sum())
+        factors = np.linalg.cholesky(self.covariances)
+        standard = rng.standard_normal((n_points, self.n_features))
+        return np.asarray(self.means[labels] + np.einsum("nij,nj->ni", factors[labels], standard))
+
+    def mean(self) -> FloatArray:
+        """Mean of the mixture, shape (D,)."""
+        return np.asarray(self.weights @ self.means)
+
+    def covariance(self) -> FloatArray:
+        """Covariance of the mixture, shape (D, D)."""
+        centred = self.means - self.mean()
+        return np.asarray(np.einsum("k,kij->ij", self.weights, self.covariances) + (centred.T * self.weights) @ centred)
+
+    def permuted(self, order: Sequence[int] | FloatArray) -> Mixture:
+        """The same mixture with component ``order[i]`` in place i."""
+        index = np.asarray(order, dtype=int)
+        if sorted(index.tolist()) != list(range(self.n_components)):
+            raise ValueError(f"order must be a permutation of range({self.n_components}), got {order!r}")
+        return Mixture(self.weights[index], self.means[index], self.covariances[index])
+
+    def transformed(self, matrix: ArrayLike, offset: ArrayLike = 0.0) -> Mixture:
+        """Law of ``matrix @ x + offset`` when x follows this mixture; ``matrix`` (D, D) is invertible."""
+        a = np.asarray(matrix, dtype=float)
+        covariances = a @ self.covariances @ a.T
+        return Mixture(self.weights, self.means @ a.T + offset, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
+
+
+def _as_points(points: ArrayLike, n_features: int) -> FloatArray:
+    array = np.asarray(points, dtype=float)
+    if array.ndim != 2 or array.shape[1] != n_features:
+        raise ValueError(f"points must have shape (n_points, {n_features}), got {array.shape}")
+    return array

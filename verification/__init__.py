@@ -1,0 +1,1 @@
+"""Experiments that audit privacy claims."""
