@@ -1,1 +1,64 @@
-"""Gaussian mixtures under differential privacy."""
+"""Gaussian mixtures under differential privacy, for PyMC.
+
+    import pm_dpgmm as dpg
+    release = dpg.fit_gmm(X, 3, epsilon=1.0, bounds=(0, 80))
+
+Importing this package loads neither PyMC nor matplotlib; both load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it; loaded on first use, so that importing the package stays light
+_PUBLIC = {
+    "fit_gmm": "fit",
+    "PrivateGaussianMixture": "estimator",
+    "Release": "release",
+    "Mixture": "mixture",
+    "Guarantee": "privacy",
+    "Neighbouring": "privacy",
+    "Unstable": "privacy",
+    "compose": "privacy",
+    "Ledger": "ledger",
+    "BudgetExceeded": "ledger",
+    "HistogramMethod": "methods.histogram",
+    "PopulousSingle": "methods.populous_single",
+    "plot_release": "plots",
+    "plot_prior_posterior": "plots",
+}
+
+__all__ = [*_PUBLIC, "__version__", "load"]
+
+if TYPE_CHECKING:
+    from pm_dpgmm.estimator import PrivateGaussianMixture
+    from pm_dpgmm.fit import fit_gmm
+    from pm_dpgmm.ledger import BudgetExceeded, Ledger
+    from pm_dpgmm.methods.histogram import HistogramMethod
+    from pm_dpgmm.methods.populous_single import PopulousSingle
+    from pm_dpgmm.mixture import Mixture
+    from pm_dpgmm.plots import plot_prior_posterior, plot_release
+    from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
+    from pm_dpgmm.release import Release
+
+
+def load(path: Any) -> Release:
+    """Read a release file: :meth:`Release.load`."""
+    from pm_dpgmm.release import Release
+
+    return Release.load(path)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'pm_dpgmm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pm_dpgmm.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,57 @@
+"""Fitting methods: one frozen settings class each; ``check`` sees public facts, ``release`` sees the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.noise import Rng
+from pm_dpgmm.privacy import Guarantee, Neighbouring
+
+Progress = Callable[[int, int], None]  # steps done, steps in all: both public
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Everything public about one fit. Under replace-one the number of records is public."""
+
+    n_records: int
+    n_features: int
+    n_components: int
+    epsilon: float
+    delta: float
+    bounds: FloatArray | None  # (D, 2), in the unit of the records
+    neighbouring: Neighbouring
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What leaves a method: paid for, every number of it."""
+
+    mixture: Mixture  # parameters made valid, a function of ``raw`` and public numbers
+    guarantee: Guarantee
+    raw: Mapping[str, FloatArray]  # noisy statistics as released
+    noise: Mapping[str, Any]  # their public noise law
+
+
+class Method(Protocol):
+    """What the front door needs of a method."""
+
+    name: str
+
+    def cost(self, problem: Problem) -> tuple[float, float]:
+        """(epsilon, delta) that :meth:`release` spends, also when it refuses."""
+        ...
+
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError, from public facts alone, when the method cannot run."""
+        ...
+
+    def release(
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
+    ) -> Outcome:
+        """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`."""
+        ...

@@ -1,0 +1,122 @@
+"""A scikit-learn estimator around :func:`pm_dpgmm.fit_gmm`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.release import Release
+
+
+class PrivateGaussianMixture(DensityMixin, BaseEstimator):
+    """Gaussian mixture fitted under differential privacy, with scikit-learn's interface.
+
+    Every call of ``fit`` spends the whole budget again: searching over settings with cross-validation
+    multiplies the cost. Parameters are those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the
+    method's own.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_ : ndarray
+        Released parameters.
+    release_ : Release
+        The release, with its guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+    >>> est = PrivateGaussianMixture(2, epsilon=1.0, bounds=(-10, 15)).fit(X)
+    >>> est.predict([[0.0], [6.0]]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        bounds: ArrayLike | None = None,
+        method: Any = "auto",
+        neighbouring: str = "replace-one",
+        learner: Any = None,
+        n_jobs: int | None = None,
+        ledger: Any = None,
+        progress: bool = False,
+        random_state: int | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.method = method
+        self.neighbouring = neighbouring
+        self.learner = learner
+        self.n_jobs = n_jobs
+        self.ledger = ledger
+        self.progress = progress
+        self.random_state = random_state
+        self.settings = settings
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Spend the budget on ``X`` (N, D). See :func:`pm_dpgmm.fit_gmm` for the guarantee and the errors."""
+        parameters = self.get_params(deep=False)
+        settings = parameters.pop("settings") or {}
+        parameters["random_seed"] = parameters.pop("random_state")
+        self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
+        self.n_features_in_ = self.release_.n_features
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(self.release_.feature_names, dtype=object)
+        return self
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Released weights, shape (K,)."""
+        check_is_fitted(self, "release_")
+        return self.release_.weights
+
+    @property
+    def means_(self) -> FloatArray:
+        """Released means, shape (K, D)."""
+        check_is_fitted(self, "release_")
+        return self.release_.means
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Released covariances, shape (K, D, D)."""
+        check_is_fitted(self, "release_")
+        return self.release_.covariances
+
+    def _points(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self, "release_")
+        return np.asarray(validate_data(self, X, reset=False, dtype=float))
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log density of every row of ``X``, shape (N,)."""
+        return self.release_.mixture.log_density(self._points(X))
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Mean log density of the rows of ``X``."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Posterior probability of each component, shape (N, K)."""
+        return self.release_.mixture.responsibilities(self._points(X))
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Most probable component of every row, shape (N,)."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
+        """Synthetic rows (n_samples, D) and the most probable component of each."""
+        check_is_fitted(self, "release_")
+        points = self.release_.mixture.sample(n_samples, rng=np.random.default_rng(self.random_state))
+        return points, self.release_.mixture.responsibilities(points).argmax(axis=1)

@@ -1,0 +1,189 @@
+"""The front door: one call from records to a release."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
+from pm_dpgmm.learners import check_learner
+from pm_dpgmm.ledger import Ledger
+from pm_dpgmm.methods import Method, Problem, Progress
+from pm_dpgmm.methods.histogram import HistogramMethod
+from pm_dpgmm.methods.populous_single import PopulousSingle
+from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.records import read_bounds, read_records
+from pm_dpgmm.release import Release
+
+METHODS: dict[str, type] = {"histogram": HistogramMethod, "populous-single": PopulousSingle}
+
+
+def fit_gmm(
+    X: Any,
+    n_components: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    bounds: ArrayLike | None = None,
+    method: str | Method = "auto",
+    neighbouring: str = "replace-one",
+    learner: Any = None,
+    n_jobs: int | None = None,
+    ledger: Ledger | None = None,
+    progress: bool = True,
+    random_seed: int | np.random.Generator | None = None,
+    **settings: Any,
+) -> Release:
+    """Fit a Gaussian mixture under differential privacy.
+
+    Parameters
+    ----------
+    X : array (N, D), DataFrame, Dask array, or path to .csv or .parquet
+        The records, one row per person. NaN and infinite values are refused.
+    n_components : int
+        Components K of the mixture; choose it from public knowledge.
+    epsilon : float
+        Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
+    delta : float, optional
+        Probability outside the epsilon bound; well below 1/N. Needed by "populous-single", unused by "histogram".
+    bounds : None, (low, high) or array (D, 2), optional
+        Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
+        count as the nearest limit.
+    method : {"auto", "histogram", "populous-single"} or settings object
+        "auto" takes "histogram" for one or two columns with bounds and explains itself otherwise.
+    neighbouring : {"replace-one", "add-remove"}
+        What is protected: replacing one record (N public), or adding or removing one (N private).
+    learner : None, scikit-learn mixture or function, optional
+        Black-box learner of "populous-single": a function from a subset (M, D) to a :class:`Mixture`.
+    n_jobs : int, optional
+        Processes for the learner's fits (joblib).
+    ledger : Ledger, optional
+        Durable budget; the cost is written down before the fit starts, or :class:`BudgetExceeded` is raised.
+    progress : bool
+        Show a progress bar on a terminal; it counts public steps only.
+    random_seed : int or numpy.random.Generator, optional
+        For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
+    **settings
+        Settings of the method, such as ``n_cells`` for "histogram" or ``n_subsets`` for "populous-single".
+
+    Returns
+    -------
+    Release
+        Parameters, raw noisy statistics, noise law and guarantee; safe to publish.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        On bad input, before any budget is spent. Messages about values are for the curator.
+    Unstable
+        When "populous-single" refuses; its ``guarantee`` says what was spent.
+    BudgetExceeded
+        When the ledger has too little left.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-differential privacy of everything in the Release, under the stated relation, by the theorem
+    named in ``release.guarantee.mechanism``. Running time and memory are not covered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+    >>> release = fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+    >>> release.means.shape, release.guarantee.delta
+    ((2, 1), 0.0)
+    """
+    check_count(n_components=n_components)
+    check_positive(epsilon=epsilon)
+    if delta is not None:
+        check_delta(delta)
+    relation = Neighbouring.parse(neighbouring)
+    check_learner(learner)
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise TypeError(f"ledger must be a pm_dpgmm.Ledger, got {shown(ledger)}")
+    if n_jobs is not None:
+        check_count(least=-64, n_jobs=n_jobs)
+    rng = None if random_seed is None else _generator(random_seed)
+    if isinstance(method, str):
+        check_choice(("auto", *METHODS), method=method)
+
+    records, feature_names = read_records(X)
+    n_records, n_features = records.shape
+    if n_records < n_components:
+        raise ValueError(f"X must have at least n_components = {n_components} rows, got {n_records}")
+    problem = Problem(
+        n_records, n_features, int(n_components), float(epsilon), float(delta or 0.0),
+        read_bounds(bounds, n_features), relation,
+    )  # fmt: skip
+    chosen = _method(method, settings, problem)
+    chosen.check(problem)
+    if ledger is not None:
+        cost = chosen.cost(problem)
+        ledger.reserve(*cost, relation, chosen.name)
+    with _progress_bar(progress, chosen.name) as step:
+        outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng)
+    return Release(
+        mixture=outcome.mixture,
+        guarantee=outcome.guarantee,
+        method=chosen.name,
+        settings=dataclasses.asdict(chosen),  # type: ignore[call-overload]
+        raw=outcome.raw,
+        noise=outcome.noise,
+        feature_names=feature_names,
+        n_records=n_records if relation is Neighbouring.REPLACE_ONE else None,
+        private=rng is None,
+    )
+
+
+def _generator(random_seed: object) -> np.random.Generator:
+    if isinstance(random_seed, np.random.Generator):
+        return random_seed
+    check_count(least=0, random_seed=random_seed)
+    return np.random.default_rng(random_seed)  # type: ignore[arg-type]
+
+
+def _method(method: str | Method, settings: dict[str, Any], problem: Problem) -> Method:
+    if not isinstance(method, str):
+        if not all(hasattr(method, part) for part in ("name", "check", "cost", "release")):
+            raise ValueError(
+                f"method must be 'auto', one of {sorted(METHODS)} or a settings object, got {shown(method)}"
+            )
+        if settings:
+            raise TypeError(f"settings must be inside the settings object, got {sorted(settings)} beside it")
+        return method
+    name = method
+    if name == "auto":
+        if problem.bounds is None or problem.n_features > 2:
+            given = f"{problem.n_features} features and {'no bounds' if problem.bounds is None else 'bounds'}"
+            raise ValueError(
+                "method 'auto' needs bounds and at most 2 features (it then takes 'histogram'), got "
+                f"{given}; method='populous-single' has no such limits but needs about 1e8 records"
+            )
+        name = "histogram"
+    kind = METHODS[name]
+    known = [field.name for field in dataclasses.fields(kind)]
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise TypeError(f"settings of method {name!r} must be among {known}, got {unknown}")
+    made: Method = kind(**settings)
+    return made
+
+
+@contextlib.contextmanager
+def _progress_bar(progress: bool, label: str) -> Iterator[Progress]:
+    """A rich progress bar on a terminal, nothing in a pipe."""
+    if not (progress and sys.stderr.isatty()):
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"private fit ({label})", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,80 @@
+"""Pure-DP histogram in one or two dimensions, then a mixture fit on the noisy counts. Proof: histogram.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm.grid_fit import fit_counts
+from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.noise import Rng
+from pm_dpgmm.privacy import Guarantee
+
+DEFAULT_CELLS = {1: 64, 2: 32}  # per column; a public choice that never looks at the records
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramMethod:
+    """Settings of ``method="histogram"``.
+
+    Parameters
+    ----------
+    n_cells : int, optional
+        Cells along each column; 64 in one dimension, 32 in two. A component narrower than a cell is not resolved.
+
+    Guarantee
+    ---------
+    epsilon-DP (delta is 0 whatever the budget's delta) for the noisy counts, under replace-one or add-remove
+    neighbours; the mixture is a function of them. Proof: histogram.md.
+    """
+
+    n_cells: int | None = None
+    name: ClassVar[str] = "histogram"
+
+    def __post_init__(self) -> None:
+        if self.n_cells is not None:
+            check_count(least=2, n_cells=self.n_cells)
+
+    def cells(self, n_features: int) -> int:
+        """Cells along each column."""
+        return self.n_cells if self.n_cells is not None else DEFAULT_CELLS[n_features]
+
+    def cost(self, problem: Problem) -> tuple[float, float]:
+        """All of epsilon; delta is not needed."""
+        return problem.epsilon, 0.0
+
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError unless there are bounds and at most two columns."""
+        if problem.n_features not in DEFAULT_CELLS:
+            raise ValueError(f"method 'histogram' supports 1 or 2 features, got {problem.n_features}")
+        if problem.bounds is None:
+            raise ValueError("method 'histogram' needs bounds: public lower and upper limits of every column, got None")
+        total = self.cells(problem.n_features) ** problem.n_features
+        if total < 2 * problem.n_components:
+            raise ValueError(f"n_cells must give at least 2 cells for each component, got {total} cells")
+
+    def release(
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
+    ) -> Outcome:
+        """Count, add noise once, fit; see the class for the guarantee."""
+        assert problem.bounds is not None
+        n_cells = self.cells(problem.n_features)
+        counts = cell_counts(records, bounds=problem.bounds, n_cells=n_cells)
+        noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
+        # from here on only `noisy` and public numbers are used
+        mixture = fit_counts(noisy, problem.bounds, problem.n_components, noise_scale=loss.scale, progress=progress)
+        guarantee = Guarantee(
+            problem.epsilon, 0.0, problem.neighbouring, "geometric histogram (mechanisms/histogram.md)", loss
+        )
+        noise = {
+            "statistic": "counts",
+            "law": "discrete Laplace",
+            "scale": loss.scale,
+            "sensitivity_l1": histogram_loss(epsilon=1.0, neighbouring=problem.neighbouring).n_counts,
+        }
+        raw = {"counts": noisy.astype(float), "bounds": np.array(problem.bounds)}
+        return Outcome(mixture, guarantee, raw, noise)

@@ -1,0 +1,110 @@
+"""The only module that draws random numbers for a release.
+
+``rng=None`` is the release path: OpenDP's exact discrete samplers, seeded by the operating system, with no
+floating-point holes. A NumPy generator is for simulation, audits and teaching: whoever knows its seed can
+subtract the noise, so a release made that way is marked as not private.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import secrets
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pm_dpgmm._arguments import FloatArray, check_count, check_positive
+
+IntArray = NDArray[np.int64]
+Rng = np.random.Generator | None
+NORMAL_GRID = 2.0**-40  # spacing of standard_normal
+
+
+def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
+    """Independent integers z with probability proportional to exp(-|z| / scale)."""
+    check_positive(scale=scale)
+    if rng is None:
+        return _opendp(_laplace_measurement(float(scale)), shape)
+    success = -math.expm1(-1 / scale)
+    return rng.geometric(success, shape) - rng.geometric(success, shape)
+
+
+def discrete_gaussian(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
+    """Independent integers z with probability proportional to exp(-z^2 / (2 scale^2)).
+
+    In simulation, scales above 1,000 use rounded normals: total variation below 1e-7 a number.
+    """
+    check_positive(scale=scale)
+    if rng is None:
+        return _opendp(_gaussian_measurement(float(scale)), shape)
+    if scale > 1000:
+        return np.rint(rng.normal(scale=scale, size=shape)).astype(np.int64)
+    values = np.arange(-math.ceil(12 * scale) - 1, math.ceil(12 * scale) + 2)
+    masses = np.exp(-0.5 * (values / scale) ** 2)
+    return rng.choice(values, size=shape, p=masses / masses.sum()).astype(np.int64)
+
+
+def truncated_discrete_laplace(shape: int | tuple[int, ...], *, scale: float, bound: int, rng: Rng = None) -> IntArray:
+    """Discrete Laplace integers conditioned on [-bound, bound], by rejection: never by clipping.
+
+    A clipped Laplace has atoms at the ends, which is another law with a larger delta. The number of rejected
+    draws depends on noise alone.
+    """
+    check_count(least=0, bound=bound)
+    draws = discrete_laplace(shape, scale=scale, rng=rng)
+    outside = np.abs(draws) > bound
+    while outside.any():
+        draws[outside] = discrete_laplace(int(outside.sum()), scale=scale, rng=rng)
+        outside = np.abs(draws) > bound
+    return draws
+
+
+def standard_normal(shape: int | tuple[int, ...], *, rng: Rng = None) -> FloatArray:
+    """Independent N(0, 1) numbers; on the release path multiples of 2^-40 (discrete Gaussian)."""
+    if rng is None:
+        return discrete_gaussian(shape, scale=1 / NORMAL_GRID) * NORMAL_GRID
+    return rng.standard_normal(shape)
+
+
+def permutation(n: int, *, rng: Rng = None) -> IntArray:
+    """A uniformly random order of range(n)."""
+    check_count(least=0, n=n)
+    if rng is not None:
+        return rng.permutation(n).astype(np.int64)
+    order = list(range(n))
+    secrets.SystemRandom().shuffle(order)
+    return np.array(order, dtype=np.int64)
+
+
+def seeds(n: int, *, rng: Rng = None) -> list[int]:
+    """Seeds for ``n`` independent runs of a learner."""
+    if rng is not None:
+        return [int(seed) for seed in rng.integers(2**31 - 1, size=n)]
+    return [secrets.randbelow(2**31 - 1) for _ in range(n)]
+
+
+def _opendp(measurement: Any, shape: int | tuple[int, ...]) -> IntArray:
+    size = math.prod(shape) if isinstance(shape, tuple) else shape
+    if size == 0:
+        return np.zeros(shape, dtype=np.int64)
+    return np.array(measurement(np.zeros(size, dtype=np.int64)), dtype=np.int64).reshape(shape)
+
+
+@functools.lru_cache(maxsize=64)
+def _laplace_measurement(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+
+
+@functools.lru_cache(maxsize=64)
+def _gaussian_measurement(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)

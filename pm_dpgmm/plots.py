@@ -1,0 +1,122 @@
+"""Figures of releases and posteriors. They show densities, never records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.release import Release
+
+
+def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
+    """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
+
+    Parameters
+    ----------
+    release : Release
+        What to draw; nothing else is read.
+    features : pair of int
+        Columns to show when there are more than two; the exact marginal is drawn.
+    n_points : int
+        Points along each axis.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure when None.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+
+    check_count(least=10, n_points=n_points)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    title = f"{release.method}, {_budget(release)}"
+    if release.n_features == 1:
+        grid = _axis(release.mixture, n_points)
+        ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released mixture")
+        for k in range(release.n_components):
+            one = Mixture([1.0], release.means[k : k + 1], release.covariances[k : k + 1])
+            ax.plot(grid, release.weights[k] * np.exp(one.log_density(grid[:, None])), color="C0", lw=0.8, ls=":")
+        ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
+        return ax
+    pair = list(features)
+    if len(pair) != 2 or not all(0 <= j < release.n_features for j in pair) or pair[0] == pair[1]:
+        raise ValueError(f"features must be two different columns below {release.n_features}, got {features!r}")
+    shown = Mixture(release.weights, release.means[:, pair], release.covariances[:, pair][:, :, pair])
+    contours(ax, shown, n_points=n_points)
+    for k in range(release.n_components):
+        ax.plot(*_ellipse(shown.means[k], shown.covariances[k]).T, color="C1", lw=0.8)
+        ax.plot(*shown.means[k], "o", color="C1", ms=2 + 8 * float(release.weights[k]) ** 0.5)
+    ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
+    return ax
+
+
+def plot_prior_posterior(
+    draws: Mapping[str, FloatArray], *, label: str = "", truth: float | None = None, ax: Any = None
+) -> Any:
+    """Overlaid densities of one scalar quantity under several models.
+
+    Parameters
+    ----------
+    draws : mapping of str to array
+        Posterior or prior draws of the quantity, any shape, by the name of the model.
+    label : str
+        Name of the quantity, for the axis.
+    truth : float, optional
+        Public true value, drawn as a vertical line.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+    from scipy.stats import gaussian_kde
+
+    if not draws:
+        raise ValueError("draws must name at least one model, got none")
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for j, (name, values) in enumerate(draws.items()):
+        flat = np.ravel(values)
+        grid = np.linspace(*np.quantile(flat, [0.001, 0.999]), 200)
+        ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
+        ax.fill_between(grid, gaussian_kde(flat)(grid), color=f"C{j}", alpha=0.15)
+    if truth is not None:
+        ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
+    ax.set(xlabel=label, ylabel="density", ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
+    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture."""
+    sd = np.sqrt(np.diag(mixture.covariance()))
+    x, y = (np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    density = np.exp(mixture.log_density(points))
+    own = np.sort(np.exp(mixture.log_density(mixture.sample(20_000, rng=np.random.default_rng(0)))))
+    levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
+    ax.contourf(x, y, density.reshape(n_points, n_points), levels=[*levels, np.inf], cmap="Blues", extend="neither")
+
+
+def _axis(mixture: Mixture, n_points: int) -> FloatArray:
+    sd = np.sqrt(mixture.covariances[:, 0, 0])
+    return np.linspace((mixture.means[:, 0] - 4 * sd).min(), (mixture.means[:, 0] + 4 * sd).max(), n_points)
+
+
+def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Points one standard deviation from the mean."""
+    angle = np.linspace(0, 2 * np.pi, 100)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.asarray(mean + circle @ np.linalg.cholesky(covariance).T)
+
+
+def _budget(release: Release) -> str:
+    g = release.guarantee
+    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")

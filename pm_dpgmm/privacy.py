@@ -1,0 +1,197 @@
+"""Guarantees: who is protected, by how much, and the whole curve of (epsilon, delta) pairs."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pm_dpgmm._arguments import FloatArray, check_choice, check_delta, check_non_negative, check_positive
+from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss, loss_from_dict
+
+
+class Neighbouring(enum.StrEnum):
+    """Which data sets must be hard to tell apart."""
+
+    REPLACE_ONE = "replace-one"  # the number of records is public
+    ADD_REMOVE = "add-remove"  # the number of records is private
+
+    @classmethod
+    def parse(cls, value: object) -> Neighbouring:
+        """The relation called ``value``; ValueError names the choices."""
+        check_choice([str(relation) for relation in cls], neighbouring=value)
+        return cls(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy of one release, with its privacy curve.
+
+    For neighbouring data sets x, x' and every set S of outputs,
+    P[M(x) in S] <= exp(epsilon) P[M(x') in S] + delta.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The stated guarantee; epsilon > 0 and 0 <= delta < 1.
+    neighbouring : Neighbouring
+        Replacing one record (number of records public) or adding or removing one.
+    mechanism : str
+        What made the release, with the source of the proof.
+    loss : PrivacyLoss
+        Upper bound of delta for every epsilon; the exact curve where that is known.
+
+    Raises
+    ------
+    ValueError
+        If the stated pair lies below the curve: the claim would be false.
+
+    Examples
+    --------
+    >>> from pm_dpgmm.privacy_loss import GaussianLoss
+    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianLoss(mu=1.0))
+    >>> round(float(g.curve(1.0)), 4), round(g.epsilon_at(1e-3), 2)
+    (0.1269, 3.14)
+    """
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring
+    mechanism: str
+    loss: PrivacyLoss
+
+    def __post_init__(self) -> None:
+        check_positive(epsilon=self.epsilon)
+        check_delta(self.delta)
+        object.__setattr__(self, "neighbouring", Neighbouring.parse(self.neighbouring))
+        needed = self.loss.delta(self.epsilon)
+        if needed > self.delta * (1 + 1e-9) + 1e-15:  # rounding of the curve, not slack in the claim
+            raise ValueError(f"delta must be at least {needed:.6g} at epsilon {self.epsilon:g}, got {self.delta:.6g}")
+
+    def curve(self, epsilon: ArrayLike) -> FloatArray:
+        """Smallest proved delta at each ``epsilon`` (>= 0), same shape."""
+        values = np.asarray(epsilon, dtype=float)
+        if not (values >= 0).all():
+            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+        return np.vectorize(self.loss.delta, otypes=[float])(values)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Smallest epsilon that the curve proves at ``delta``; infinite when there is none."""
+        check_delta(delta)
+        return smallest_epsilon(self.loss.delta, delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; :meth:`from_dict` reads it."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbouring": str(self.neighbouring),
+            "mechanism": self.mechanism,
+            "loss": self.loss.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
+        """Inverse of :meth:`to_dict`."""
+        loss = loss_from_dict(fields["loss"])
+        relation = Neighbouring.parse(fields["neighbouring"])
+        return cls(fields["epsilon"], fields["delta"], relation, fields["mechanism"], loss)
+
+    def __str__(self) -> str:
+        kind = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else " (pure)")
+        return f"{kind}, {self.neighbouring} neighbours, {self.mechanism}"
+
+
+class Unstable(RuntimeError):
+    """A propose-test-release method refused to answer; nothing else about the records is known from this.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        What the attempt cost. A second attempt is a second release and adds to it.
+    """
+
+    def __init__(self, message: str, guarantee: Guarantee) -> None:
+        super().__init__(message)
+        self.guarantee = guarantee
+
+
+def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: float = 1e4) -> float:
+    """Smallest epsilon in [0, ``largest``] with ``curve(epsilon) <= delta``, rounded up; infinite if none."""
+    if curve(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while curve(high) > delta:
+        high *= 2
+        if high > largest:
+            return math.inf
+    low = 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        if curve(middle) <= delta:
+            high = middle
+        else:
+            low = middle
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
+    """Guarantee of publishing all the releases together, at ``delta``, by dp-accounting.
+
+    Privacy-loss distributions are convolved where the curve is exact; a release known only by one (epsilon,
+    delta) pair enters as that pair. All must use the same neighbouring relation and be made with independent
+    noise; later ones may depend on earlier ones.
+
+    Raises
+    ------
+    ValueError
+        If none are given, relations differ, or no finite epsilon is proved at ``delta``.
+
+    Examples
+    --------
+    >>> from pm_dpgmm.privacy_loss import GaussianLoss
+    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianLoss(mu=1.0))
+    >>> round(compose(g, g, delta=1e-3).epsilon, 2)  # mu = sqrt(2); basic composition gives 6.9
+    4.85
+    """
+    if not guarantees:
+        raise ValueError("compose needs at least one guarantee, got none")
+    check_delta(delta)
+    relations = {guarantee.neighbouring for guarantee in guarantees}
+    if len(relations) > 1:
+        raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")
+    total = None
+    for guarantee in guarantees:
+        distribution = guarantee.loss.to_pld()
+        if distribution is None:
+            distribution = PointLoss(guarantee.epsilon, guarantee.delta).to_pld()
+        total = distribution if total is None else total.compose(distribution)
+    assert total is not None
+    epsilons = np.concatenate([np.linspace(0, 20, 401), np.linspace(20.5, 200, 360)])
+    deltas = np.maximum.accumulate(total.get_delta_for_epsilon(epsilons)[::-1])[::-1]
+    epsilon = float(total.get_epsilon_for_delta(delta))
+    if not math.isfinite(epsilon):
+        raise ValueError(f"delta must leave room for the parts, got {delta:g}: no finite epsilon is proved")
+    names = "; ".join(guarantee.mechanism for guarantee in guarantees)
+    # the table is a step function: the stated epsilon becomes one of its points
+    order = np.searchsorted(epsilons, epsilon)
+    loss = TableLoss(
+        tuple(np.insert(epsilons, order, epsilon).tolist()),
+        tuple(np.insert(deltas, order, min(delta, deltas[max(order - 1, 0)])).tolist()),
+    )
+    return Guarantee(max(epsilon, 1e-12), delta, relations.pop(), f"composition of {names}", loss)
+
+
+def split_budget(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Two budgets that add up to (epsilon, delta) by basic composition; the first gets ``share`` of both."""
+    check_positive(epsilon=epsilon)
+    check_non_negative(delta=delta)
+    first = (epsilon * share, delta * share)
+    return first, (epsilon - first[0], delta - first[1])

@@ -1,0 +1,282 @@
+"""Privacy curves: delta as a function of epsilon, exact where the worst pair of output laws is known.
+
+Each class is one family of mechanisms. ``delta(epsilon)`` is never below the true hockey-stick divergence
+sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers that define the curve.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy import special
+
+from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive
+
+PLD_GRID = 1e-4  # width of a cell of the discretised privacy loss in dp-accounting; losses are rounded up
+
+
+class PrivacyLoss(Protocol):
+    """What every privacy curve offers."""
+
+    kind: ClassVar[str]
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound of the hockey-stick divergence at ``epsilon`` >= 0."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind and parameters, JSON-ready."""
+        ...
+
+    def to_pld(self) -> Any | None:
+        """dp-accounting privacy-loss distribution; None where the curve alone is known."""
+        ...
+
+
+class _Parameters:
+    """Serialisation shared by the dataclasses below."""
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+    def to_pld(self) -> Any | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PointLoss(_Parameters):
+    """All that follows from (epsilon0, delta0)-DP alone: Kairouz, Oh, Viswanath (2015), Theorem 3.1."""
+
+    epsilon0: float
+    delta0: float = 0.0
+    kind: ClassVar[str] = "point"
+
+    def __post_init__(self) -> None:
+        check_non_negative(epsilon0=self.epsilon0)
+        check_delta(self.delta0, name="delta0")
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon >= self.epsilon0:
+            return self.delta0
+        # randomised response is the worst epsilon0-DP pair; (e^a - e^b)/(1 + e^a) without overflow
+        pure = -math.expm1(epsilon - self.epsilon0) / (1 + math.exp(-self.epsilon0))
+        return self.delta0 + (1 - self.delta0) * pure
+
+    def to_pld(self) -> Any:
+        from dp_accounting import pld
+
+        parameters = pld.common.DifferentialPrivacyParameters(self.epsilon0, self.delta0)
+        return pld.privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=PLD_GRID)
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricLoss(_Parameters):
+    """``n_counts`` counts, each moved by one, with discrete Laplace noise of ``scale``: the exact curve.
+
+    One count moved by one is randomised response at 1/scale: the loss is +1/scale when the output does not
+    exceed the smaller count and -1/scale otherwise, and nothing between.
+    """
+
+    scale: float
+    n_counts: int
+    kind: ClassVar[str] = "geometric"
+
+    def __post_init__(self) -> None:
+        check_positive(scale=self.scale)
+        check_count(n_counts=self.n_counts)
+
+    def delta(self, epsilon: float) -> float:
+        keep = special.expit(1 / self.scale)
+        total = 0.0
+        for against in range(self.n_counts + 1):
+            loss = (self.n_counts - 2 * against) / self.scale
+            if loss > epsilon:
+                mass = math.comb(self.n_counts, against) * keep ** (self.n_counts - against) * (1 - keep) ** against
+                total -= mass * math.expm1(epsilon - loss)
+        return total
+
+    def to_pld(self) -> Any:
+        from dp_accounting import pld
+
+        one = pld.privacy_loss_distribution.from_randomized_response(
+            2 * special.expit(-1 / self.scale), 2, value_discretization_interval=PLD_GRID
+        )
+        return one.self_compose(self.n_counts)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianLoss(_Parameters):
+    """Gaussian noise, ``mu`` = sensitivity / noise scale: exact curve of Balle and Wang (2018), Theorem 8.
+
+    ``slack`` pays for the distance in total variation between the sampler's law and a rounded Gaussian; it
+    adds (1 + exp(epsilon)) slack (mechanisms/gaussian.md).
+    """
+
+    mu: float
+    slack: float = 0.0
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_positive(mu=self.mu)
+        check_non_negative(slack=self.slack)
+
+    def delta(self, epsilon: float) -> float:
+        return min(1.0, gaussian_delta(epsilon, self.mu) + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
+
+    def to_pld(self) -> Any | None:
+        from dp_accounting import pld
+
+        # the sampler's slack stays below 1e-12 for every release of this package; a larger one is not hidden
+        if self.slack > 1e-12:
+            return None
+        return pld.privacy_loss_distribution.from_gaussian_mechanism(
+            1 / self.mu, value_discretization_interval=PLD_GRID
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedLaplaceLoss(_Parameters):
+    """An integer moved by at most ``shift`` plus discrete Laplace noise conditioned on [-bound, bound]."""
+
+    scale: float
+    bound: int
+    shift: int
+    kind: ClassVar[str] = "truncated-laplace"
+
+    def __post_init__(self) -> None:
+        check_positive(scale=self.scale)
+        check_count(shift=self.shift)
+        check_count(least=self.shift, bound=self.bound)
+
+    def delta(self, epsilon: float) -> float:
+        # The largest shift is the worst: the loss at output x is (|x - s| - |x|)/scale, monotone in x, and
+        # infinite on the s lowest outputs that the neighbour cannot produce.
+        only_first = -self.bound + self.shift - 1
+        if epsilon >= self.shift / self.scale:
+            return self._cdf(only_first)
+        last = max(only_first, math.ceil((self.shift - epsilon * self.scale) / 2) - 1)
+        return max(self._cdf(only_first), self._cdf(last) - math.exp(epsilon) * self._cdf(last - self.shift))
+
+    def _cdf(self, x: int) -> float:
+        """P[noise <= x]."""
+        if x < -self.bound:
+            return 0.0
+        rate = 1 / self.scale
+        if x < 0:  # sum of exp(rate j) over j = -bound..x
+            part = math.exp(rate * x) * -math.expm1(-rate * (x + self.bound + 1)) / -math.expm1(-rate)
+            return part / self._normaliser()
+        return 1 - self._cdf(-min(x, self.bound) - 1)
+
+    def _normaliser(self) -> float:
+        rate = 1 / self.scale
+        return 1 + 2 * math.exp(-rate) * -math.expm1(-rate * self.bound) / -math.expm1(-rate)
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiLoss(_Parameters):
+    """Renyi divergences at finitely many orders (above 1), turned into (epsilon, delta).
+
+    delta = exp((order - 1)(divergence - epsilon)) (1 - 1/order)^order / (order - 1), the conversion of
+    Canonne, Kamath, Steinke (2020), Proposition 12; every order gives a valid bound, the best is taken.
+    """
+
+    orders: tuple[float, ...]
+    divergences: tuple[float, ...]
+    kind: ClassVar[str] = "renyi"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(map(float, self.orders)))
+        object.__setattr__(self, "divergences", tuple(map(float, self.divergences)))
+        if not self.orders or len(self.orders) != len(self.divergences) or min(self.orders) <= 1:
+            raise ValueError(
+                f"orders must all exceed 1 and match divergences in number, got {len(self.orders)} orders"
+                f" and {len(self.divergences)} divergences"
+            )
+
+    def delta(self, epsilon: float) -> float:
+        order, divergence = np.array(self.orders), np.array(self.divergences)
+        log_delta = (order - 1) * (divergence - epsilon) + order * np.log1p(-1 / order) - np.log(order - 1)
+        return float(np.exp(min(0.0, log_delta.min())))
+
+
+@dataclass(frozen=True, slots=True)
+class SumLoss(_Parameters):
+    """Basic composition: delta(epsilon) = min over splits of epsilon of the sum of the parts' deltas."""
+
+    parts: tuple[PrivacyLoss, ...]
+    kind: ClassVar[str] = "sum"
+
+    def delta(self, epsilon: float) -> float:
+        curve: Callable[[float], float] = self.parts[0].delta
+        for part in self.parts[1:]:
+            curve = _best_split(curve, part.delta)
+        return min(1.0, curve(epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+
+def _best_split(first: Callable[[float], float], second: Callable[[float], float]) -> Callable[[float], float]:
+    def curve(epsilon: float) -> float:
+        # 201 splits (every one is valid, so a coarse search costs accuracy and never soundness)
+        return min(first(part) + second(epsilon - part) for part in np.linspace(0, epsilon, 201).tolist())
+
+    return curve
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoss(_Parameters):
+    """A curve given by points; between points the value at the smaller epsilon counts."""
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+    kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilons", tuple(map(float, self.epsilons)))
+        object.__setattr__(self, "deltas", tuple(map(float, self.deltas)))
+        if len(self.epsilons) != len(self.deltas) or any(b < a for a, b in itertools.pairwise(self.epsilons)):
+            raise ValueError("epsilons must increase and match deltas in number")
+
+    def delta(self, epsilon: float) -> float:
+        place = int(np.searchsorted(self.epsilons, epsilon, side="right")) - 1
+        return 1.0 if place < 0 else self.deltas[place]
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu), without overflow."""
+    first = special.log_ndtr(mu / 2 - epsilon / mu)
+    second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    return float(np.exp(first) * -np.expm1(min(0.0, second - first)))
+
+
+LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
+    loss.kind: loss for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss)
+}
+
+
+def loss_from_dict(fields: dict[str, Any]) -> PrivacyLoss:
+    """Inverse of ``to_dict``.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown or its parameters are missing.
+    """
+    kind = fields.get("kind")
+    if kind == SumLoss.kind:
+        return SumLoss(tuple(loss_from_dict(part) for part in fields["parts"]))
+    if kind not in LOSSES:
+        raise ValueError(f"kind of privacy loss must be one of {[*LOSSES, SumLoss.kind]}, got {kind!r}")
+    parameters = {name: value for name, value in fields.items() if name != "kind"}
+    try:
+        return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
+    except TypeError as error:
+        raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None

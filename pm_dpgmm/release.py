@@ -1,0 +1,301 @@
+"""The release: one frozen, publishable object. Everything that is done with it is free post-processing."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.privacy import Guarantee, Neighbouring
+
+if TYPE_CHECKING:
+    import pymc as pm
+    from pytensor.tensor.variable import TensorVariable
+
+SCHEMA = "pm_dpgmm.release"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
+
+    Every field is safe to publish when ``private`` is True.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        Released parameters; also ``weights`` (K,), ``means`` (K, D), ``covariances`` (K, D, D), in the unit of
+        the records (squared for covariances), components in no meaningful order.
+    guarantee : Guarantee
+        What is protected and how strongly.
+    method : str
+        Name of the fitting method.
+    settings : Mapping
+        Its public settings.
+    raw : Mapping of str to ndarray
+        Noisy statistics before any projection; noise-aware inference uses these.
+    noise : Mapping
+        Public law of the noise in ``raw``.
+    feature_names : tuple of str
+        Names of the columns.
+    n_records : int or None
+        Public under replace-one neighbours, None otherwise.
+    private : bool
+        False when the noise was drawn from a known seed, or when the records were public anyway.
+    """
+
+    mixture: Mixture
+    guarantee: Guarantee
+    method: str
+    settings: Mapping[str, Any]
+    raw: Mapping[str, FloatArray]
+    noise: Mapping[str, Any]
+    feature_names: tuple[str, ...]
+    n_records: int | None
+    private: bool = True
+    version: str = field(default="")
+
+    def __post_init__(self) -> None:
+        names = tuple(map(str, self.feature_names))
+        if len(names) != self.mixture.n_features:
+            raise ValueError(f"feature_names must have {self.mixture.n_features} entries, got {len(names)}")
+        if self.n_records is not None:
+            check_count(n_records=self.n_records)
+            if self.guarantee.neighbouring is Neighbouring.ADD_REMOVE:
+                raise ValueError("n_records must be None under add-remove neighbours: it is private there")
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
+        if not self.version:
+            from pm_dpgmm import __version__
+
+            object.__setattr__(self, "version", __version__)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Mixing weights, shape (K,)."""
+        return self.mixture.weights
+
+    @property
+    def means(self) -> FloatArray:
+        """Component means, shape (K, D)."""
+        return self.mixture.means
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Component covariances, shape (K, D, D)."""
+        return self.mixture.covariances
+
+    @property
+    def n_components(self) -> int:
+        """Number of components, K."""
+        return self.mixture.n_components
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the records, D."""
+        return self.mixture.n_features
+
+    def log_density(self, points: ArrayLike) -> FloatArray:
+        """Log density of the released mixture at every row of ``points`` (N, D); shape (N,)."""
+        return self.mixture.log_density(points)
+
+    def sample(self, n_points: int, *, random_seed: int | np.random.Generator | None = None) -> FloatArray:
+        """Synthetic records from the released mixture, shape (n_points, D)."""
+        return self.mixture.sample(n_points, rng=np.random.default_rng(random_seed))
+
+    # ------------------------------------------------------------------ text and files
+    def summary(self) -> str:
+        """What was fitted, what it cost and the released parameters, as text."""
+        who = {
+            Neighbouring.REPLACE_ONE: "replacing any one record by any other",
+            Neighbouring.ADD_REMOVE: "adding or removing any one record",
+        }[self.guarantee.neighbouring]
+        g = self.guarantee
+        lines = [
+            f"{self.n_components}-component Gaussian mixture in {self.n_features} dimensions"
+            f" ({', '.join(self.feature_names)}), method {self.method!r}",
+            f"Protected: {who} changes the probability of any outcome by a factor of at most exp({g.epsilon:g})"
+            + (f", except for a probability of {g.delta:g}" if g.delta else ""),
+            f"Cost: epsilon = {g.epsilon:g}, delta = {g.delta:g}; mechanism: {g.mechanism}",
+        ]
+        if self.n_records is not None:
+            lines.append(f"Records: {self.n_records:,} (public)")
+        if not self.private:
+            lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        width = max(9, *(len(name) for name in self.feature_names))
+        lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in self.feature_names))
+        for k in np.argsort(-self.weights):
+            cells = zip(self.means[k], deviations[k], strict=True)
+            lines.append(f"{self.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        g = self.guarantee
+        mark = "" if self.private else ", NOT PRIVATE (seeded)"
+        return (
+            f"<Release: {self.n_components} components, {self.n_features} features, {self.method},"
+            f" epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
+        )
+
+    def card(self, path: str | os.PathLike[str]) -> Path:
+        """Write a Markdown card to publish beside the file: summary, guarantee, noise law. Returns the path."""
+        noise = "\n".join(f"- {name}: {value}" for name, value in self.noise.items())
+        curve = "\n".join(
+            f"| {delta:g} | {self.guarantee.epsilon_at(delta):.4g} |" for delta in (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+        )
+        text = (
+            f"# Release of a private Gaussian mixture\n\n```\n{self.summary()}\n```\n\n"
+            f"## Noise in the raw statistics\n\n{noise}\n\n"
+            f"## Privacy curve\n\n| delta | epsilon |\n|---|---|\n{curve}\n\nMade with pm_dpgmm {self.version}.\n"
+        )
+        return _write(Path(path), text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, with the schema version."""
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "version": self.version,
+            "method": self.method,
+            "settings": dict(self.settings),
+            "private": self.private,
+            "n_records": self.n_records,
+            "feature_names": list(self.feature_names),
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "covariances": self.covariances.tolist(),
+            "guarantee": self.guarantee.to_dict(),
+            "raw": {name: array.tolist() for name, array in self.raw.items()},
+            "noise": dict(self.noise),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Release:
+        """Inverse of :meth:`to_dict`; ValueError names what is wrong with the fields."""
+        if not isinstance(fields, Mapping) or fields.get("schema") != SCHEMA:
+            raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}")
+        if fields.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm,"
+                f" got {shown(fields.get('schema_version'))}"
+            )
+        try:
+            return cls(
+                mixture=Mixture(fields["weights"], fields["means"], fields["covariances"]),
+                guarantee=Guarantee.from_dict(fields["guarantee"]),
+                method=fields["method"],
+                settings=fields["settings"],
+                raw=fields["raw"],
+                noise=fields["noise"],
+                feature_names=tuple(fields["feature_names"]),
+                n_records=fields["n_records"],
+                private=fields["private"],
+                version=fields["version"],
+            )
+        except KeyError as error:
+            raise ValueError(f"a release must have the field {error.args[0]!r}, got {sorted(fields)}") from None
+        except AttributeError as error:  # a list where a mapping belongs
+            raise ValueError(f"a release must have mappings for settings, raw and noise: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the release as JSON, all or nothing. Returns the path."""
+        return _write(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Release:
+        """Read a release written by :meth:`save`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If it is truncated, of another schema or version, or inconsistent.
+        """
+        try:
+            fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"path must be an existing release file, got {str(path)!r}") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"path must be a complete JSON release file, got {str(path)!r}: {error}") from None
+        try:
+            return cls.from_dict(fields)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"path must be a valid release file, got {str(path)!r}: {error}") from None
+
+    # ------------------------------------------------------------------ PyMC (imported on use)
+    def prior(
+        self,
+        name: str,
+        *,
+        dims: str | Sequence[str] | None = None,
+        form: str = "auto",
+        inflate: float = 1.0,
+        model: pm.Model | None = None,
+    ) -> TensorVariable:
+        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`."""
+        from pm_dpgmm.bayes.priors import mixture_prior
+
+        return mixture_prior(
+            name, self.mixture, feature_names=self.feature_names, dims=dims, form=form, inflate=inflate, model=model
+        )
+
+    def initvals(
+        self,
+        model: pm.Model | None = None,
+        *,
+        mapping: Mapping[str, str] | None = None,
+        chains: int = 4,
+        jitter: float = 0.05,
+        random_seed: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`."""
+        from pm_dpgmm.bayes.initvals import initvals
+
+        return initvals(self.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
+
+    def set_initvals(self, model: pm.Model | None = None, *, mapping: Mapping[str, str] | None = None) -> None:
+        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`."""
+        from pm_dpgmm.bayes.initvals import set_initvals
+
+        set_initvals(self.mixture, model, mapping=mapping)
+
+    def plot(self, **kwargs: Any) -> Any:
+        """Density of the released mixture: :func:`pm_dpgmm.plots.plot_release`."""
+        from pm_dpgmm.plots import plot_release
+
+        return plot_release(self, **kwargs)
+
+
+def _write(path: Path, text: str) -> Path:
+    """Write a text file atomically: a reader sees the old file or the new one, never a part."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path must be in an existing folder, got {str(path)!r}")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
