@@ -86,8 +86,8 @@ def _mean_gap(gaps: FloatArray, first: FloatArray, second: FloatArray) -> FloatA
 
 def _has_matching(close: BoolArray) -> BoolArray:
     """Whether each k x k table of the stack contains a permutation."""
-    result = (close.any(axis=1) & close.any(axis=2)).all(axis=1)
+    result = np.array(np.logical_and(close.any(axis=1), close.any(axis=2)).all(axis=1), dtype=bool)
     ambiguous = result & ((close.sum(axis=1) > 1).any(axis=1) | (close.sum(axis=2) > 1).any(axis=1))
     for m in np.flatnonzero(ambiguous):
-        result[m] = (maximum_bipartite_matching(csr_array(close[m]), perm_type="column") >= 0).all()
+        result[m] = bool((np.asarray(maximum_bipartite_matching(csr_array(close[m]), perm_type="column")) >= 0).all())
     return result

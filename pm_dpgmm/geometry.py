@@ -27,7 +27,6 @@ def distance_covariance(first: ArrayLike, second: ArrayLike, *, norm: str = "fro
     first, second : array_like, shapes (..., d, d) that broadcast
         Symmetric positive definite, in the unit of the data squared.
     norm : {"frobenius", "spectral"}
-        Matrix norm.
 
     Returns
     -------
@@ -58,7 +57,8 @@ def distance_covariance(first: ArrayLike, second: ArrayLike, *, norm: str = "fro
         raise ValueError(f"covariances must have the same n_features, got {a.shape[-1]} and {b.shape[-1]}")
     matrix_norm = _frobenius if norm == "frobenius" else _spectral
     with np.errstate(over="ignore", invalid="ignore"):
-        forward, backward = (matrix_norm(_whitened(factor, b - a)) for factor in (factor_a, factor_b))
+        # "Other minus own" on both sides: eigenvalues of -M need not be the negatives of those of M to the last bit.
+        forward, backward = matrix_norm(_whitened(factor_a, b - a)), matrix_norm(_whitened(factor_b, a - b))
     return np.maximum(forward, backward)[()]
 
 
@@ -74,16 +74,8 @@ def distance_mean(
     first_covariance, second_covariance : array_like, shapes (..., d, d) that broadcast
         Symmetric positive definite, in the unit of the data squared.
 
-    Returns
-    -------
-    float or ndarray, shape (...)
-        Precision as ``distance_covariance``. Not a metric: an approximate triangle inequality holds only jointly
-        with the covariances, see ``triangle_constant``.
-
-    Raises
-    ------
-    ValueError
-        As ``distance_covariance``.
+    Returns and raises as ``distance_covariance``. Not a metric: an approximate triangle inequality holds only
+    jointly with the covariances, see ``triangle_constant``.
 
     Examples
     --------
@@ -93,8 +85,8 @@ def distance_mean(
     _, factor_a = _factored("first_covariance", first_covariance)
     _, factor_b = _factored("second_covariance", second_covariance)
     m1, m2 = np.asarray(first_mean, dtype=float), np.asarray(second_mean, dtype=float)
-    shapes = m1.shape, factor_a.shape, m2.shape, factor_b.shape
-    if not m1.shape[-1:] == m2.shape[-1:] == factor_a.shape[-1:] == factor_b.shape[-1:]:
+    shapes = [array.shape for array in (m1, factor_a, m2, factor_b)]
+    if len({shape[-1:] for shape in shapes}) > 1:
         raise ValueError(f"means and covariances must have the same n_features, got shapes {shapes}")
     if not (np.isfinite(m1).all() and np.isfinite(m2).all()):
         raise ValueError("means must be finite")
@@ -116,7 +108,6 @@ def distance_component(
 
 def component_distances(first: Mixture, second: Mixture) -> FloatArray:
     """Table (K1, K2) of ``distance_component``; ValueError if the mixtures differ in ``n_features``."""
-    _check_alike(first, second, "n_features")
     a, b = (first.means[:, None], first.covariances[:, None]), (second.means[None], second.covariances[None])
     return np.asarray(distance_component(*a, *b))
 
@@ -127,7 +118,7 @@ def bottleneck_assignment(table: ArrayLike) -> tuple[float, NDArray[np.int64]]:
     Parameters
     ----------
     table : array_like, shape (k, k)
-        Costs; infinite allowed, NaN not.
+        Costs; infinite ones allowed. ValueError if it is not square, is empty or contains NaN.
 
     Returns
     -------
@@ -135,11 +126,6 @@ def bottleneck_assignment(table: ArrayLike) -> tuple[float, NDArray[np.int64]]:
         The largest used entry; infinite when every assignment uses an infinite one.
     permutation : ndarray of int, shape (k,)
         Column of every row. One of the optimal assignments, the same one on every call.
-
-    Raises
-    ------
-    ValueError
-        If ``table`` is not square, is empty or contains NaN.
 
     Notes
     -----
@@ -172,23 +158,19 @@ def bottleneck_assignment(table: ArrayLike) -> tuple[float, NDArray[np.int64]]:
 
 def distance_components(first: Mixture, second: Mixture) -> float:
     """Bottleneck of ``component_distances`` over matchings, weights ignored; ValueError if K or D differ."""
-    _check_alike(first, second, "n_features", "n_components")
+    _check_alike(first, second)
     return bottleneck_assignment(component_distances(first, second))[0]
 
 
 def distance_parameters(first: Mixture, second: Mixture) -> float:
     """Bottleneck of max(|w_i - w'_j|, ``component_distances``) over matchings; ValueError if K or D differ."""
-    _check_alike(first, second, "n_features", "n_components")
     return bottleneck_assignment(np.maximum(_weight_gaps(first, second), component_distances(first, second)))[0]
 
 
 def distance_gmm(first: Mixture, second: Mixture) -> float:
     """Bottleneck of max(|w_i - w'_j|, total variation of components i and j), exact, in one dimension.
 
-    Raises
-    ------
-    ValueError
-        If the mixtures differ in ``n_components``, or have more than one dimension: use ``distance_gmm_bounds``.
+    ValueError if the mixtures differ in K, or if D > 1: use ``distance_gmm_bounds``.
 
     Examples
     --------
@@ -197,12 +179,12 @@ def distance_gmm(first: Mixture, second: Mixture) -> float:
     >>> distance_gmm(f, g)
     0.25
     """
-    _check_alike(first, second, "n_features", "n_components")
+    gaps = _weight_gaps(first, second)
     if first.n_features != 1:
         raise ValueError(f"distance_gmm needs n_features 1, got {first.n_features}; distance_gmm_bounds takes any")
     sd1, sd2 = np.sqrt(first.covariances[:, 0]), np.sqrt(second.covariances[:, 0].T)
     table = total_variation_1d(first.means, sd1, second.means.T, sd2)
-    return bottleneck_assignment(np.maximum(_weight_gaps(first, second), table))[0]
+    return bottleneck_assignment(np.maximum(gaps, table))[0]
 
 
 def distance_gmm_bounds(first: Mixture, second: Mixture) -> Interval:
@@ -210,7 +192,6 @@ def distance_gmm_bounds(first: Mixture, second: Mixture) -> Interval:
 
     The bottleneck grows with every entry, so the tables of lower and upper bounds give a lower and an upper bound.
     """
-    _check_alike(first, second, "n_features", "n_components")
     gaps = _weight_gaps(first, second)
     ends = np.empty((2, *gaps.shape))
     for i, j in np.ndindex(*gaps.shape):
@@ -227,15 +208,10 @@ def triangle_constant(radius: float, kind: str) -> float:
     Parameters
     ----------
     radius : float
-        Not negative.
+        Finite and at least 0, else ValueError.
     kind : {"covariance", "mean", "component", "components", "parameters"}
         The function ``distance_<kind>``. Two readings: "covariance" holds for both norms; "mean" has
         ``distance_mean`` on the left and ``distance_component`` on the right, as alone it has no finite z.
-
-    Raises
-    ------
-    ValueError
-        If ``radius`` is negative or not finite, or ``kind`` is none of these.
 
     Guarantee
     ---------
@@ -256,15 +232,15 @@ def triangle_constant(radius: float, kind: str) -> float:
     return (1 + math.sqrt(1 + radius)) / 2 if kind == "mean" else 1 + radius / 2
 
 
-def _check_alike(first: Mixture, second: Mixture, *names: str) -> None:
-    for name in names:
-        a, b = getattr(first, name), getattr(second, name)
-        if a != b:
-            raise ValueError(f"mixtures must have the same {name}, got {a} and {b}")
-
-
 def _weight_gaps(first: Mixture, second: Mixture) -> FloatArray:
+    _check_alike(first, second)
     return np.abs(first.weights[:, None] - second.weights[None])
+
+
+def _check_alike(first: Mixture, second: Mixture) -> None:
+    a, b = first.means.shape, second.means.shape
+    if a != b:
+        raise ValueError(f"mixtures must have the same (n_components, n_features), got {a} and {b}")
 
 
 def _matching(allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -289,8 +265,8 @@ def _factored(name: str, value: ArrayLike) -> tuple[FloatArray, FloatArray]:
     return np.where(np.tri(batch.shape[-1], dtype=bool), batch, transposed), factors
 
 
-# Below, every operation is elementwise and correctly rounded: the bits of a pair then depend neither on its place
-# in the batch nor on the shape of the batch, which matmul and sum do not promise.
+# Below, every operation is elementwise: the bits of a pair then depend neither on its place in the batch nor on the
+# shape of the batch, which matmul and sum do not promise.
 
 
 def _solve(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -313,11 +289,11 @@ def _whitened(factor: FloatArray, difference: FloatArray) -> FloatArray:
 def _frobenius(matrix: FloatArray) -> FloatArray:
     total = np.zeros(matrix.shape[:-2])
     for i, j in np.ndindex(*matrix.shape[-2:]):
-        total = total + matrix[..., i, j] ** 2
-    return np.where(np.isnan(total), np.inf, np.sqrt(total))  # NaN: inf - inf after an overflow
+        total = np.hypot(total, matrix[..., i, j])  # a scalar loop, and safe against underflow of squares
+    return np.where(np.isnan(total), np.inf, total)  # NaN: inf - inf after an overflow
 
 
 def _spectral(matrix: FloatArray) -> FloatArray:
-    finite = np.isfinite(matrix).all(axis=(-2, -1))
+    finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)))
     values = np.linalg.eigvalsh(np.where(finite[..., None, None], matrix, 0.0))
     return np.where(finite, np.abs(values).max(axis=-1), np.inf)

@@ -13,7 +13,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray
 
-N_STARTS = 6
+N_STARTS = 12
 MAX_STEPS = 300
 TOLERANCE = 1e-8  # of the mean log-likelihood, per step
 START_SEED = 20231  # public: starting points are post-processing, and a fixed seed makes a release reproducible
@@ -65,14 +65,11 @@ def fit_counts(
     points, mass = centres[kept], np.maximum(heights[kept], 1e-3)
     mass = mass / mass.sum()
     rng = np.random.default_rng(START_SEED)
-    best = (-math.inf, None)
+    fits = []
     for start in range(N_STARTS):
-        fitted = _em(points, mass, n_components, rng)
-        if fitted[0] > best[0] or best[1] is None:
-            best = fitted
+        fits.append(_em(points, mass, n_components, rng))
         progress(start + 1, N_STARTS)
-    assert best[1] is not None
-    weights, means, covariances = best[1]
+    _, (weights, means, covariances) = max(fits, key=lambda fit: fit[0])
     values, vectors = np.linalg.eigh(covariances - np.eye(d) / 12)
     covariances = (vectors * np.maximum(values, 1 / 12)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     weights = np.maximum(weights, 1e-6)

@@ -15,7 +15,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, frozen
 LOG_2PI = math.log(2 * math.pi)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Mixture:
     """A Gaussian mixture with K components in D dimensions. Arrays are read-only copies.
 
@@ -47,13 +47,14 @@ class Mixture:
     means: FloatArray
     covariances: FloatArray
 
-    def __post_init__(self) -> None:
-        means = np.asarray(self.means, dtype=float)
+    def __init__(self, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike) -> None:
+        means = np.asarray(means, dtype=float)
         if means.ndim != 2 or 0 in means.shape:
             raise ValueError(f"means must have shape (n_components, n_features), got {means.shape}")
         k, d = means.shape
-        for name, shape in {"weights": (k,), "means": (k, d), "covariances": (k, d, d)}.items():
-            array = frozen(getattr(self, name))
+        given = {"weights": (weights, (k,)), "means": (means, (k, d)), "covariances": (covariances, (k, d, d))}
+        for name, (values, shape) in given.items():
+            array = frozen(values)
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
             if not np.isfinite(array).all():

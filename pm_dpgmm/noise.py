@@ -28,7 +28,7 @@ def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = N
     if rng is None:
         return _opendp(_laplace_measurement(float(scale)), shape)
     success = -math.expm1(-1 / scale)
-    return rng.geometric(success, shape) - rng.geometric(success, shape)
+    return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), dtype=np.int64)
 
 
 def discrete_gaussian(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
@@ -53,7 +53,7 @@ def truncated_discrete_laplace(shape: int | tuple[int, ...], *, scale: float, bo
     draws depends on noise alone.
     """
     check_count(least=0, bound=bound)
-    draws = discrete_laplace(shape, scale=scale, rng=rng)
+    draws = np.array(discrete_laplace(shape, scale=scale, rng=rng))
     outside = np.abs(draws) > bound
     while outside.any():
         draws[outside] = discrete_laplace(int(outside.sum()), scale=scale, rng=rng)
@@ -64,7 +64,7 @@ def truncated_discrete_laplace(shape: int | tuple[int, ...], *, scale: float, bo
 def standard_normal(shape: int | tuple[int, ...], *, rng: Rng = None) -> FloatArray:
     """Independent N(0, 1) numbers; on the release path multiples of 2^-40 (discrete Gaussian)."""
     if rng is None:
-        return discrete_gaussian(shape, scale=1 / NORMAL_GRID) * NORMAL_GRID
+        return np.asarray(discrete_gaussian(shape, scale=1 / NORMAL_GRID) * NORMAL_GRID, dtype=float)
     return rng.standard_normal(shape)
 
 

@@ -84,7 +84,7 @@ def plot_prior_posterior(
         _, ax = plt.subplots(layout="constrained")
     for j, (name, values) in enumerate(draws.items()):
         flat = np.ravel(values)
-        grid = np.linspace(*np.quantile(flat, [0.001, 0.999]), 200)
+        grid = np.linspace(np.quantile(flat, 0.001), np.quantile(flat, 0.999), 200)
         ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
         ax.fill_between(grid, gaussian_kde(flat)(grid), color=f"C{j}", alpha=0.15)
     if truth is not None:
@@ -102,7 +102,8 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
     density = np.exp(mixture.log_density(points))
     own = np.sort(np.exp(mixture.log_density(mixture.sample(20_000, rng=np.random.default_rng(0)))))
     levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
-    ax.contourf(x, y, density.reshape(n_points, n_points), levels=[*levels, np.inf], cmap="Blues", extend="neither")
+    top = max(density.max(), levels[-1]) * 1.01
+    ax.contourf(x, y, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
 
 
 def _axis(mixture: Mixture, n_points: int) -> FloatArray:

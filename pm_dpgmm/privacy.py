@@ -25,7 +25,7 @@ class Neighbouring(enum.StrEnum):
     def parse(cls, value: object) -> Neighbouring:
         """The relation called ``value``; ValueError names the choices."""
         check_choice([str(relation) for relation in cls], neighbouring=value)
-        return cls(value)
+        return cls(str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +175,13 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
         total = distribution if total is None else total.compose(distribution)
     assert total is not None
     epsilons = np.concatenate([np.linspace(0, 20, 401), np.linspace(20.5, 200, 360)])
-    deltas = np.maximum.accumulate(total.get_delta_for_epsilon(epsilons)[::-1])[::-1]
+    deltas = np.asarray(np.maximum.accumulate(total.get_delta_for_epsilon(epsilons)[::-1])[::-1], dtype=float)
     epsilon = float(total.get_epsilon_for_delta(delta))
     if not math.isfinite(epsilon):
         raise ValueError(f"delta must leave room for the parts, got {delta:g}: no finite epsilon is proved")
     names = "; ".join(guarantee.mechanism for guarantee in guarantees)
     # the table is a step function: the stated epsilon becomes one of its points
-    order = np.searchsorted(epsilons, epsilon)
+    order = int(np.searchsorted(epsilons, epsilon))
     loss = TableLoss(
         tuple(np.insert(epsilons, order, epsilon).tolist()),
         tuple(np.insert(deltas, order, min(delta, deltas[max(order - 1, 0)])).tolist()),

@@ -85,4 +85,4 @@ def gaussian_mechanism(
     # clipping to 2^61 steps moves two values no farther apart, so the sensitivity holds for any input
     rounded = np.rint(np.clip(exact / grid, -(2.0**61), 2.0**61)).astype(np.int64)
     noisy = rounded + discrete_gaussian(exact.shape, scale=float(scale), rng=rng)
-    return noisy * grid, scale * grid, GaussianLoss(steps / scale, slack)
+    return np.asarray(noisy * grid, dtype=float), scale * grid, GaussianLoss(steps / scale, slack)

@@ -64,7 +64,7 @@ def stability_histogram(
     ['a']
     """
     one, total = stability_loss(epsilon=epsilon, delta=delta, neighbouring=neighbouring)
-    counts = sorted(Counter(keys).items())  # type: ignore[type-var]
+    counts = sorted(Counter(keys).items())
     draws = truncated_discrete_laplace(len(counts), scale=one.scale, bound=one.bound, rng=rng)
     noisy = {key: count + int(z) for (key, count), z in zip(counts, draws, strict=True)}
     return {key: count for key, count in noisy.items() if count > one.bound}, total

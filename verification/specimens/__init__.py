@@ -1,0 +1,36 @@
+"""Mechanisms with known true privacy: broken ones that an audit must catch, sound ones that it must not refute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Mechanism = Callable[[Any, int, np.random.Generator], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """A mechanism, its worst known neighbours, what is claimed of it and what is true."""
+
+    name: str
+    origin: str  # where the mechanism or the bug comes from
+    mechanism: Mechanism
+    x: Any
+    x_neighbour: Any
+    epsilon: float  # claimed
+    delta: float  # claimed
+    true_epsilon: float  # at the claimed delta on this pair; infinite when no epsilon holds
+    broken: bool
+    n_samples: int = 100_000
+    note: str = ""
+
+
+def all_specimens() -> list[Specimen]:
+    """Every specimen of this folder, broken ones first."""
+    from verification.specimens import dp_em, elementary, populous
+
+    found = [*elementary.specimens(), *populous.specimens(), *dp_em.specimens()]
+    return sorted(found, key=lambda specimen: not specimen.broken)

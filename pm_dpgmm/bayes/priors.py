@@ -1,0 +1,217 @@
+"""A Gaussian mixture as the prior of a latent vector in a PyMC model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.bayes.separation import recommended_form, without_empty
+from pm_dpgmm.mixture import LOG_2PI, Mixture
+
+FORMS = ("auto", "mixture", "labelled")
+
+
+@dataclass(frozen=True, slots=True)
+class PriorVariables:
+    """Names of the free variables that one call of ``mixture_prior`` added to a model.
+
+    ``offset`` and ``label`` belong to the labelled form, ``latent`` to the mixture form; absent ones are None.
+    """
+
+    mixture: Mixture
+    latent: str | None = None
+    offset: str | None = None
+    label: str | None = None
+
+
+# Names only: a random variable held here could keep its model alive for ever.
+_PRIOR_VARIABLES: WeakKeyDictionary[Any, list[PriorVariables]] = WeakKeyDictionary()
+
+
+def prior_variables(model: Any) -> tuple[PriorVariables, ...]:
+    """What ``mixture_prior`` added to ``model``, oldest first; copies of a model start without any."""
+    return tuple(_PRIOR_VARIABLES.get(model.root, ()))
+
+
+def mixture_prior(
+    name: str,
+    mixture: Mixture,
+    *,
+    feature_names: Sequence[str] | None = None,
+    dims: str | Sequence[str] | None = None,
+    form: str = "auto",
+    inflate: float = 1.0,
+    model: Any = None,
+) -> Any:
+    """Add to a PyMC model a latent vector, or a batch of them, whose density is ``mixture``.
+
+    Using a released mixture is post-processing: it costs no privacy budget.
+
+    Parameters
+    ----------
+    name : str
+        Name of the latent variable.
+    mixture : Mixture
+        K components in D dimensions, in the unit of the latent vector.
+    feature_names : sequence of str, length D, optional
+        Coordinate values for the feature dimension when the model does not have it yet.
+    dims : str or sequence of str, optional
+        The last one is the feature dimension (length D, added when missing); the ones before it must be in the
+        model and give a batch of independent vectors. Without ``dims``: one vector, shape (D,).
+    form : {"auto", "mixture", "labelled"}
+        ``"mixture"``: one continuous variable with the mixture density. NUTS and nutpie can sample it, but between
+        well separated components NUTS does not move, and no diagnostic shows it.
+        ``"labelled"``: a Categorical ``{name}_label`` and a standard normal ``{name}_offset`` that give ``name`` as
+        a Deterministic; ``pm.sample`` then moves the labels by Gibbs steps and the rest by NUTS. nutpie and other
+        gradient-only samplers cannot run it. With one component there is no label.
+        ``"auto"``: ``recommended_form`` of the (inflated) mixture.
+    inflate : float
+        Multiplies every covariance. This tempers the prior; it is **not** a model of the privacy noise.
+    model : pymc.Model, optional
+        The model on the context stack by default.
+
+    Returns
+    -------
+    TensorVariable, shape (..., D)
+        A free random variable (mixture form) or a Deterministic (labelled form), in the unit of ``mixture``.
+
+    Raises
+    ------
+    TypeError
+        If ``mixture`` is not a Mixture, ``dims`` holds something other than names, or ``inflate`` is no number.
+    ValueError
+        If ``form`` or ``inflate`` is out of range, a leading dimension is not in the model, or the feature dimension
+        has another length than D or the feature names in another order.
+
+    Notes
+    -----
+    Both forms have the same law; neither can be sampled safely everywhere. A label step moves the vector by the
+    distance between components, so a likelihood much sharper than that distance freezes the labels. Measured with
+    60 vectors, K=3, centres 10 standard deviations apart, 2 chains of 500 draws: for noise of 0.3 standard deviations
+    the labelled form has r_hat 1.8 and the mixture form is right, for noise of 1 or 5 it is the other way round, and
+    at 5 the wrong mixture form shows r_hat 1.02. ``pm.sample_smc`` is the reference for both.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> g = Mixture([0.5, 0.5], [[0.0, 0.0], [9.0, 0.0]], [[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    >>> with pm.Model(coords={"patient": range(4)}) as model:
+    ...     x = mixture_prior("x", g, feature_names=("height", "weight"), dims=("patient", "feature"))
+    >>> sorted(rv.name for rv in model.free_RVs), model.coords["feature"]
+    (['x_label', 'x_offset'], ('height', 'weight'))
+    """
+    check_choice(FORMS, form=form)
+    check_positive(inflate=inflate)
+    if not isinstance(mixture, Mixture):
+        raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
+    mixture = Mixture(mixture.weights, mixture.means, mixture.covariances * inflate)
+    if form == "auto":
+        form = recommended_form(mixture)
+    with pm.modelcontext(model) as owner:
+        dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
+        latent, record = (_mixture_form if form == "mixture" else _labelled_form)(name, mixture, dims)
+    _PRIOR_VARIABLES.setdefault(owner.root, []).append(record)
+    return latent
+
+
+def _mixture_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> tuple[Any, PriorVariables]:
+    """One free variable with the mixture density.
+
+    Plain array operations instead of ``pm.Mixture(MvNormal)``: for D=2, K=3 and 60 vectors one gradient takes
+    25 microseconds against 1100, and compilation half the time (measured with PyMC 5.28, C backend, one core).
+    """
+    kept = without_empty(mixture)
+    d = kept.n_features
+    factors = np.linalg.cholesky(kept.covariances)
+    whitening = np.linalg.solve(factors, np.broadcast_to(np.eye(d), factors.shape))
+    log_determinants = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    heights = np.log(kept.weights) - log_determinants - 0.5 * d * LOG_2PI
+    heaviest = kept.means[np.argmax(kept.weights)]
+    probabilities = kept.weights / kept.weights.sum()
+
+    def log_density(value: Any, means: Any, factors: Any) -> Any:
+        centred = value[..., None, None, :] - means[:, None, :]
+        whitened = (centred * whitening).sum(axis=-1)
+        joint = heights - 0.5 * (whitened**2).sum(axis=-1)
+        # Written out, because mode="FAST_COMPILE" leaves out the rewrite that makes pt.logsumexp safe in the tails.
+        highest = joint.max(axis=-1, keepdims=True)
+        return highest[..., 0] + pt.log(pt.exp(joint - highest).sum(axis=-1))
+
+    def draw(means: Any, factors: Any, size: Any) -> Any:
+        label = pm.Categorical.dist(p=probabilities, size=size)
+        offset = pm.Normal.dist(pt.zeros((*label.shape, d)), 1)
+        return _place(means, factors, label, offset)
+
+    def start(rv: Any, size: Any, means: Any, factors: Any) -> Any:
+        return pt.zeros_like(rv) + heaviest
+
+    latent = pm.CustomDist(
+        name,
+        kept.means,
+        factors,
+        dist=draw,
+        logp=log_density,
+        support_point=start,
+        signature="(k,d),(k,d,d)->(d)",
+        class_name="GaussianMixture",
+        dims=dims,
+    )
+    return latent, PriorVariables(mixture, latent=latent.name)
+
+
+def _labelled_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> tuple[Any, PriorVariables]:
+    factors = np.linalg.cholesky(mixture.covariances)
+    size = {"dims": dims} if dims else {"shape": (mixture.n_features,)}
+    if mixture.n_components > 1:
+        probabilities = mixture.weights / mixture.weights.sum()
+        label = pm.Categorical(f"{name}_label", p=probabilities, dims=dims[:-1] if dims and dims[1:] else None)
+    else:
+        label = None
+    offset = pm.Normal(f"{name}_offset", 0, 1, **size)
+    chosen = 0 if label is None else label
+    place = _place(pt.as_tensor_variable(mixture.means), pt.as_tensor_variable(factors), chosen, offset)
+    latent = pm.Deterministic(name, place, dims=dims)
+    return latent, PriorVariables(mixture, offset=offset.name, label=None if label is None else label.name)
+
+
+def _place(means: Any, factors: Any, label: Any, offset: Any) -> Any:
+    """Mean plus factor times offset of the chosen components; shape (..., D) like ``offset``."""
+    return means[label] + (factors[label] * offset[..., None, :]).sum(axis=-1)
+
+
+def _checked_dims(
+    model: Any, dims: str | Sequence[str] | None, feature_names: Sequence[str] | None, n_features: int
+) -> tuple[str, ...] | None:
+    """``dims`` as a tuple whose members all are in ``model``; adds the feature dimension when it is missing."""
+    names = None if feature_names is None else tuple(feature_names)
+    if names is not None and len(names) != n_features:
+        raise ValueError(f"feature_names must have length {n_features}, got {names}")
+    if dims is None:
+        return None
+    dims = (dims,) if isinstance(dims, str) else tuple(dims)
+    if not all(isinstance(dim, str) for dim in dims):
+        raise TypeError(f"dims must hold names only, got {dims}")
+    if not dims or len(set(dims)) < len(dims):
+        raise ValueError(f"dims must be one or more different names, got {dims}")
+    for dim in dims[:-1]:
+        if dim not in model.dim_lengths:
+            known = ", ".join(map(repr, model.dim_lengths)) or "none"
+            raise ValueError(f"dims must start with dimensions of the model ({known}), got {dim!r}; add it to coords")
+    feature = dims[-1]
+    if feature not in model.dim_lengths:
+        model.add_coord(feature, names, length=n_features)
+        return dims
+    length = int(pt.as_tensor_variable(model.dim_lengths[feature]).eval())
+    if length != n_features:
+        raise ValueError(f"dimension {feature!r} must have length {n_features} (features), got {length}")
+    present = model.coords.get(feature)
+    if names is not None and present is not None and set(names) == set(present) and names != tuple(present):
+        raise ValueError(f"coordinates of {feature!r} must be in the order {names}, got {tuple(present)}")
+    return dims

@@ -1,0 +1,217 @@
+"""The main job on real records: a private fit, its use as a prior in PyMC, and an audit. ``make demo`` runs it.
+
+The records (RAND Health Insurance Experiment, public domain) are public, which is why this page may compare the private
+fit with a non-private one. With your own records only the release may leave.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.learners import mixture_from_estimator
+from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.plots import contours, plot_prior_posterior, plot_release
+from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.release import Release
+
+EPSILON = 1.0
+N_COMPONENTS = 3
+MAX_VISITS, MAX_SCORE = 80, 60.0  # public caps: what a year of visits and the score's scale allow
+BOUNDS = np.array([[np.log(0.5), np.log(MAX_VISITS + 1.5)], [0.0, MAX_SCORE]])
+N_STUDY, N_HELD_OUT = 60, 4_000
+SCORE_ERROR = 4.0  # sd of the new study's questionnaire, in points of the score
+SEED = 20_190  # of the split and the simulated study, never of the release's noise
+FEATURES = ("log visits", "disease score")
+
+
+def run(folder: Path, *, progress: bool = True) -> int:
+    """Run everything, print it, write release, card and figure into ``folder``; returns the exit status."""
+    start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(SEED)
+    records, visits = load_records(rng)
+    order = rng.permutation(len(records))
+    study, train = order[:N_STUDY], order[N_STUDY:]
+
+    _heading("1. A private fit")
+    print(
+        f"Records: {len(records):,} person-years of the RAND Health Insurance Experiment. {N_STUDY} are put aside as a\n"
+        f"new study; the mixture is fitted to the other {len(train):,}. Columns:\n"
+        f"  log(1 + visits to a doctor), visits up to {MAX_VISITS} a year, counts spread over their unit interval;\n"
+        f"  chronic disease score, 0 to {MAX_SCORE:g}.\n"
+        "These caps are public knowledge: they were not read from the records.\n"
+    )
+    release = fit_gmm(
+        _frame(records[train]), N_COMPONENTS, epsilon=EPSILON, bounds=BOUNDS, method="histogram", progress=progress
+    )
+    print(release.summary())
+    release.save(folder / "release.json")
+    release.card(folder / "release.md")
+    exact, words = _compare(records[train])
+    print(f"\n{words}")
+
+    _heading(f"2. A new study of {N_STUDY} people, with and without the private prior (PyMC)")
+    posterior = _new_study(release, records[study], visits[study], rng, progress)
+
+    _heading("3. An audit of the release path")
+    refuted, fault_caught = _audit(records[train], rng)
+
+    figure = folder / "demo.png"
+    _draw(release, exact, posterior, float(visits[study].mean()), figure)
+    print(
+        f"\nWrote {folder / 'release.json'}, {folder / 'release.md'} and {figure}"
+        f" (densities only) in {time.perf_counter() - start:.0f} s."
+    )
+    return int(refuted or not fault_caught)
+
+
+def load_records(rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """The two columns, shape (20190, 2), and the visits behind the first one."""
+    from statsmodels.datasets import randhie
+
+    table = randhie.load_pandas().data
+    visits = table["mdvis"].to_numpy(dtype=float)
+    # a density needs a continuous column: each count is spread over its unit interval, record by record
+    spread = np.log1p(visits + rng.uniform(-0.5, 0.5, size=len(visits)))
+    return np.column_stack([spread, table["disea"].to_numpy(dtype=float)]), visits
+
+
+def _frame(records: FloatArray) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(records, columns=list(FEATURES))
+
+
+def _heading(text: str) -> None:
+    print(f"\n{text}\n{'-' * len(text)}", flush=True)
+
+
+def non_private_fit(train: FloatArray) -> Mixture:
+    """scikit-learn's mixture on columns in units of a histogram cell, so that both fits share one covariance floor."""
+    from sklearn.mixture import GaussianMixture
+
+    width = (BOUNDS[:, 1] - BOUNDS[:, 0]) / 32
+    model = GaussianMixture(
+        N_COMPONENTS, reg_covar=1 / 6, tol=1e-6, max_iter=1000, n_init=4, init_params="k-means++", random_state=0
+    )
+    fitted = mixture_from_estimator(model.fit(train / width))
+    return fitted.transformed(np.diag(width))
+
+
+def _compare(records: FloatArray) -> tuple[Mixture, str]:
+    """Both fits once more on a part of the records, scored on the rest."""
+    held_out, train = records[:N_HELD_OUT], records[N_HELD_OUT:]
+    release = fit_gmm(train, N_COMPONENTS, epsilon=EPSILON, bounds=BOUNDS, method="histogram", progress=False)
+    exact_fit = non_private_fit(train)
+    exact = float(exact_fit.log_density(held_out).mean())
+    private = float(release.log_density(held_out).mean())
+    return exact_fit, (
+        f"How much accuracy that costs: fitted again to {len(train):,} records and scored on the other"
+        f" {len(held_out):,},\nthe log-density per person is {private:.3f} with privacy and {exact:.3f} without:"
+        f" {private - exact:+.3f}.\n(Only public records may be compared like this: with yours, the comparison is"
+        " a second release.)"
+    )
+
+
+def _new_study(
+    release: Release, truth: FloatArray, visits: FloatArray, rng: np.random.Generator, progress: bool
+) -> dict[str, FloatArray]:
+    """Posterior draws of the study's mean number of visits, under both priors."""
+    import pymc as pm
+
+    logging.getLogger("pymc").setLevel(logging.CRITICAL)  # divergences are printed below
+    month = rng.binomial(visits.astype(int), 1 / 12)  # visits in one month of the year
+    score = truth[:, 1] + rng.normal(scale=SCORE_ERROR, size=len(truth))
+    print(
+        "Each person reports the visits of one month and a questionnaire score with error"
+        f" {SCORE_ERROR:g}.\nWanted: everybody's visits in the year and their mean. True mean: {visits.mean():.2f}."
+        " (Both reports are simulated from held-back records.)\n"
+    )
+    draws = {}
+    for name in ("private prior", "no prior information"):
+        with pm.Model(coords={"patient": np.arange(len(truth))}) as model:
+            if name == "private prior":
+                x = release.prior("x", dims=("patient", "feature"))
+            else:
+                model.add_coord("feature", FEATURES)
+                centre = pm.Normal("centre", [1.0, 20.0], [2.0, 20.0], dims="feature")
+                spread = pm.HalfNormal("spread", [2.0, 20.0], dims="feature")
+                offset = pm.Normal("offset", dims=("patient", "feature"))
+                x = pm.Deterministic("x", centre + spread * offset, dims=("patient", "feature"))
+            year = pm.Deterministic("visits", pm.math.log1pexp(4 * (pm.math.exp(x[:, 0]) - 1)) / 4, dims="patient")
+            pm.Poisson("month", year / 12, observed=month, dims="patient")
+            pm.Normal("score", x[:, 1], SCORE_ERROR, observed=score, dims="patient")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # advice on chains and BLAS; what matters is printed below
+                idata = pm.sample(
+                    700, tune=700, chains=2, cores=2, target_accept=0.9, progressbar=progress, random_seed=SEED
+                )
+        each = np.asarray(idata["posterior"]["visits"]).reshape(-1, len(truth))
+        draws[name] = each.mean(axis=1)
+        low, high = np.quantile(draws[name], [0.05, 0.95])
+        inside = np.mean(
+            (np.quantile(each, 0.05, axis=0) <= visits + 0.5) & (visits - 0.5 <= np.quantile(each, 0.95, axis=0))
+        )
+        error = np.sqrt(np.mean((each.mean(axis=0) - visits) ** 2))
+        diverging = int(np.asarray(idata["sample_stats"]["diverging"]).sum())
+        print(
+            f"{name + ':':22} mean visits {draws[name].mean():.2f}, 90 % interval {low:.2f} to {high:.2f};"
+            f" error per person {error:.2f} visits,\n{'':22} 90 % intervals hold {inside:.0%} of people;"
+            f" {diverging} divergences",
+            flush=True,
+        )
+    return draws
+
+
+def _audit(train: FloatArray, rng: np.random.Generator) -> tuple[bool, bool]:
+    """Audit the noisy counts on a neighbouring data set, and a faulty copy with half the noise."""
+    from verification import audit
+
+    neighbour = train.copy()
+    neighbour[0] = [BOUNDS[0, 1], BOUNDS[1, 1]]  # one person replaced by one with every value at its cap
+    counts = [cell_counts(data, bounds=BOUNDS, n_cells=32).ravel() for data in (train, neighbour)]
+    changed = np.flatnonzero(counts[0] != counts[1])
+    watched = np.union1d(changed, np.arange(0, 1024, 171))
+    print(
+        f"One of {len(train):,} people is replaced. The audit runs the release's own noise many times on both data\n"
+        f"sets, looks at {len(watched)} of 1,024 cells (the {len(changed)} that differ among them; the rest have"
+        " equal laws), and tries to tell them apart.\n"
+    )
+    verdicts = []
+    for name, factor in (("as released", 1.0), ("planted fault: half the noise", 2.0)):
+
+        def mechanism(data: FloatArray, n_samples: int, rng: np.random.Generator, factor: float = factor) -> Any:
+            exact = cell_counts(data, bounds=BOUNDS, n_cells=32).ravel()[watched]
+            repeated = np.broadcast_to(exact, (n_samples, len(watched)))
+            return noisy_counts(repeated, epsilon=EPSILON * factor, neighbouring=Neighbouring.REPLACE_ONE)[0]
+
+        result = audit(mechanism, train, neighbour, epsilon=EPSILON, n_samples=40_000, false_alarm=1e-3, rng=rng)
+        verdicts.append(result.refuted)
+        print(f"{name}: {result}", flush=True)
+    return verdicts[0], verdicts[1]
+
+
+def _draw(release: Release, exact: Mixture, posterior: dict[str, FloatArray], truth: float, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
+    plot_release(release, ax=left)
+    contours(middle, exact)
+    middle.set(title="non-private fit of the same public records", xlabel=FEATURES[0], ylabel=FEATURES[1])
+    middle.set(xlim=left.get_xlim(), ylim=left.get_ylim())
+    plot_prior_posterior(posterior, label="mean visits a year in the new study", truth=truth, ax=right)
+    right.set_title(f"new study of {N_STUDY} people")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,124 @@
+"""Command line: ``python -m verification specimens|targets|audit``. Exit status 1 when a verdict is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, words in {
+        "specimens": "audit the zoo: broken mechanisms must be refuted, sound ones must not",
+        "targets": "audit this package's own mechanisms and their planted faults",
+    }.items():
+        command = commands.add_parser(name, help=words, description=words)
+        command.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
+        command.add_argument("--share", type=float, default=1.0, help="share of the samples (default 1)")
+        command.add_argument("--seed", type=int, default=20261120)
+        command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command = commands.add_parser("audit", help="audit a function mechanism(data, n_samples, rng)")
+    command.add_argument("mechanism", help="module:function")
+    command.add_argument("x", type=json.loads, help="data set, as JSON")
+    command.add_argument("x_neighbour", type=json.loads, help="neighbouring data set, as JSON")
+    command.add_argument("--epsilon", type=float, required=True)
+    command.add_argument("--delta", type=float, default=0.0)
+    command.add_argument("--n-samples", type=int, default=200_000)
+    command.add_argument("--false-alarm", type=float, default=0.05)
+    command.add_argument("--seed", type=int)
+    command.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    return _audit(options) if options.command == "audit" else _trials(options)
+
+
+def _trials(options: argparse.Namespace) -> int:
+    from verification.specimens import all_specimens
+    from verification.targets import all_targets
+    from verification.trials import FALSE_ALARM, Trial, run_trials
+
+    if options.command == "targets":
+        chosen = all_targets()
+    else:
+        releases = [target for target in all_targets() if target.name.endswith("_release")]
+        chosen = [*all_specimens(), *releases]
+    if options.only:
+        known = {specimen.name: specimen for specimen in chosen}
+        missing = sorted(set(options.only) - set(known))
+        if missing:
+            print(f"names must be among {', '.join(known)}; got {', '.join(missing)}", file=sys.stderr)
+            return 2
+        chosen = [known[name] for name in options.only]
+
+    quiet = options.json or not sys.stderr.isatty()
+
+    def show(trial: Trial) -> None:
+        if not quiet:
+            print(f"{trial.specimen.name}: {trial.seconds:.1f} s", file=sys.stderr)
+
+    trials = run_trials(chosen, seed=options.seed, share=options.share, progress=show)
+    sound = sum(not trial.specimen.broken for trial in trials)
+    wrong = [trial.specimen.name for trial in trials if not trial.right]
+    if options.json:
+        print(json.dumps({"trials": [trial.as_dict() for trial in trials], "wrong": wrong}, indent=1))
+    else:
+        _table(trials)
+        print(
+            f"{len(trials) - len(wrong)} of {len(trials)} verdicts right"
+            f" ({sound} sound mechanisms at error probability {FALSE_ALARM:g} each, so at most {sound * FALSE_ALARM:g}"
+            " of a false alarm in the run). A pass is not a proof."
+        )
+    return int(bool(wrong))
+
+
+def _table(trials: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="epsilon at the claimed delta: claimed, certified lower bound, true")
+    for name in ("mechanism", "kind", "claim", "certified", "true", "would catch", "verdict", "runs", "s"):
+        table.add_column(name, justify="left" if name in ("mechanism", "kind", "verdict") else "right")
+    for trial in trials:
+        s, r = trial.specimen, trial.result
+        claim = f"{s.epsilon:.3g}" + (f", {s.delta:.2g}" if s.delta else "")
+        verdict = ("refuted" if r.refuted else "not refuted") + ("" if trial.right else "  WRONG")
+        table.add_row(
+            s.name, "broken" if s.broken else "sound", claim, f"{r.epsilon_lower:.3f}", f"{s.true_epsilon:.3g}",
+            f"{r.detection_limit:.3g}", verdict, f"{r.n_samples:,}", f"{trial.seconds:.1f}",
+        )  # fmt: skip
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(table)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from verification.audit import audit
+
+    module, _, function = options.mechanism.partition(":")
+    try:
+        mechanism = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        print(f"mechanism must be module:function, got {options.mechanism!r}: {error}", file=sys.stderr)
+        return 2
+    x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
+    result = audit(
+        mechanism,
+        x,
+        x_neighbour,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        n_samples=options.n_samples,
+        false_alarm=options.false_alarm,
+        rng=None if options.seed is None else np.random.default_rng(options.seed),
+    )
+    print(json.dumps(result.as_dict()) if options.json else result)
+    return int(result.refuted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

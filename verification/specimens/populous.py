@@ -1,0 +1,104 @@
+"""The Private Populous Estimator run with r = 1, as in the proof of its Theorem 6.2, and with the mask's own radius.
+
+Blocks of one record x; the learner returns the mixture with weight 1, mean x, variance 1. With r = 1 two chosen fits may
+be 2/3 apart while the mask moves the mean by 0.03: the claim (0.4, 4.9e-5) is off by a factor of hundreds (CLAIMS S1).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.agreement import friend_table
+from pm_dpgmm.mechanisms.masks import MaskNoise
+from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
+from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy_loss import PointLoss
+from verification.specimens import Specimen
+
+T = 932  # blocks at which full agreement always passes at (0.2, 1e-5)
+EPSILON, DELTA = 0.2, 1e-5  # of the test, and of the mask
+NOISE = MaskNoise(weight=0.0318, mean=0.0318, covariance=0.0318)  # the paper's eta for alpha = beta = 0.1
+
+
+def learner(block: FloatArray) -> Mixture:
+    """The record itself as a mean."""
+    return Mixture([1.0], block[:1], [[[1.0]]])
+
+
+def run(
+    data: FloatArray, n_samples: int, rng: np.random.Generator | None, constants: Constants, noise: MaskNoise
+) -> Any:
+    """``n_samples`` runs of Algorithm 1 on one-record blocks; a refusal is a row of NaN.
+
+    Fits and friend counts do not change between runs, so they are computed once.
+    """
+    fits: list[Mixture | None] = [learner(block) for block in np.asarray(data, dtype=float).reshape(-1, 1, 1)]
+    friends = friend_table(fits, constants.friend_radius).sum(axis=1)
+    outputs = np.full((n_samples, 3), np.nan)
+    for row in outputs:
+        raw = test_and_mask(fits, friends, constants, noise=noise, rng=rng)
+        if raw is not None:
+            row[:] = raw["weights"][0], raw["means"][0, 0], raw["covariances"][0, 0, 0]
+    return outputs
+
+
+def radius_one(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Algorithm 1 with r = 1: friends within 1/3, a mask made for far closer fits."""
+    test = truncated_laplace_loss(sensitivity=2 * (T - 1), epsilon=EPSILON, delta=DELTA)
+    constants = Constants(
+        n_subsets=T,
+        mask_radius=1.0,
+        friend_radius=1 / 3,
+        min_friends=math.floor(0.6 * T) + 1,
+        threshold=math.ceil(0.8 * T * T),
+        test=test,
+        mask=PointLoss(EPSILON, DELTA),
+    )
+    return run(data, n_samples, rng, constants, NOISE)
+
+
+@functools.cache
+def sound_constants(epsilon: float, delta: float, n_components: int = 1) -> Constants:
+    """Constants of the package's own method on one-record blocks, public facts only."""
+    problem = Problem(T, 1, n_components, epsilon, delta, None, Neighbouring.REPLACE_ONE)
+    return PopulousSingle(noise=NOISE.mean).constants(problem)
+
+
+def worst_pair(friend_radius: float, n_subsets: int) -> tuple[FloatArray, FloatArray]:
+    """All blocks agree but the first, which sits one friend radius below or above the others."""
+    low = np.zeros(n_subsets)
+    low[0] = -0.999 * friend_radius  # inside the friend radius, rounding margin included
+    high = low.copy()
+    high[0] = -low[0]
+    return low, high
+
+
+def radius_of_the_mask(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """The sound twin at the same total claim."""
+    return run(data, n_samples, rng, sound_constants(2 * EPSILON, 4 * math.exp(EPSILON) * DELTA), NOISE)
+
+
+def specimens() -> list[Specimen]:
+    """S1 and its sound twin."""
+    claimed = (2 * EPSILON, 4 * math.exp(EPSILON) * DELTA)
+    x = np.full(T, 1 / 3 - 1e-6)
+    x[0] = 0.0
+    x_neighbour = x.copy()
+    x_neighbour[0] = 2 * x[1]
+    constants = sound_constants(*claimed)
+    twin = worst_pair(constants.friend_radius, constants.n_subsets)
+    paper = "Arbas, Ashtiani, Liaw (2023), proof of Theorem 6.2"
+    return [
+        Specimen("S1_populous_radius_one", paper, radius_one, x, x_neighbour, *claimed, 310.0, True, n_samples=2_000),
+        Specimen(
+            "S1_twin_radius_gamma", "control", radius_of_the_mask, *twin, *claimed, claimed[0], False, n_samples=10_000
+        ),
+    ]

@@ -1,0 +1,86 @@
+"""Run audits over a list of specimens and compare the verdicts with the truth."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from verification.audit import audit
+from verification.audit_result import AuditResult
+from verification.specimens import Specimen
+
+FALSE_ALARM = 1e-4  # of each audit, so that a run over tens of sound mechanisms raises no alarm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A specimen, its audit, and whether the verdict is the right one."""
+
+    specimen: Specimen
+    result: AuditResult
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        """Broken mechanisms must be refuted, sound ones must not."""
+        return self.result.refuted == self.specimen.broken
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        true = self.specimen.true_epsilon
+        return {
+            "name": self.specimen.name,
+            "origin": self.specimen.origin,
+            "broken": self.specimen.broken,
+            "true_epsilon": "inf" if math.isinf(true) else true,
+            "right": self.right,
+            "seconds": round(self.seconds, 2),
+            **{key: value for key, value in self.result.as_dict().items() if not key.startswith("histogram")},
+        }
+
+
+def run_trials(
+    specimens: Iterable[Specimen],
+    *,
+    seed: int,
+    share: float = 1.0,
+    false_alarm: float = FALSE_ALARM,
+    progress: Callable[[Trial], None] = lambda trial: None,
+) -> list[Trial]:
+    """Audit every specimen.
+
+    Parameters
+    ----------
+    specimens : iterable of Specimen
+    seed : int
+        Each specimen gets its own generator, from the seed and its name, so that the order does not matter.
+    share : float
+        Multiplies the number of samples.
+    false_alarm : float
+        Error probability of each audit; over m sound specimens the run errs with probability at most m times this.
+    progress : callable
+        Called after each trial.
+    """
+    trials = []
+    for specimen in specimens:
+        rng = np.random.default_rng([seed, *specimen.name.encode()])
+        start = time.perf_counter()
+        result = audit(
+            specimen.mechanism,
+            specimen.x,
+            specimen.x_neighbour,
+            epsilon=specimen.epsilon,
+            delta=specimen.delta,
+            n_samples=max(1000, round(specimen.n_samples * share)),
+            false_alarm=false_alarm,
+            rng=rng,
+        )
+        trial = Trial(specimen, result, time.perf_counter() - start)
+        trials.append(trial)
+        progress(trial)
+    return trials
