@@ -14,12 +14,16 @@ from pm_dpgmm.mixture import Mixture
 ROUNDING = 1e-8  # error of a computed distance below 0.1 between valid fits (methods/populous_single.md)
 LARGEST_CONDITION = 1e8  # of a component's correlation matrix; beyond it a fit is invalid
 
+LARGEST_SIZE = 1e100  # of a mean or a standard deviation, and its inverse the smallest; beyond it products overflow
+
 BoolArray = NDArray[np.bool_]
 
 
 def is_valid(fit: Mixture) -> bool:
     """Whether distances of this fit can be trusted: a function of the fit alone."""
     scale = np.sqrt(np.diagonal(fit.covariances, axis1=1, axis2=2))
+    if scale.min() < 1 / LARGEST_SIZE or scale.max() > LARGEST_SIZE or np.abs(fit.means).max() > LARGEST_SIZE:
+        return False
     values = np.linalg.eigvalsh(fit.covariances / (scale[:, :, None] * scale[:, None, :]))
     return bool((values[:, 0] * LARGEST_CONDITION >= values[:, -1]).all())
 

@@ -101,7 +101,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log density of every row of ``X``, shape (N,)."""
-        return self.release_.mixture.log_density(self._points(X))
+        points = self._points(X)
+        return self.release_.mixture.log_density(points)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Mean log density of the rows of ``X``."""
@@ -109,7 +110,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Posterior probability of each component, shape (N, K)."""
-        return self.release_.mixture.responsibilities(self._points(X))
+        points = self._points(X)
+        return self.release_.mixture.responsibilities(points)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable component of every row, shape (N,)."""

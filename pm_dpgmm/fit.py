@@ -89,7 +89,9 @@ def fit_gmm(
     Guarantee
     ---------
     (epsilon, delta)-differential privacy of everything in the Release, under the stated relation, by the theorem
-    named in ``release.guarantee.mechanism``. Running time and memory are not covered.
+    named in ``release.guarantee.mechanism``, for data sets that pass the checks above. Whether a data set passes them
+    is known to whoever runs the fit: an error about rows or columns is a fact about the data, not to be published.
+    Running time and memory are not covered.
 
     Examples
     --------
@@ -104,11 +106,13 @@ def fit_gmm(
     if delta is not None:
         check_delta(delta)
     relation = Neighbouring.parse(neighbouring)
-    check_learner(learner)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a pm_dpgmm.Ledger, got {shown(ledger)}")
     if n_jobs is not None:
         check_count(least=-64, n_jobs=n_jobs)
+        if n_jobs == 0:
+            raise ValueError("n_jobs must not be 0, got 0; None or 1 runs in this process")
+    check_learner(learner, n_jobs=n_jobs)
     rng = None if random_seed is None else _generator(random_seed)
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)

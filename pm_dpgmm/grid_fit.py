@@ -1,22 +1,25 @@
-"""EM for a Gaussian mixture on the counts of a regular grid. Post-processing: it sees noisy counts only."""
+"""Fit a Gaussian mixture to noisy counts on a regular grid, knowing the noise. Post-processing: no record is seen."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.mixture import LOG_2PI, Mixture
 from pm_dpgmm.noise import IntArray
 
 N_STARTS = 12
 MAX_STEPS = 300
-TOLERANCE = 1e-8  # of the mean log-likelihood, per step
 START_SEED = 20231  # public: starting points are post-processing, and a fixed seed makes a release reproducible
+CELL_VARIANCE = 1 / 12  # of a uniform point in a cell, in cells squared (Sheppard)
+SMALLEST_SD = 0.01  # of a component, in cells: nothing that narrow can be seen
+LOG_RATES = (-3.0, 40.0)  # range of the logarithm of a component's expected count
 
 
 def cell_centres(bounds: FloatArray, n_cells: int) -> FloatArray:
@@ -34,91 +37,140 @@ def fit_counts(
     noise_scale: float,
     progress: Callable[[int, int], None],
 ) -> Mixture:
-    """Fit a mixture to noisy counts.
+    """Fit a mixture to noisy counts by the likelihood that knows the noise.
 
-    Cells below a threshold are noise and are dropped: with discrete Laplace noise of scale b an empty cell
-    exceeds b ln(m / 8) with probability below 4/m, so about four of m empty cells survive. EM runs on the
-    remaining counts from several starts; the cell's own variance (width^2 / 12, Sheppard) is taken off at the end.
+    Count c of the cell at x is taken as N(m, m + 2 b^2), where m = sum over k of rate_k N(x; mean_k, covariance_k +
+    I/12) in units of a cell, m is also the variance of a Poisson count and 2 b^2 that of the Laplace noise. Every cell
+    counts, empty ones included, so nothing is cut and no bias comes from cutting. The rates are free: the number of
+    records is not used. L-BFGS with the exact gradient, the best of several public starts.
 
     Parameters
     ----------
     counts : ndarray of int, shape (n_cells,) * D
-        Noisy counts.
+        Noisy counts; any integers.
     bounds : ndarray, shape (D, 2)
-        Public bounds.
+        Public bounds, in the unit of the records.
     n_components : int
         Components to fit.
     noise_scale : float
-        Scale of the Laplace noise in the counts.
+        Scale b of the Laplace noise in the counts.
     progress : callable
         Called with (starts done, starts in all).
+
+    Returns
+    -------
+    Mixture
+        In the unit of the records; a function of the arguments alone.
     """
     d, n_cells = counts.ndim, counts.shape[0]
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
-    # EM in units of a cell, so that no unit of the data reaches the floors
-    centres = (cell_centres(bounds, n_cells) - bounds[:, 0]) / width
-    heights = counts.ravel().astype(float)
-    threshold = noise_scale * math.log(max(2.0, counts.size / 8))
-    kept = heights > threshold
-    if kept.sum() < 2 * n_components:
-        kept = np.argsort(np.argsort(-heights)) < 2 * n_components
-    points, mass = centres[kept], np.maximum(heights[kept], 1e-3)
-    mass = mass / mass.sum()
+    # everything below is in units of a cell, so that no unit of the data reaches the limits
+    grid = _Grid(
+        centres=cell_centres(np.array([[0.0, n_cells]] * d), n_cells),
+        heights=counts.ravel().astype(float),
+        noise_variance=2 * noise_scale**2,
+        n_components=n_components,
+    )
+    limits = _limits(n_components, d, n_cells)
     rng = np.random.default_rng(START_SEED)
     fits = []
-    for start in range(N_STARTS):
-        fits.append(_em(points, mass, n_components, rng))
-        progress(start + 1, N_STARTS)
-    _, (weights, means, covariances) = max(fits, key=lambda fit: fit[0])
-    values, vectors = np.linalg.eigh(covariances - np.eye(d) / 12)
-    covariances = (vectors * np.maximum(values, 1 / 12)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    weights = np.maximum(weights, 1e-6)
+    for done in range(N_STARTS):
+        start = np.clip(_start(grid, noise_scale, rng), *limits)
+        fit = optimize.minimize(
+            grid.loss, start, jac=True, method="L-BFGS-B", bounds=list(zip(*limits, strict=True)),
+            options={"maxiter": MAX_STEPS},
+        )  # fmt: skip
+        fits.append((float(fit.fun), fit.x))
+        progress(done + 1, N_STARTS)
+    rates, means, factors = grid.unpack(min(fits, key=lambda fit: fit[0])[1])
+    weights = np.maximum(rates / rates.sum(), 1e-6)
+    # a component narrower than a cell is not resolved; its variance is kept at that of a cell
+    covariances = factors @ np.swapaxes(factors, 1, 2) + np.eye(d) * CELL_VARIANCE
     scaled = covariances * (width[:, None] * width)
     return Mixture(weights / weights.sum(), means * width + bounds[:, 0], (scaled + np.swapaxes(scaled, 1, 2)) / 2)
 
 
-def _em(
-    points: FloatArray, mass: FloatArray, n_components: int, rng: np.random.Generator
-) -> tuple[float, tuple[FloatArray, FloatArray, FloatArray]]:
-    """EM on weighted points; returns the mean log-likelihood and the parameters."""
-    d = points.shape[1]
-    weights = np.full(n_components, 1 / n_components)
-    means = _spread_start(points, mass, n_components, rng)
-    centred = points - mass @ points
-    overall = (centred.T * mass) @ centred
-    covariances = np.repeat((overall / n_components ** (2 / d) + np.eye(d) / 4)[None], n_components, axis=0)
-    previous = -math.inf
-    for _ in range(MAX_STEPS):
-        log_joint = _log_joint(points, weights, means, covariances)
-        log_density = logsumexp(log_joint, axis=1)
-        likelihood = float(mass @ log_density)
-        if likelihood - previous < TOLERANCE:
-            break
-        previous = likelihood
-        shares = np.exp(log_joint - log_density[:, None]) * mass[:, None]
-        weights = shares.sum(axis=0) + 1e-10
-        means = shares.T @ points / weights[:, None]
-        offsets = points[:, None, :] - means
-        covariances = np.einsum("nk,nki,nkj->kij", shares, offsets, offsets) / weights[:, None, None]
-        covariances += np.eye(d) / 6  # a cell's own variance twice: nothing narrower can be seen
-        weights = weights / weights.sum()
-    return previous, (weights, means, covariances)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Noisy counts in units of a cell, and their likelihood."""
+
+    centres: FloatArray  # (M, D)
+    heights: FloatArray  # (M,)
+    noise_variance: float
+    n_components: int
+
+    def unpack(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rates (K,), means (K, D) and lower factors (K, D, D) from the flat vector; diagonals are logarithms."""
+        k, d = self.n_components, self.centres.shape[1]
+        rows, columns = np.tril_indices(d)
+        entries = x[k + k * d :].reshape(k, -1)
+        factors = np.zeros((k, d, d))
+        factors[:, rows, columns] = np.where(rows == columns, np.exp(np.where(rows == columns, entries, 0.0)), entries)
+        return np.exp(x[:k]), x[k : k + k * d].reshape(k, d), factors
+
+    def loss(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Negative log-likelihood, up to a constant, and its gradient."""
+        rates, means, factors = self.unpack(x)
+        d = means.shape[1]
+        # the cell blurs a component by its own variance, and I/12 more keeps the narrowest ones on the grid
+        covariances = factors @ np.swapaxes(factors, 1, 2) + np.eye(d) * 2 * CELL_VARIANCE
+        precisions = np.linalg.inv(covariances)
+        log_determinants = np.linalg.slogdet(covariances)[1]
+        offsets = self.centres - means[:, None, :]  # (K, M, D)
+        pulls = offsets @ precisions
+        exponents = -0.5 * ((pulls * offsets).sum(axis=2) + log_determinants[:, None] + d * LOG_2PI)
+        parts = np.exp(exponents) * rates[:, None]
+        expected = parts.sum(axis=0)
+        variance = expected + self.noise_variance
+        residual = self.heights - expected
+        value = 0.5 * float((residual**2 / variance + np.log(variance)).sum())
+        # derivative by the expected count of each cell, then by each parameter
+        slope = (-residual - 0.5 * residual**2 / variance + 0.5) / variance
+        weighted = slope * parts
+        by_rate = weighted.sum(axis=1)
+        by_mean = np.einsum("km,kmd->kd", weighted, pulls)
+        by_covariance = 0.5 * (
+            np.einsum("km,kmd,kme->kde", weighted, pulls, pulls) - by_rate[:, None, None] * precisions
+        )
+        rows, columns = np.tril_indices(d)
+        by_factor = 2 * (by_covariance @ factors)[:, rows, columns]
+        by_factor = np.where(rows == columns, by_factor * factors[:, rows, columns], by_factor)
+        return value, np.concatenate([by_rate, by_mean.ravel(), by_factor.ravel()])
 
 
-def _spread_start(points: FloatArray, mass: FloatArray, n_components: int, rng: np.random.Generator) -> FloatArray:
-    """k-means++ seeding (Arthur and Vassilvitskii 2007) on weighted points."""
+def _limits(n_components: int, d: int, n_cells: int) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper limits of the flat vector: means on the grid, deviations up to its width."""
+    rows, columns = np.tril_indices(d)
+    low = np.where(rows == columns, math.log(SMALLEST_SD), -n_cells)
+    high = np.where(rows == columns, math.log(n_cells), n_cells)
+    parts = [(LOG_RATES[0], 0.0, low), (LOG_RATES[1], float(n_cells), high)]
+    lower, upper = (
+        np.concatenate([np.full(n_components, rate), np.full(n_components * d, mean), np.tile(entry, n_components)])
+        for rate, mean, entry in parts
+    )
+    return lower, upper
+
+
+def _start(grid: _Grid, noise_scale: float, rng: np.random.Generator) -> FloatArray:
+    """A random start on cells that stand out of the noise: k-means++ seeds (Arthur and Vassilvitskii 2007).
+
+    An empty cell exceeds b ln(m/8) with probability below 4/m, so about four of m empty cells stand out.
+    """
+    k, d = grid.n_components, grid.centres.shape[1]
+    heights = grid.heights
+    kept = heights > noise_scale * math.log(max(2.0, heights.size / 8))
+    if kept.sum() < 2 * k:
+        kept = np.argsort(np.argsort(-heights)) < 2 * k
+    points, mass = grid.centres[kept], np.maximum(heights[kept], 1e-3)
+    mass = mass / mass.sum()
     chosen = [int(rng.choice(len(points), p=mass))]
-    while len(chosen) < n_components:
+    while len(chosen) < k:
         gaps = ((points[:, None, :] - points[chosen]) ** 2).sum(axis=2).min(axis=1) * mass
-        total = gaps.sum()
-        chosen.append(int(rng.choice(len(points), p=gaps / total if total > 0 else mass)))
-    return points[chosen].copy()
-
-
-def _log_joint(points: FloatArray, weights: FloatArray, means: FloatArray, covariances: FloatArray) -> FloatArray:
-    factors = np.linalg.cholesky(covariances)
-    offsets = np.swapaxes(points[None] - means[:, None], 1, 2)
-    whitened = np.linalg.solve(factors, offsets)
-    log_scale = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    constant = np.log(weights) - log_scale - 0.5 * points.shape[1] * math.log(2 * math.pi)
-    return np.asarray((constant[:, None] - 0.5 * (whitened**2).sum(axis=1)).T)
+        chosen.append(int(rng.choice(len(points), p=gaps / gaps.sum() if gaps.sum() > 0 else mass)))
+    centred = points - mass @ points
+    spread = ((centred.T * mass) @ centred + np.eye(d) / 4) / k ** (2 / d)
+    rows, columns = np.tril_indices(d)
+    factor = np.linalg.cholesky(spread)[rows, columns]
+    entries = np.where(rows == columns, np.log(np.where(rows == columns, factor, 1.0)), factor)
+    rate = math.log(max(float(heights[kept].sum()), 10.0 * k) / k)
+    return np.concatenate([np.full(k, rate), points[chosen].ravel(), np.tile(entries, k)])

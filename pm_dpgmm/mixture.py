@@ -40,7 +40,7 @@ class Mixture:
     >>> g.n_components, g.n_features
     (2, 1)
     >>> g.log_density([[0.0]]).round(3)
-    array([-2.113])
+    array([-2.093])
     """
 
     weights: FloatArray

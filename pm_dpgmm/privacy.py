@@ -167,26 +167,37 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     relations = {guarantee.neighbouring for guarantee in guarantees}
     if len(relations) > 1:
         raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")
-    total = None
+    total, slack = None, 0.0
     for guarantee in guarantees:
         distribution = guarantee.loss.to_pld()
         if distribution is None:
             distribution = PointLoss(guarantee.epsilon, guarantee.delta).to_pld()
         total = distribution if total is None else total.compose(distribution)
+        slack += getattr(guarantee.loss, "slack", 0.0)  # total variation of each sampler, so these add up
     assert total is not None
+
+    def curve(epsilon: float) -> float:
+        return float(total.get_delta_for_epsilon(epsilon)) + (1 + math.exp(min(epsilon, 700.0))) * slack
+
+    # a curve never rises, so the least value up to each epsilon holds
     epsilons = np.concatenate([np.linspace(0, 20, 401), np.linspace(20.5, 200, 360)])
-    deltas = np.asarray(np.maximum.accumulate(total.get_delta_for_epsilon(epsilons)[::-1])[::-1], dtype=float)
-    epsilon = float(total.get_epsilon_for_delta(delta))
+    deltas = np.minimum.accumulate([curve(epsilon) for epsilon in epsilons.tolist()])
+    below = np.flatnonzero(deltas <= delta)
+    epsilon = math.inf
+    if below.size:
+        epsilon = smallest_epsilon(curve, delta, largest=float(epsilons[below[0]])) if below[0] else 0.0
+        epsilon = min(epsilon, float(epsilons[below[0]]))
+    if sum(g.delta for g in guarantees) <= delta:  # basic composition, better where the discretised losses are coarse
+        epsilon = min(epsilon, sum(g.epsilon for g in guarantees))
     if not math.isfinite(epsilon):
         raise ValueError(f"delta must leave room for the parts, got {delta:g}: no finite epsilon is proved")
-    names = "; ".join(guarantee.mechanism for guarantee in guarantees)
-    # the table is a step function: the stated epsilon becomes one of its points
+    epsilon = max(epsilon, 1e-12)
+    # the table is a step function: the stated pair becomes one of its points, and holds from there on
     order = int(np.searchsorted(epsilons, epsilon))
-    loss = TableLoss(
-        tuple(np.insert(epsilons, order, epsilon).tolist()),
-        tuple(np.insert(deltas, order, min(delta, deltas[max(order - 1, 0)])).tolist()),
-    )
-    return Guarantee(max(epsilon, 1e-12), delta, relations.pop(), f"composition of {names}", loss)
+    deltas = np.insert(deltas, order, delta)
+    loss = TableLoss(tuple(np.insert(epsilons, order, epsilon).tolist()), tuple(np.minimum.accumulate(deltas).tolist()))
+    names = "; ".join(guarantee.mechanism for guarantee in guarantees)
+    return Guarantee(epsilon, delta, relations.pop(), f"composition of {names}", loss)
 
 
 def split_budget(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:

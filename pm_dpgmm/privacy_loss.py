@@ -128,14 +128,18 @@ class GaussianLoss(_Parameters):
         check_non_negative(slack=self.slack)
 
     def delta(self, epsilon: float) -> float:
+        if self.slack == 0:
+            return gaussian_delta(epsilon, self.mu)
+        # The sum is convex in epsilon with derivative exp(epsilon) (slack - Phi(-mu/2 - epsilon/mu)). Beyond its
+        # minimum the value there still holds, since a curve never rises.
+        lowest = -self.mu * (float(special.ndtri(self.slack)) + self.mu / 2)
+        epsilon = min(epsilon, max(lowest, 0.0))
         return min(1.0, gaussian_delta(epsilon, self.mu) + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
 
-    def to_pld(self) -> Any | None:
+    def to_pld(self) -> Any:
+        """Distribution without the slack; :func:`pm_dpgmm.compose` adds the slacks of all parts to its curve."""
         from dp_accounting import pld
 
-        # the sampler's slack stays below 1e-12 for every release of this package; a larger one is not hidden
-        if self.slack > 1e-12:
-            return None
         return pld.privacy_loss_distribution.from_gaussian_mechanism(
             1 / self.mu, value_discretization_interval=PLD_GRID
         )
@@ -162,7 +166,9 @@ class TruncatedLaplaceLoss(_Parameters):
         if epsilon >= self.shift / self.scale:
             return self._cdf(only_first)
         last = max(only_first, math.ceil((self.shift - epsilon * self.scale) / 2) - 1)
-        return max(self._cdf(only_first), self._cdf(last) - math.exp(epsilon) * self._cdf(last - self.shift))
+        # a smaller factor than exp(epsilon) only makes the bound larger
+        other = math.exp(min(epsilon, 700.0)) * self._cdf(last - self.shift)
+        return max(self._cdf(only_first), self._cdf(last) - other)
 
     def _cdf(self, x: int) -> float:
         """P[noise <= x]."""
@@ -203,32 +209,33 @@ class RenyiLoss(_Parameters):
     def delta(self, epsilon: float) -> float:
         order, divergence = np.array(self.orders), np.array(self.divergences)
         log_delta = (order - 1) * (divergence - epsilon) + order * np.log1p(-1 / order) - np.log(order - 1)
-        return float(np.exp(min(0.0, log_delta.min())))
+        return max(float(np.exp(min(0.0, log_delta.min()))), 1e-300)  # never 0 by underflow
 
 
 @dataclass(frozen=True, slots=True)
 class SumLoss(_Parameters):
-    """Basic composition: delta(epsilon) = min over splits of epsilon of the sum of the parts' deltas."""
+    """Basic composition of two releases: the least first.delta(e) + second.delta(epsilon - e) over splits.
 
-    parts: tuple[PrivacyLoss, ...]
+    ``split`` is the epsilon that the first was made for; it is tried besides a grid. Every split is valid, so a coarse
+    search costs accuracy and never soundness.
+    """
+
+    first: PrivacyLoss
+    second: PrivacyLoss
+    split: float
     kind: ClassVar[str] = "sum"
 
     def delta(self, epsilon: float) -> float:
-        curve: Callable[[float], float] = self.parts[0].delta
-        for part in self.parts[1:]:
-            curve = _best_split(curve, part.delta)
-        return min(1.0, curve(epsilon))
+        splits = np.append(np.linspace(0, epsilon, 201), min(self.split, epsilon)).tolist()
+        return min(1.0, *(self.first.delta(part) + self.second.delta(epsilon - part) for part in splits))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
-
-
-def _best_split(first: Callable[[float], float], second: Callable[[float], float]) -> Callable[[float], float]:
-    def curve(epsilon: float) -> float:
-        # 201 splits (every one is valid, so a coarse search costs accuracy and never soundness)
-        return min(first(part) + second(epsilon - part) for part in np.linspace(0, epsilon, 201).tolist())
-
-    return curve
+        return {
+            "kind": self.kind,
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            "split": self.split,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +261,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu), without overflow."""
     first = special.log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
-    return float(np.exp(first) * -np.expm1(min(0.0, second - first)))
+    # never 0, whatever underflows: no finite epsilon holds at delta = 0
+    return max(float(np.exp(first) * -np.expm1(min(0.0, second - first))), 1e-300)
 
 
 LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
@@ -272,7 +280,7 @@ def loss_from_dict(fields: dict[str, Any]) -> PrivacyLoss:
     """
     kind = fields.get("kind")
     if kind == SumLoss.kind:
-        return SumLoss(tuple(loss_from_dict(part) for part in fields["parts"]))
+        return SumLoss(loss_from_dict(fields["first"]), loss_from_dict(fields["second"]), fields["split"])
     if kind not in LOSSES:
         raise ValueError(f"kind of privacy loss must be one of {[*LOSSES, SumLoss.kind]}, got {kind!r}")
     parameters = {name: value for name, value in fields.items() if name != "kind"}

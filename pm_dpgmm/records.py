@@ -41,6 +41,7 @@ def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
     """
     if isinstance(X, (str, Path)):
         X = _read_file(Path(X))
+        _check_header(X)
     names = getattr(X, "columns", None)
     if hasattr(X, "compute"):  # Dask
         X = X.compute()
@@ -51,11 +52,11 @@ def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
     except ValueError:  # ragged rows
         raise ValueError("X must have rows of equal length, got ragged rows") from None
     if values.dtype.kind == "O":  # mixed columns of a data frame: numbers of several types are fine
-        if not all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values.ravel()[:10_000]):
+        if not all(isinstance(v, (int, float, np.number, np.bool_)) for v in values.ravel()):
             raise TypeError("X must be numeric, got values of other types (encode or drop those columns)")
         try:
             values = values.astype(float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise TypeError("X must be numeric, got values of other types (encode or drop those columns)") from None
     if values.dtype.kind not in "buif":
         raise TypeError(f"X must be numeric, got dtype {values.dtype}")
@@ -74,12 +75,25 @@ def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
             f"X must be finite, got {records[row, column]} in column {feature_names[column]!r} (row {row});"
             " drop or impute missing values before the fit"
         )
-    constant = np.ptp(records, axis=0) == 0 if len(records) > 1 else np.zeros(records.shape[1], dtype=bool)
-    if constant.any():
+    constant = records.min(axis=0) == records.max(axis=0)
+    if len(records) > 1 and constant.any():
         raise ValueError(
             f"X must vary in every column, got a constant column {feature_names[int(np.argmax(constant))]!r}; drop it"
         )
     return records, feature_names
+
+
+def _check_header(table: Any) -> None:
+    """Refuse a file whose first line is a record: the names of the columns are published."""
+    for name in table.columns:
+        text = str(name)
+        # pandas marks repeated names by .1, .2 and so on
+        for candidate in (text, text.rpartition(".")[0]):
+            try:
+                float(candidate)
+            except ValueError:
+                continue
+            raise ValueError("X must be a file with a header line of column names, got a number for a name")
 
 
 def _feature_names(names: Any, n_features: int) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Experiments that audit privacy claims.
 
-    from verification import audit
-    print(audit(mechanism, x, x_neighbour, epsilon=1.0))
+from verification import audit
+print(audit(mechanism, x, x_neighbour, epsilon=1.0))
 """
 
 # imported here and not on first use: the function shares its name with its module

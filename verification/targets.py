@@ -1,7 +1,7 @@
 """Audit targets: every function of the package that spends budget, on its release path, with planted faults.
 
-A target is the mechanism itself with OpenDP's noise. Its faults are one-line changes that an audit must catch; they show
-that the audit of the sound one could have failed.
+A target is the mechanism itself with OpenDP's noise. Its faults are one-line changes that an audit must catch; they
+show that the audit of the sound one could have failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism
+from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism, gaussian_mu
 from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_mixture
 from pm_dpgmm.mechanisms.stability_histogram import stability_loss
@@ -22,6 +22,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng, discrete_laplace, truncated_discrete_laplace
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
+from verification.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.specimens.populous import NOISE, run, sound_constants, worst_pair
 
@@ -152,6 +153,9 @@ def all_targets() -> list[Specimen]:
     inf, partial = math.inf, functools.partial
     half_noise = partial(histogram, epsilon=2 * EPSILON)
     half_gauss = partial(gaussian, sensitivity=0.5)
+    half_true = float(gaussian_epsilon(DELTA, noise_multiplier=0.5 / gaussian_mu(EPSILON, DELTA)))
+    # of the mean alone, so the true epsilon is at least this
+    wide_true = float(gaussian_epsilon(DELTA, noise_multiplier=MASK.mean / 0.2))
     return [
         Specimen("histogram_release", "mechanisms/histogram.py", histogram, few, moved, 1.0, 0.0, 1.0, False, 40_000),
         Specimen("histogram_half_noise", "fault", half_noise, few, moved, 1.0, 0.0, 2.0, True, 40_000),
@@ -159,7 +163,7 @@ def all_targets() -> list[Specimen]:
             "histogram_drops_empty_cells", "fault", histogram_drops_empty_cells, few, moved, 1.0, 0.0, inf, True, 20_000
         ),
         Specimen("gaussian", "mechanisms/gaussian.py", gaussian, 0.0, 1.0, 1.0, DELTA, 1.0, False),
-        Specimen("gaussian_half_noise", "fault", half_gauss, 0.0, 1.0, 1.0, DELTA, 2.5, True, 40_000),
+        Specimen("gaussian_half_noise", "fault", half_gauss, 0.0, 1.0, 1.0, DELTA, half_true, True, 40_000),
         Specimen("truncated_laplace", "mechanisms/truncated_laplace.py", truncated, 0, 4, 0.5, DELTA, 0.5, False),
         Specimen("truncated_laplace_clipped", "fault", truncated_by_clipping, 0, 4, 0.5, DELTA, inf, True),
         Specimen("stability_histogram", "mechanisms/stability_histogram.py", stability, *keys, 1.0, DELTA, 1.0, False),
@@ -168,7 +172,7 @@ def all_targets() -> list[Specimen]:
         ),
         Specimen("mask", "mechanisms/masks.py", mask, *masks, 1.0, DELTA, 1.0, False, 8_000),
         Specimen("mask_not_shuffled", "fault", partial(mask, shuffle=False), *relabelled, 1.0, DELTA, inf, True, 2_000),
-        Specimen("mask_wide_radius", "fault", mask, *wide, 1.0, DELTA, 10.0, True, 4_000),
+        Specimen("mask_wide_radius", "fault", mask, *wide, 1.0, DELTA, wide_true, True, 4_000),
         Specimen(
             "populous_single_release", "methods/populous_single.py", populous, *agree, 1.0, DELTA, 1.0, False, 8_000
         ),

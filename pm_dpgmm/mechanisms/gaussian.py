@@ -15,6 +15,9 @@ from pm_dpgmm.privacy_loss import GaussianLoss, gaussian_delta
 GRID_STEPS = 2.0**32  # grid points in one noise scale; Lemma 8 needs the scale to be large in grid steps
 
 
+SMALLEST_EPSILON = 1e-4  # below it the difference of the curve's two terms loses digits
+
+
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest sensitivity / noise scale that is (epsilon, delta)-DP, from the exact curve.
 
@@ -28,6 +31,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
+    if epsilon < SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for exact calibration, got {epsilon:g}")
 
     def log_excess(log_mu: float) -> float:
         return math.log(max(gaussian_delta(epsilon, math.exp(log_mu)), 1e-300)) - math.log(delta)
@@ -40,7 +45,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def gaussian_mechanism(
     value: ArrayLike, *, sensitivity: float, epsilon: float, delta: float, rng: Rng = None
 ) -> tuple[FloatArray, float, GaussianLoss]:
-    """Add Gaussian noise of the smallest scale that makes ``value`` (epsilon, delta)-DP.
+    """Add Gaussian noise, exactly calibrated, that makes ``value`` (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -78,7 +83,13 @@ def gaussian_mechanism(
         raise ValueError("value must be finite")
     n_numbers = max(exact.size, 1)
     slack = n_numbers / (16 * GRID_STEPS**2)
-    mu = gaussian_mu(epsilon, delta - (1 + math.exp(epsilon)) * slack)
+    check_positive(epsilon=epsilon)
+    check_delta(delta, zero=False)
+    # the sampler's slack counts (1 + exp(epsilon)) times: where that nears delta, calibrate at a smaller epsilon
+    calibrated = min(epsilon, math.log(delta / (4 * slack)))
+    if calibrated < SMALLEST_EPSILON:
+        raise ValueError(f"delta must be at least {8 * slack:.2g} for {n_numbers} numbers, got {delta:g}")
+    mu = gaussian_mu(calibrated, delta - (1 + math.exp(calibrated)) * slack)
     grid = 2.0 ** math.floor(math.log2(sensitivity / mu)) / GRID_STEPS
     steps = sensitivity / grid + math.sqrt(n_numbers)  # each number is rounded by at most half a step
     scale = math.ceil(steps / mu)

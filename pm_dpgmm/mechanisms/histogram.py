@@ -12,6 +12,8 @@ from pm_dpgmm.noise import IntArray, Rng, discrete_laplace
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import GeometricLoss
 
+SMALLEST_EPSILON = 1e-9  # far below any use; keeps counts plus noise inside 64 bits
+
 
 def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntArray:
     """Number of records in each cell of a regular public grid.
@@ -43,8 +45,13 @@ def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntA
 def histogram_loss(*, epsilon: float, neighbouring: Neighbouring) -> GeometricLoss:
     """Noise scale and exact privacy curve of :func:`noisy_counts`."""
     check_positive(epsilon=epsilon)
+    if epsilon < SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
     changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
-    return GeometricLoss(scale=changed / epsilon, n_counts=changed)
+    scale = changed / epsilon
+    while changed / scale > epsilon:  # the quotient may round down by one unit in the last place
+        scale = math.nextafter(scale, math.inf)
+    return GeometricLoss(scale=scale, n_counts=changed)
 
 
 def noisy_counts(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from pm_dpgmm._arguments import check_delta, check_positive
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
 from pm_dpgmm.noise import Rng, truncated_discrete_laplace
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import PrivacyLoss, SumLoss, TruncatedLaplaceLoss
+
+Key = str | int | tuple[str, ...] | tuple[int, ...]
+
+
+def _checked(key: Key) -> Key:
+    parts = key if isinstance(key, tuple) else (key,)
+    if not all(type(part) is str or type(part) is int for part in parts):
+        raise TypeError(f"keys must be str, int or tuples of them, got a key of type {type(key).__name__}")
+    return key
 
 
 def stability_loss(
@@ -20,23 +29,24 @@ def stability_loss(
     check_delta(delta, zero=False)
     changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
     one = truncated_laplace_loss(sensitivity=1, epsilon=epsilon / changed, delta=delta / changed)
-    return one, one if changed == 1 else SumLoss((one, one))
+    return one, one if changed == 1 else SumLoss(one, one, split=epsilon / 2)
 
 
 def stability_histogram(
-    keys: Iterable[Hashable],
+    keys: Iterable[Key],
     *,
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     rng: Rng = None,
-) -> tuple[dict[Hashable, int], PrivacyLoss]:
+) -> tuple[dict[Key, int], PrivacyLoss]:
     """Noisy counts of the keys that enough records share; no list of possible keys is needed.
 
     Parameters
     ----------
-    keys : iterable of hashable
-        One key per record, a function of that record alone. Keys of one call must be sortable together.
+    keys : iterable of str, int or tuples of them
+        One key per record, a function of that record alone, all of one type. Other types are refused: 1 and 1.0 are
+        equal as keys, and the one that came first would show.
     epsilon, delta : float
         Budget; 0 < delta < 1.
     neighbouring : Neighbouring
@@ -52,6 +62,11 @@ def stability_histogram(
     loss : PrivacyLoss
         Privacy curve of the release.
 
+    Raises
+    ------
+    TypeError
+        If a key has another type.
+
     Guarantee
     ---------
     (epsilon, delta)-DP. Proof: stability_histogram.md; after Korolova et al. (2009) and Bun, Nissim, Stemmer
@@ -64,7 +79,7 @@ def stability_histogram(
     ['a']
     """
     one, total = stability_loss(epsilon=epsilon, delta=delta, neighbouring=neighbouring)
-    counts = sorted(Counter(keys).items())
+    counts = sorted(Counter(_checked(key) for key in keys).items())
     draws = truncated_discrete_laplace(len(counts), scale=one.scale, bound=one.bound, rng=rng)
     noisy = {key: count + int(z) for (key, count), z in zip(counts, draws, strict=True)}
     return {key: count for key, count in noisy.items() if count > one.bound}, total

@@ -33,6 +33,8 @@ def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) ->
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
     scale = sensitivity / epsilon
+    while sensitivity / scale > epsilon:  # the quotient may round down by one unit in the last place
+        scale = math.nextafter(scale, math.inf)
     low, high = sensitivity - 1, sensitivity  # low fails or is not allowed, high is the candidate
     while TruncatedLaplaceLoss(scale, high, sensitivity).delta(epsilon) > delta:
         low, high = high, 2 * high

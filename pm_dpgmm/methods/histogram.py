@@ -47,15 +47,27 @@ class HistogramMethod:
         """All of epsilon; delta is not needed."""
         return problem.epsilon, 0.0
 
+    def guarantee(self, problem: Problem) -> Guarantee:
+        """What :meth:`release` promises; made before anything is spent."""
+        loss = histogram_loss(epsilon=problem.epsilon, neighbouring=problem.neighbouring)
+        words = "geometric histogram (mechanisms/histogram.md)"
+        return Guarantee(problem.epsilon, 0.0, problem.neighbouring, words, loss)
+
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless there are bounds and at most two columns."""
         if problem.n_features not in DEFAULT_CELLS:
             raise ValueError(f"method 'histogram' supports 1 or 2 features, got {problem.n_features}")
         if problem.bounds is None:
             raise ValueError("method 'histogram' needs bounds: public lower and upper limits of every column, got None")
+        width = (problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2) / self.cells(problem.n_features) * 2
+        if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
+            raise ValueError(
+                f"bounds must lie within 1e100 with cells wider than 1e-100, got {problem.bounds.tolist()}; rescale"
+            )
         total = self.cells(problem.n_features) ** problem.n_features
         if total < 2 * problem.n_components:
             raise ValueError(f"n_cells must give at least 2 cells for each component, got {total} cells")
+        self.guarantee(problem)
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
@@ -67,9 +79,7 @@ class HistogramMethod:
         noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
         # from here on only `noisy` and public numbers are used
         mixture = fit_counts(noisy, problem.bounds, problem.n_components, noise_scale=loss.scale, progress=progress)
-        guarantee = Guarantee(
-            problem.epsilon, 0.0, problem.neighbouring, "geometric histogram (mechanisms/histogram.md)", loss
-        )
+        guarantee = self.guarantee(problem)
         noise = {
             "statistic": "counts",
             "law": "discrete Laplace",

@@ -106,6 +106,16 @@ class PopulousSingle:
         """The whole budget, also for a refusal."""
         return problem.epsilon, problem.delta
 
+    def guarantee(self, problem: Problem, constants: Constants) -> Guarantee:
+        """What :meth:`release` promises; made before anything is spent."""
+        return Guarantee(
+            problem.epsilon,
+            problem.delta,
+            problem.neighbouring,
+            f"Private Populous Estimator, Algorithm 1, {self.accounting} accounting (methods/populous_single.md)",
+            SumLoss(constants.test, constants.mask, split=problem.epsilon * self.test_share),
+        )
+
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless delta > 0, the relation is replace-one and every subset has enough records."""
         if problem.delta <= 0:
@@ -115,6 +125,14 @@ class PopulousSingle:
         constants = self.constants(problem)
         if self.accounting == "paper" and constants.n_subsets < 10:
             raise ValueError(f"n_subsets must be at least 10 with the paper's thresholds, got {constants.n_subsets}")
+        self.guarantee(problem, constants)
+        exact = self.accounting == "exact"
+        (test_epsilon, test_delta), _ = split_budget(problem.epsilon, problem.delta, self.test_share)
+        if not _unanimous_passes(constants.n_subsets, test_epsilon, test_delta, exact):
+            raise ValueError(
+                "n_subsets must be large enough that full agreement passes the test (None finds the smallest),"
+                f" got {constants.n_subsets}"
+            )
         least = constants.n_subsets * (problem.n_components * (problem.n_features + 1))
         if problem.n_records < least:
             raise ValueError(
@@ -137,13 +155,7 @@ class PopulousSingle:
             n_jobs=n_jobs,
             progress=progress,
         )
-        guarantee = Guarantee(
-            problem.epsilon,
-            problem.delta,
-            problem.neighbouring,
-            f"Private Populous Estimator, Algorithm 1, {self.accounting} accounting (methods/populous_single.md)",
-            SumLoss((constants.test, constants.mask)),
-        )
+        guarantee = self.guarantee(problem, constants)
         noise = MaskNoise(self.noise, self.noise, self.noise)
         raw = propose_test_release(fits, constants, noise=noise, rng=rng)
         if raw is None:
@@ -169,7 +181,8 @@ def propose_test_release(
 
     The friend counts n_i, their sum and the chosen index stay inside.
     """
-    friends = friend_table(fits, constants.friend_radius).sum(axis=1)
+    with np.errstate(all="ignore"):  # a floating-point warning would tell about the fits
+        friends = friend_table(fits, constants.friend_radius).sum(axis=1)
     return test_and_mask(fits, friends, constants, noise=noise, rng=rng)
 
 
@@ -192,9 +205,13 @@ def valid_mixture(raw: dict[str, FloatArray], noise: MaskNoise) -> Mixture:
     weights = np.maximum(raw["weights"], 0.0)
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(k, 1 / k)
     covariances = raw["covariances"] / (1 + d * noise.covariance**2)
-    values, vectors = np.linalg.eigh(covariances)
-    values = np.maximum(values, values.max(axis=1, keepdims=True) * 1e-12)  # rounding may reach below 0
-    covariances = (vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    scale = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    unit = scale[:, :, None] * scale[:, None, :]
+    values, vectors = np.linalg.eigh(covariances / unit)
+    values = np.maximum(
+        values, 1e-12
+    )  # of a correlation matrix, so that units do not matter; rounding may reach below 0
+    covariances = (vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2) * unit
     return Mixture(weights, raw["means"], (covariances + np.swapaxes(covariances, 1, 2)) / 2)
 
 

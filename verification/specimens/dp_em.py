@@ -1,7 +1,7 @@
 """One-sided noise on variances and covariances, as printed in DP-EM (Park, Foulds, Chaudhuri, Welling).
 
 Both are claimed epsilon-DP. Adding noise that is never negative leaves outputs that only one of two neighbours can
-produce: the exact delta is 1 - exp(-epsilon) for every epsilon (CLAIMS S2, S3). The twins add two-sided noise on a grid.
+produce: the exact delta is 1 - exp(-epsilon) for every epsilon. The twins add two-sided noise on a grid.
 """
 
 from __future__ import annotations

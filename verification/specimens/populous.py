@@ -1,7 +1,7 @@
 """The Private Populous Estimator run with r = 1, as in the proof of its Theorem 6.2, and with the mask's own radius.
 
-Blocks of one record x; the learner returns the mixture with weight 1, mean x, variance 1. With r = 1 two chosen fits may
-be 2/3 apart while the mask moves the mean by 0.03: the claim (0.4, 4.9e-5) is off by a factor of hundreds (CLAIMS S1).
+Blocks of one record x; the learner returns the mixture with weight 1, mean x, variance 1. With r = 1 two chosen fits
+may be 2/3 apart while the mask moves the mean by 0.03: the claim (0.4, 4.9e-5) is off by a factor of hundreds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import PointLoss
+from verification.references import gaussian_epsilon
 from verification.specimens import Specimen
 
 T = 932  # blocks at which full agreement always passes at (0.2, 1e-5)
@@ -95,9 +96,10 @@ def specimens() -> list[Specimen]:
     x_neighbour[0] = 2 * x[1]
     constants = sound_constants(*claimed)
     twin = worst_pair(constants.friend_radius, constants.n_subsets)
+    true = float(gaussian_epsilon(claimed[1], noise_multiplier=NOISE.mean / float(x_neighbour[0])))
     paper = "Arbas, Ashtiani, Liaw (2023), proof of Theorem 6.2"
     return [
-        Specimen("S1_populous_radius_one", paper, radius_one, x, x_neighbour, *claimed, 310.0, True, n_samples=2_000),
+        Specimen("S1_populous_radius_one", paper, radius_one, x, x_neighbour, *claimed, true, True, n_samples=2_000),
         Specimen(
             "S1_twin_radius_gamma", "control", radius_of_the_mask, *twin, *claimed, claimed[0], False, n_samples=10_000
         ),

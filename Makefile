@@ -1,0 +1,49 @@
+# make demo   run the main job on real records        make test    pass the tests
+# make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
+# Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11, make and a C++ compiler.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+export OMP_NUM_THREADS ?= 1
+export PYTHONPATH =
+
+.PHONY: demo test check audit benchmark lock notes clean
+
+demo: $(STAMP)
+	$(BIN)/pm-dpgmm demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m verification.proof_notes
+	$(BIN)/python -m pytest -q -n 0 tests/test_architecture.py
+
+audit: $(STAMP)
+	$(BIN)/python -m verification specimens
+	$(BIN)/python -m verification targets
+
+benchmark: $(STAMP)
+	$(BIN)/python -m verification.benchmarks.histogram_accuracy
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+lock:
+	uv pip compile pyproject.toml --extra dev --generate-hashes --python-version 3.11 --universal --upgrade -o requirements.lock -q --custom-compile-command "make lock"
+
+notes: $(STAMP)
+	$(BIN)/python -m verification.proof_notes --sign
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output

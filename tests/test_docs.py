@@ -1,0 +1,63 @@
+"""Docstring examples run, proof notes match their source, and the README's example works."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from verification import proof_notes
+
+ROOT = Path(__file__).resolve().parent.parent
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for package in ("pm_dpgmm", "verification")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if ">>>" in path.read_text() and "bayes" not in path.parts
+]
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_docstring_examples_run(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, extraglobs={"np": importlib.import_module("numpy")})
+    assert result.attempted and not result.failed
+
+
+def test_proof_notes_match_the_source_they_were_read_against():
+    assert proof_notes.stale() == []
+
+
+def test_a_changed_source_makes_its_note_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr(proof_notes, "present_hash", lambda note, name: "0" * 12)
+    assert len(proof_notes.stale()) >= 10
+
+
+def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
+    from verification.targets import all_targets
+
+    targets = all_targets()
+    origins = {target.origin for target in targets if not target.broken}
+    for folder in ("mechanisms", "methods"):
+        for path in (ROOT / "pm_dpgmm" / folder).glob("*.py"):
+            if path.stem == "__init__":
+                continue
+            note = path.with_suffix(".md")
+            assert note.exists(), f"{path.name} has no proof note"
+            named = set(re.findall(r"target `(\w+)`", note.read_text()))
+            assert named and named <= {target.name for target in targets if not target.broken}, path.name
+            faults = set(re.findall(r"faults? ((?:`\w+`(?:, )?(?: \(S\d+\))?)+)", note.read_text()))
+            planted = {name for group in faults for name in re.findall(r"`(\w+)`", group)}
+            assert planted, f"{note.name} names no fault"
+    assert {"mechanisms/histogram.py", "mechanisms/masks.py", "methods/populous_single.py"} <= origins
+
+
+def test_the_readme_example_runs():
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    import matplotlib
+
+    matplotlib.use("Agg")
+    exec(compile(blocks[0], "README.md", "exec"), {})

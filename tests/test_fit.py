@@ -1,0 +1,247 @@
+"""The front door: what it returns, and one clear error for each bad input before any budget is spent."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pm_dpgmm as dpg
+from pm_dpgmm import fit as fit_module
+from pm_dpgmm import noise
+
+RNG = np.random.default_rng(0)
+X = np.concatenate([RNG.normal(0, 1, (600, 1)), RNG.normal(8, 1, (400, 1))])
+X2 = np.hstack([X, RNG.normal(size=(1000, 1))])
+GOOD = {"epsilon": 1.0, "bounds": (-5, 13)}
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """Fails a test whose bad input gets as far as spending: every release draws noise."""
+    for name in ("discrete_laplace", "discrete_gaussian", "permutation", "seeds"):
+        monkeypatch.setattr(noise, name, lambda *a, **k: pytest.fail("budget was spent"))
+    monkeypatch.setattr(
+        "pm_dpgmm.mechanisms.histogram.discrete_laplace", lambda *a, **k: pytest.fail("budget was spent")
+    )
+    monkeypatch.setattr("pm_dpgmm.methods.populous_single.permutation", lambda *a, **k: pytest.fail("budget was spent"))
+
+
+def with_value(value):
+    bad = X2.copy()
+    bad[7, 1] = value
+    return bad
+
+
+BAD_INPUT = {
+    "text": (np.array([["a"], ["b"]]), {}, TypeError, "X must be numeric"),
+    "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric"),
+    "dates": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])}), {}, TypeError, "X must be numeric"),
+    "complex": (np.array([[1j], [2j]]), {}, TypeError, "X must be numeric"),
+    "ragged": ([[1.0], [1.0, 2.0]], {}, ValueError, "rows of equal length"),
+    "three dimensions": (np.zeros((4, 2, 2)), {}, ValueError, r"one row per record .* got shape \(4, 2, 2\)"),
+    "a scalar": (3.0, {}, ValueError, "one row per record"),
+    "NaN": (with_value(np.nan), {}, ValueError, r"X must be finite, got nan in column 'x1' \(row 7\)"),
+    "infinite": (with_value(-np.inf), {}, ValueError, "X must be finite, got -inf"),
+    "no rows": (np.zeros((0, 2)), {}, ValueError, r"at least one row and one column, got shape \(0, 2\)"),
+    "no columns": (np.zeros((5, 0)), {}, ValueError, "at least one row and one column"),
+    "fewer rows than components": (X[:2], {"n_components": 3}, ValueError, "at least n_components = 3 rows, got 2"),
+    "constant column": (np.hstack([X, np.ones((1000, 1))]), {}, ValueError, "constant column 'x1'"),
+    "repeated names": (pd.DataFrame(X2, columns=["a", "a"]), {}, ValueError, "distinct column names"),
+    "bounds reversed": (X, {"bounds": (5, -5)}, ValueError, r"bounds must have low < high .* got \[\[5.0, -5.0\]\]"),
+    "bounds equal": (X, {"bounds": (5, 5)}, ValueError, "bounds must have low < high"),
+    "bounds of wrong shape": (X2, {"bounds": [[0, 1], [0, 1], [0, 1]]}, ValueError, r"shape \(2, 2\), got shape \(3, 2\)"),
+    "bounds not finite": (X, {"bounds": (0, np.inf)}, ValueError, "bounds must be finite"),
+    "bounds not numbers": (X, {"bounds": ("low", "high")}, TypeError, "bounds must be numbers"),
+    "bounds missing": (X, {"bounds": None}, ValueError, "method 'auto' needs bounds"),
+    "bounds missing for the method": (X, {"bounds": None, "method": "histogram"}, ValueError, "needs bounds"),
+    "epsilon 0": (X, {"epsilon": 0.0}, ValueError, "epsilon must be finite and greater than 0, got 0.0"),
+    "epsilon negative": (X, {"epsilon": -1}, ValueError, "epsilon must be finite and greater than 0, got -1"),
+    "epsilon infinite": (X, {"epsilon": math.inf}, ValueError, "epsilon must be finite"),
+    "epsilon NaN": (X, {"epsilon": math.nan}, ValueError, "epsilon must be finite"),
+    "epsilon text": (X, {"epsilon": "1"}, TypeError, "epsilon must be a real number, got '1' of type str"),
+    "epsilon bool": (X, {"epsilon": True}, TypeError, "epsilon must be a real number"),
+    "epsilon None": (X, {"epsilon": None}, TypeError, "epsilon must be a real number"),
+    "delta 1": (X, {"delta": 1.0}, ValueError, "delta must be at least 0 and below 1, got 1.0"),
+    "delta negative": (X, {"delta": -1e-9}, ValueError, "delta must be at least 0"),
+    "delta text": (X, {"delta": "tiny"}, TypeError, "delta must be a real number"),
+    "n_components 0": (X, {"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
+    "n_components float": (X, {"n_components": 2.0}, TypeError, "n_components must be an integer, got 2.0"),
+    "n_components bool": (X, {"n_components": True}, TypeError, "n_components must be an integer"),
+    "unknown method": (X, {"method": "magic"}, ValueError, "method must be one of 'auto', 'histogram'"),
+    "no method": (X, {"method": 3}, ValueError, "method must be 'auto', one of .* or a settings object, got 3"),
+    "three columns": (np.hstack([X2, X2[:, :1] ** 2]), {"method": "histogram"}, ValueError, "supports 1 or 2 features, got 3"),
+    "three columns, auto": (np.hstack([X2, X2[:, :1] ** 2]), {}, ValueError, "at most 2 features"),
+    "neighbouring": (X, {"neighbouring": "swap"}, ValueError, "neighbouring must be one of"),
+    "unknown setting": (X, {"n_bins": 3}, TypeError, r"settings of method 'histogram' must be among \['n_cells'\]"),
+    "n_cells 1": (X, {"n_cells": 1}, ValueError, "n_cells must be at least 2"),
+    "too few cells": (X, {"n_cells": 3}, ValueError, "at least 2 cells for each component"),
+    "settings twice": (X, {"method": dpg.HistogramMethod(), "n_cells": 9}, TypeError, "inside the settings object"),
+    "learner": (X, {"learner": "em"}, TypeError, "learner must be None"),
+    "ledger": (X, {"ledger": "file.sqlite"}, TypeError, "ledger must be a pm_dpgmm.Ledger"),
+    "bounds too wide": (X, {"bounds": (-1e300, 1e300)}, ValueError, "bounds must lie within 1e100"),
+    "bounds too narrow": (X, {"bounds": (0, 5e-324)}, ValueError, "cells wider than 1e-100"),
+    "epsilon below the grid": (X, {"epsilon": 1e-12}, ValueError, "epsilon must be at least 1e-09"),
+    "n_jobs 0": (X, {"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+    "learner that cannot travel": (X, {"learner": (lambda lock: lambda s: lock)(__import__("threading").Lock()), "n_jobs": 2}, TypeError, "learner must be picklable"),
+    "a huge integer": (np.array([[10**400], [1]], dtype=object), {}, TypeError, "X must be numeric"),
+    "n_jobs": (X, {"n_jobs": 1.5}, TypeError, "n_jobs must be an integer"),
+    "seed": (X, {"random_seed": -1}, ValueError, "random_seed must be at least 0"),
+    "no such file": ("nowhere.csv", {}, FileNotFoundError, "X must be an existing file, got 'nowhere.csv'"),
+    "wrong suffix": ("records.xlsx", {}, ValueError, "X must be a path that ends in .csv or .parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_gets_one_clear_error_before_budget_is_spent(case, no_noise, tmp_path):
+    records, change, kind, words = BAD_INPUT[case]
+    arguments = {"n_components": 2} | GOOD | {"ledger": dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0)} | change
+    with pytest.raises(kind, match=words) as caught:
+        dpg.fit_gmm(records, arguments.pop("n_components"), **arguments)
+    assert type(caught.value) is kind
+    assert dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0).spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [12.6, 14.3, 49.0, 98.0, 1e-3, 500.0])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_any_epsilon_gives_a_pure_guarantee_at_that_epsilon(epsilon, relation):
+    release = dpg.fit_gmm(X, 1, epsilon=epsilon, bounds=(-5, 13), neighbouring=relation)
+    assert release.guarantee.curve(epsilon) == 0.0 and release.guarantee.epsilon == epsilon
+
+
+def test_the_first_record_of_a_file_without_header_is_not_published(tmp_path, no_noise):
+    np.savetxt(tmp_path / "a.csv", X2, delimiter=",")
+    np.savetxt(tmp_path / "b.csv", np.ones((5, 2)), delimiter=",")  # repeated names: pandas adds .1
+    for name in ("a.csv", "b.csv"):
+        with pytest.raises(ValueError, match="header line of column names") as caught:
+            dpg.fit_gmm(tmp_path / name, 1, **GOOD)
+        assert "1.0" not in str(caught.value) and "257" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n3", 'a\n"1'])
+def test_a_broken_file_is_refused(content, tmp_path, no_noise):
+    path = tmp_path / "records.csv"
+    path.write_text(content)
+    with pytest.raises((TypeError, ValueError), match="X must be"):
+        dpg.fit_gmm(path, 1, **GOOD)
+
+
+def test_a_good_fit_finds_the_mixture():
+    release = dpg.fit_gmm(X, 2, **GOOD)
+    order = np.argsort(release.means[:, 0])
+    assert release.means[order, 0] == pytest.approx([0, 8], abs=0.5)
+    assert release.weights[order] == pytest.approx([0.6, 0.4], abs=0.06)
+    assert release.covariances[order, 0, 0] == pytest.approx([1, 1], abs=0.5)
+    assert release.method == "histogram" and release.n_records == 1000 and release.private
+    assert release.guarantee.delta == 0 and release.guarantee.epsilon_at(0.0) == pytest.approx(1.0, abs=1e-9)
+    assert release.raw["counts"].shape == (64,) and release.noise["scale"] == 2.0
+
+
+@pytest.mark.parametrize(
+    "records",
+    [X2.tolist(), pd.DataFrame(X2, columns=["u", "v"]), X2.astype(np.float32), (10 * X2).astype(int)],
+    ids=["list", "frame", "float32", "int"],
+)
+def test_other_containers(records):
+    release = dpg.fit_gmm(records, 2, epsilon=5.0, bounds=[[-50, 130], [-40, 40]])
+    assert release.means.shape == (2, 2)
+    assert release.feature_names == (("u", "v") if hasattr(records, "columns") else ("x0", "x1"))
+
+
+def test_files_and_mixed_numeric_columns(tmp_path):
+    table = pd.DataFrame({"u": X[:, 0], "v": RNG.integers(0, 9, 1000), "w": RNG.integers(0, 2, 1000).astype(bool)})
+    table[["u", "v"]].to_csv(tmp_path / "t.csv", index=False)
+    assert dpg.fit_gmm(tmp_path / "t.csv", 2, epsilon=1.0, bounds=[[-5, 13], [0, 9]]).feature_names == ("u", "v")
+    assert dpg.fit_gmm(table[["u", "w"]], 1, epsilon=1.0, bounds=[[-5, 13], [0, 1]]).n_features == 2
+
+
+def test_add_remove_keeps_the_number_of_records_secret():
+    release = dpg.fit_gmm(X, 2, neighbouring="add-remove", **GOOD)
+    assert release.n_records is None and "1,000" not in release.summary() and "1000" not in str(release.to_dict())
+    assert release.noise["scale"] == 1.0
+
+
+def test_a_known_seed_repeats_the_release_and_marks_it():
+    first, second = (dpg.fit_gmm(X, 2, random_seed=4, **GOOD) for _ in range(2))
+    assert (first.raw["counts"] == second.raw["counts"]).all() and (first.means == second.means).all()
+    assert not first.private and "NOT PRIVATE" in first.summary() and "NOT PRIVATE" in repr(first)
+    fresh = [dpg.fit_gmm(X, 2, **GOOD).raw["counts"] for _ in range(2)]
+    assert (fresh[0] != fresh[1]).any()
+
+
+def test_the_mixture_is_a_function_of_the_raw_release_alone():
+    from pm_dpgmm.grid_fit import fit_counts
+
+    release = dpg.fit_gmm(X2, 3, epsilon=1.0, bounds=[[-5, 13], [-4, 4]])
+    counts = release.raw["counts"].astype(np.int64)
+    again = fit_counts(
+        counts, release.raw["bounds"], 3, noise_scale=release.noise["scale"], progress=lambda done, total: None
+    )
+    assert (again.means == release.means).all() and (again.covariances == release.covariances).all()
+
+
+def test_settings_objects_are_accepted_and_recorded():
+    release = dpg.fit_gmm(X, 2, method=dpg.HistogramMethod(n_cells=20), **GOOD)
+    assert release.raw["counts"].shape == (20,) and release.settings["n_cells"] == 20
+
+
+def test_a_ledger_is_charged_once_and_refuses_before_the_fit(tmp_path, monkeypatch):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.5)
+    dpg.fit_gmm(X, 2, ledger=ledger, **GOOD)
+    assert ledger.spent == (1.0, 0.0)
+    monkeypatch.setattr(dpg.HistogramMethod, "release", lambda *a, **k: pytest.fail("ran"))
+    with pytest.raises(dpg.BudgetExceeded, match=r"epsilon must leave the ledger within its budget 1\.5"):
+        dpg.fit_gmm(X, 2, ledger=ledger, **GOOD)
+    assert ledger.spent == (1.0, 0.0)
+
+
+def test_a_refusal_is_charged(tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    with pytest.raises(dpg.Unstable):
+        dpg.fit_gmm(
+            np.arange(3000.0),
+            1,
+            epsilon=1.0,
+            delta=1e-6,
+            method="populous-single",
+            learner=lambda s: 1 / 0,
+            ledger=ledger,
+        )
+    assert ledger.spent == (1.0, 1e-6)
+
+
+def test_nothing_is_printed_in_a_pipe(capsys):
+    dpg.fit_gmm(X, 2, **GOOD)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_is_shown_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(fit_module.sys.stderr, "isatty", lambda: True, raising=False)
+    with fit_module._progress_bar(True, "histogram") as step:
+        step(1, 2)
+    with fit_module._progress_bar(False, "histogram") as step:
+        step(1, 2)
+
+
+@pytest.mark.slow
+def test_interval_of_noise_matches_the_guarantee_of_the_counts():
+    """Counts minus the exact ones are discrete Laplace of the stated scale (Kolmogorov-Smirnov, error below 1e-5)."""
+    from pm_dpgmm.mechanisms.histogram import cell_counts
+
+    exact = cell_counts(X, bounds=np.array([[-5.0, 13.0]]), n_cells=64)
+    noise_seen = np.concatenate([dpg.fit_gmm(X, 1, **GOOD).raw["counts"] - exact for _ in range(10)])
+    scale = 2.0
+    result = stats.kstest(noise_seen + RNG.uniform(-0.5, 0.5, noise_seen.size), lambda v: _smooth_cdf(v, scale))
+    assert result.pvalue > 1e-5
+
+
+def _smooth_cdf(v, scale):
+    """Distribution function of a discrete Laplace number plus a uniform on (-1/2, 1/2)."""
+    q = math.exp(-1 / scale)
+    low = np.floor(v + 0.5)
+
+    def cdf(j):
+        return np.where(j < 0, q ** (-j) / (1 + q), 1 - q ** (np.abs(j) + 1) / (1 + q))
+
+    return cdf(low - 1) + (v + 0.5 - low) * (cdf(low) - cdf(low - 1))

@@ -1,0 +1,129 @@
+"""Privacy curves against sums over whole probability tables and against references that share no code."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pm_dpgmm.privacy_loss import (
+    GaussianLoss,
+    GeometricLoss,
+    PointLoss,
+    RenyiLoss,
+    SumLoss,
+    TableLoss,
+    TruncatedLaplaceLoss,
+    loss_from_dict,
+)
+from verification.references import gaussian_delta, hockey_stick, truncated_laplace_delta
+
+LOSSES = [
+    PointLoss(1.0, 1e-5),
+    GeometricLoss(2.0, 2),
+    GaussianLoss(0.5, slack=1e-15),
+    TruncatedLaplaceLoss(20.0, 100, 7),
+    RenyiLoss((2.0, 4.0, 8.0), (0.1, 0.2, 0.4)),
+    TableLoss((0.0, 1.0, 2.0), (0.5, 0.1, 0.0)),
+    SumLoss(GeometricLoss(2.0, 1), TruncatedLaplaceLoss(20.0, 100, 7), 0.5),
+]
+
+
+@given(
+    scale=st.floats(0.3, 40),
+    shift=st.integers(1, 12),
+    extra=st.integers(0, 60),
+    epsilon=st.floats(0, 4),
+    data=st.data(),
+)
+@settings(deadline=None)
+def test_truncated_laplace_curve_is_the_sum_over_its_table_and_grows_with_the_shift(scale, shift, extra, epsilon, data):
+    bound = shift + extra
+    z = np.arange(-bound - shift, bound + shift + 1)
+    p = np.where(np.abs(z) <= bound, np.exp(-np.abs(z) / scale), 0.0)
+    p /= p.sum()
+    smaller = data.draw(st.integers(1, shift))
+    curve = TruncatedLaplaceLoss(scale, bound, shift).delta(epsilon)
+    assert curve == pytest.approx(hockey_stick(p, np.roll(p, shift), epsilon), abs=1e-12)
+    assert hockey_stick(p, np.roll(p, smaller), epsilon) <= curve + 1e-12
+
+
+def test_truncated_laplace_on_a_fine_grid_is_the_continuous_one():
+    steps = 4096
+    loss = TruncatedLaplaceLoss(2.0 * steps, 9 * steps, steps)
+    for epsilon in (0.0, 0.1, 0.3, 0.49, 0.6):
+        # a grid of 1/4096 moves masses and thresholds by about that much
+        expected = truncated_laplace_delta(epsilon, scale=2.0, bound=9.0, shift=1.0)
+        assert loss.delta(epsilon) == pytest.approx(expected, abs=2 / steps)
+
+
+@given(scale=st.floats(0.3, 20), n_counts=st.integers(1, 3), epsilon=st.floats(0, 6))
+@settings(deadline=None, max_examples=50)
+def test_geometric_curve_is_the_sum_over_the_table_of_all_counts(scale, n_counts, epsilon):
+    z = np.arange(-40, 42)
+    p, q = np.exp(-np.abs(z) / scale), np.exp(-np.abs(z - 1) / scale)
+    # cut the tails off exactly: beyond the moved count both laws have one constant ratio
+    p[0] /= -math.expm1(-1 / scale)
+    q[0] /= -math.expm1(-1 / scale)
+    p[-1] /= -math.expm1(-1 / scale)
+    q[-1] /= -math.expm1(-1 / scale)
+    p, q = p / p.sum(), q / q.sum()
+    joint_p, joint_q = np.ones(1), np.ones(1)
+    for _ in range(n_counts):
+        joint_p, joint_q = np.outer(joint_p, p).ravel(), np.outer(joint_q, q).ravel()
+    assert GeometricLoss(scale, n_counts).delta(epsilon) == pytest.approx(
+        hockey_stick(joint_p, joint_q, epsilon), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 40.0])
+def test_gaussian_curve_agrees_with_the_reference(mu, epsilon):
+    expected = float(gaussian_delta(epsilon, noise_multiplier=1 / mu))
+    assert GaussianLoss(mu).delta(epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+@given(mu=st.floats(0.05, 3), epsilon=st.floats(0.01, 8))
+def test_renyi_conversion_is_never_below_the_exact_gaussian_curve(mu, epsilon):
+    orders = tuple(1 + np.geomspace(0.05, 500, 80))
+    loss = RenyiLoss(orders, tuple(order * mu**2 / 2 for order in orders))
+    assert loss.delta(epsilon) >= GaussianLoss(mu).delta(epsilon)
+
+
+@given(epsilon0=st.floats(0, 5), delta0=st.floats(0, 0.5), epsilon=st.floats(0, 6))
+def test_point_loss_is_the_curve_of_randomised_response_with_a_leak(epsilon0, delta0, epsilon):
+    a = math.exp(epsilon0) / (1 + math.exp(epsilon0))
+    p = np.array([delta0, 0.0, (1 - delta0) * a, (1 - delta0) * (1 - a)])
+    q = np.array([0.0, delta0, (1 - delta0) * (1 - a), (1 - delta0) * a])
+    assert PointLoss(epsilon0, delta0).delta(epsilon) == pytest.approx(hockey_stick(p, q, epsilon), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
+def test_every_curve_falls_stays_within_0_and_1_and_survives_json(loss):
+    epsilons = np.linspace(0, 20, 81)
+    deltas = np.array([loss.delta(e) for e in epsilons])
+    assert (np.diff(deltas) <= 1e-15).all() and deltas.min() >= 0 and deltas.max() <= 1
+    again = loss_from_dict(loss.to_dict())
+    assert again == loss
+
+
+def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():
+    loss = SumLoss(GaussianLoss(0.5), GaussianLoss(1.0), 1.0)
+    exact = GaussianLoss(math.hypot(0.5, 1.0))
+    for epsilon in np.linspace(0, 8, 17):
+        assert loss.delta(epsilon) >= exact.delta(epsilon)
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"kind": "magic"}, "kind"),
+        ({}, "kind"),
+        ({"kind": "gaussian"}, "parameters"),
+        ({"kind": "geometric", "x": 1}, "parameters"),
+    ],
+)
+def test_unknown_curves_are_refused(fields, words):
+    with pytest.raises(ValueError, match=words):
+        loss_from_dict(fields)

@@ -1,0 +1,119 @@
+"""The zoo, this package's targets and the command line. Each sound mechanism is refuted with probability below 1e-4."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from verification.__main__ import main
+from verification.references import gaussian_delta, gaussian_epsilon
+from verification.specimens import all_specimens
+from verification.targets import all_targets
+from verification.trials import run_trials
+
+SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
+TARGETS = {target.name: target for target in all_targets()}
+SEED = 20261120
+
+
+def verdict(specimen, share):
+    return run_trials([specimen], seed=SEED, share=share)[0]
+
+
+@pytest.mark.parametrize("name", SPECIMENS)
+def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
+    trial = verdict(SPECIMENS[name], share=0.3)
+    assert trial.right, str(trial.result)
+    assert trial.result.epsilon_lower <= SPECIMENS[name].true_epsilon
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_faults_are_caught_and_the_package_is_not_refuted(name):
+    trial = verdict(TARGETS[name], share=0.5)
+    assert trial.right, str(trial.result)
+
+
+def test_names_are_unique_and_every_specimen_is_complete():
+    names = [specimen.name for specimen in (*all_specimens(), *all_targets())]
+    assert len(names) == len(set(names))
+    for specimen in all_specimens():
+        assert (
+            specimen.true_epsilon > specimen.epsilon if specimen.broken else specimen.true_epsilon <= specimen.epsilon
+        )
+
+
+# ------------------------------------------------------------------ the true values, derived again
+def test_truth_of_laplace_half_and_of_the_grid_laplace():
+    p, q = (np.exp(-np.abs(np.linspace(-40, 41, 81_001) - m) / 0.5) for m in (0.0, 1.0))
+    assert np.log(p / q).max() == pytest.approx(SPECIMENS["laplace_half"].true_epsilon)
+    z = np.arange(-20 * 64, 21 * 64)
+    assert (np.abs(z - 64) - np.abs(z)).max() / 64 == SPECIMENS["laplace_grid"].true_epsilon
+
+
+def test_truth_of_the_gaussian_specimens():
+    half, grid = SPECIMENS["gauss_half"], SPECIMENS["gauss_grid"]
+    assert half.true_epsilon == pytest.approx(gaussian_epsilon(1e-3, noise_multiplier=2.5747 / 2), abs=1e-3)
+    z = np.arange(-4000, 4000)
+    p, q = (np.exp(-0.5 * ((z - m) / (1.001 * 2.5747 * 64)) ** 2) for m in (0, 64))
+    p, q = p / p.sum(), q / q.sum()
+    assert np.maximum(p - math.exp(grid.true_epsilon) * q, 0).sum() == pytest.approx(1e-3, rel=2e-3)
+    assert grid.true_epsilon <= 1.0
+
+
+def test_truth_of_the_one_sided_mechanisms_is_that_no_epsilon_holds():
+    """Mass that only one of the neighbours can produce: 1 - exp(-epsilon), for S2 and S3 alike."""
+    rng = np.random.default_rng(1)
+    n = 40_000
+    gamma, wishart = SPECIMENS["S2_gamma_variance"], SPECIMENS["S3_wishart_covariance"]
+    least = 0.6 + 1 / 10
+    impossible = (gamma.mechanism(gamma.x_neighbour, n, rng) < least).mean()
+    assert (gamma.mechanism(gamma.x, n, rng) >= least).all()
+    assert impossible == pytest.approx(1 - math.exp(-1), abs=6 * 0.5 / math.sqrt(n))
+    shifted = wishart.mechanism(wishart.x_neighbour, n, rng) - wishart.mechanism.__globals__["BASE"] * np.eye(2)
+    shifted[:, 0, 0] -= 1 / 10
+    outside = (np.linalg.eigvalsh(shifted)[:, 0] < 0).mean()
+    assert outside == pytest.approx(1 - math.exp(-1), abs=6 * 0.5 / math.sqrt(n))
+
+
+def test_truth_of_the_populous_estimator_with_radius_one():
+    """Both data sets agree fully, so outputs are N(0, .0318^2) and N(2/3, .0318^2) in the mean."""
+    specimen = SPECIMENS["S1_populous_radius_one"]
+    rng = np.random.default_rng(2)
+    means = [specimen.mechanism(data, 400, rng)[:, 1] for data in (specimen.x, specimen.x_neighbour)]
+    assert not np.isnan(means).any()
+    gap = specimen.x_neighbour[0]
+    assert gap == pytest.approx(2 / 3, abs=1e-5)
+    assert [m.mean() for m in means] == pytest.approx([0.0, gap], abs=6 * 0.0318 / 20)
+    exact = gaussian_epsilon(specimen.delta, noise_multiplier=0.0318 / gap)
+    assert specimen.true_epsilon == pytest.approx(exact, rel=1e-6)
+    # delta at the claimed epsilon is 1 for all purposes
+    assert float(gaussian_delta(specimen.epsilon, noise_multiplier=0.0318 / gap)) > 0.999
+
+
+# ------------------------------------------------------------------ command line
+def test_specimens_command_prints_json_and_a_status(capsys):
+    assert main(["specimens", "--only", "laplace_half", "laplace_grid", "--share", "0.1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["wrong"] == [] and [t["refuted"] for t in printed["trials"]] == [True, False]
+    assert {"epsilon_lower", "delta_lower", "n_samples", "false_alarm", "detection_limit"} <= set(printed["trials"][0])
+
+
+def test_a_wrong_verdict_is_status_1(capsys, monkeypatch):
+    monkeypatch.setattr("verification.trials.Trial.right", False)
+    assert main(["specimens", "--only", "laplace_half", "--share", "0.01"]) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+def test_unknown_names_are_status_2(capsys):
+    assert main(["targets", "--only", "nothing"]) == 2
+    assert "names must be among" in capsys.readouterr().err
+
+
+def test_any_function_can_be_audited_from_the_command_line(capsys):
+    name = "verification.specimens.elementary:laplace_half"
+    assert main(["audit", name, "0", "1", "--epsilon", "1", "--n-samples", "20000", "--seed", "1"]) == 1
+    assert "refuted" in capsys.readouterr().out
+    assert main(["audit", name, "0", "1", "--epsilon", "3", "--n-samples", "5000", "--seed", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refuted"] is False
+    assert main(["audit", "no.such:thing", "0", "1", "--epsilon", "1"]) == 2

@@ -1,0 +1,93 @@
+"""What an audit found, what it would have caught, and the counts that prove it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditResult:
+    """A certified verdict on one privacy claim, one mechanism and one pair of neighbouring data sets.
+
+    ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
+    nothing: read it with ``detection_limit``.
+    """
+
+    refuted: bool
+    epsilon: float  # the claim
+    delta: float  # the claim
+    epsilon_lower: float  # certified: the true epsilon at the claimed delta is at least this
+    delta_lower: float  # certified: the true delta at the claimed epsilon is at least this
+    n_samples: int  # runs of the mechanism, both data sets together
+    n_certified: int  # of these, the runs behind the bounds
+    false_alarm: float
+    detection_limit: float  # see detection_limit.py; infinite when nothing could have been caught
+    score: str  # name of the score that ranked the outputs
+    event: str  # the certified event in words
+    counts: dict[str, Any]  # certified counts; the bounds follow from them
+    level: str
+    thresholds: tuple[float, ...]  # of the score, in the event
+    histogram_edges: NDArray[np.float64]  # (bins + 1,), score of the certify part
+    histogram: NDArray[np.int64]  # (2, bins): runs on x, runs on x_neighbour
+
+    def __post_init__(self) -> None:
+        for name in ("histogram_edges", "histogram"):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field as plain JSON types; an infinite number becomes the string "inf" or "-inf"."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        plain["counts"] = dict(self.counts)
+        plain["thresholds"] = list(self.thresholds)
+        plain["histogram_edges"] = self.histogram_edges.tolist()
+        plain["histogram"] = self.histogram.tolist()
+        return {name: _finite(value) for name, value in plain.items()}
+
+    def __str__(self) -> str:
+        claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta > 0 else "")
+        bound = f"epsilon is at least {self.epsilon_lower:.4g}"
+        if self.delta > 0:
+            bound += f" at delta = {self.delta:g}"
+        certified = f"(certified, error probability {self.false_alarm:g})"
+        if self.refuted:
+            return f"claim {claim} refuted: {bound} {certified}"
+        if math.isfinite(self.detection_limit):
+            power = f"this audit would have caught epsilon >= {self.detection_limit:.4g}"
+        else:
+            power = "this audit had too few samples to catch any epsilon"
+        return f"no violation found: {bound} {certified}; {power}; a pass is not a proof"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the score under both data sets and the chosen thresholds; return the matplotlib axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots()[1]
+        for counts, name in zip(self.histogram, ("x", "x_neighbour"), strict=True):
+            ax.stairs(counts / max(1, counts.sum()), self.histogram_edges, label=name, fill=True, alpha=0.5)
+        low, high = self.histogram_edges[[0, -1]]
+        for threshold in self.thresholds:
+            ax.axvline(np.clip(threshold, low, high), color="black", linestyle="--", linewidth=1)
+        ax.set_xlabel(f"score: {self.score} (log-odds of x)")
+        ax.set_ylabel("share of runs")
+        ax.set_title("refuted" if self.refuted else "no violation found")
+        ax.legend()
+        return ax
+
+
+def _finite(value: Any) -> Any:
+    """``value`` with infinite floats written as strings, because JSON has none."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,192 @@
+"""Inputs of the learned scores: columns made comparable, tables of repeated values, flags of NaN and infinity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+KeyArray = NDArray[np.uint64]
+
+ATOM_COUNT = 20  # repeats in the learn part that make a value an atom
+PRIOR_COUNT = 6.0  # pseudo-count of a table cell: what a few dozen samples can overrule
+MAX_PAIRED = 6  # columns up to which all pairwise differences are formed
+MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
+MAX_ATOM_COLUMNS = 64
+LARGEST = 1e300  # magnitudes are cut here for the regressions, so that differences stay finite
+LINEAR_RANGE = 12.0  # in robust standard deviations; logarithmic beyond, so that no outlier rules a regression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Counts of both labels by key, sorted by key."""
+
+    keys: KeyArray
+    ones: FloatArray
+    zeros: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoder:
+    """What the learn part fixed: centres and scales, sorted values, tables."""
+
+    n_raw: int
+    centre: FloatArray  # per extended column
+    scale: FloatArray  # 0 for a column to be dropped
+    sorted_values: tuple[FloatArray, ...]  # per extended column
+    column_atoms: tuple[tuple[int, Table], ...]
+    patterns: Table | None
+    flags: tuple[tuple[int, int], ...]  # (raw column, state) seen in the learn part
+
+
+def row_keys(rows: FloatArray) -> KeyArray:
+    """One 64-bit key per row: equal rows share it, others almost surely not; every NaN is one value, as are both zeros.
+
+    A collision would cost power, never validity.
+    """
+    rows = np.where(np.isnan(rows), np.nan, rows) + 0.0  # one NaN, one zero
+    bits = np.ascontiguousarray(rows, dtype=np.float64).view(np.uint64)
+    keys = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:  # the mixing steps of splitmix64 (Steele, Lea and Flood 2014)
+        keys = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys ^= keys >> np.uint64(27)
+    return keys
+
+
+def fit_table(
+    keys: KeyArray, label: BoolArray, *, least: int = ATOM_COUNT, always: KeyArray | None = None
+) -> Table | None:
+    """Label counts of the keys that occur ``least`` times, or at all when in ``always``; None when there is none."""
+    values, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    keep = counts >= least
+    if always is not None:
+        keep |= np.isin(values, always)
+    if not keep.any():
+        return None
+    ones = np.bincount(inverse, weights=label, minlength=values.size)
+    return Table(values[keep], ones[keep].astype(float), (counts - ones)[keep].astype(float))
+
+
+def overrule(table: Table, keys: KeyArray, score: FloatArray) -> FloatArray:
+    """``score``, replaced at the keys of ``table`` by log-odds of its counts that are smoothed towards the score."""
+    place = np.minimum(np.searchsorted(table.keys, keys), table.keys.size - 1)
+    found = table.keys[place] == keys
+    p = 1 / (1 + np.exp(-score))  # scores are within +-40
+    ones = table.ones[place] + PRIOR_COUNT * p
+    zeros = table.zeros[place] + PRIOR_COUNT * (1 - p)
+    return np.where(found, np.log(ones) - np.log(np.maximum(zeros, 1e-17)), score)
+
+
+def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
+    """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d)."""
+    columns = _extended(rows)
+    p = columns.shape[1]
+    centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []
+    for j, column in enumerate(columns.T):
+        values = np.unique(column[~np.isnan(column)])
+        ordered.append(values)
+        centre[j], scale[j] = _robust_scale(column[np.isfinite(column)])
+        if p > 1 and j < MAX_ATOM_COLUMNS and values.size > 2:  # with one column a row is the same thing
+            table = fit_table(row_keys(column[:, None]), label)
+            if table is not None:
+                atoms.append((j, table))
+    states = _states(rows)
+    flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
+    patterns = fit_table(_pattern_keys(states), label, least=1) if flags else None
+    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags)
+
+
+def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
+    """Standardised columns, flags and table entries, shape (n, p)."""
+    z = _standardised(encoder, rows[:, : encoder.n_raw], encoder.n_raw)
+    return np.column_stack([z, *_extras(encoder, rows, _extended(rows))])
+
+
+def quadratic(encoder: Encoder, rows: FloatArray) -> FloatArray:
+    """Standardised columns, magnitudes, squares, pairwise products (few columns), flags and table entries."""
+    columns = _extended(rows)
+    z = _standardised(encoder, columns, columns.shape[1])
+    raw = _standardised(encoder, rows, encoder.n_raw)
+    parts = [z, np.abs(z), z**2 / LINEAR_RANGE]
+    if raw.shape[1] <= MAX_PRODUCTS:
+        parts += [(raw[:, i] * raw[:, j])[:, None] / LINEAR_RANGE for i, j in combinations(range(raw.shape[1]), 2)]
+    return np.column_stack([*parts, *_extras(encoder, rows, columns)])
+
+
+def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
+    """Ranks within the learn part (-1 for NaN), summaries of a row, table entries: what trees split on.
+
+    Ranks are monotone, so trees lose nothing, and no magnitude can overflow. Left and right ranks are added, which
+    sets a learned value apart from its surroundings.
+    """
+    columns = _extended(rows)
+    out = np.empty(columns.shape, dtype=np.float32)
+    for j, values in enumerate(encoder.sorted_values):
+        column = columns[:, j]
+        place = np.searchsorted(values, column) + np.searchsorted(values, column, side="right")
+        out[:, j] = np.where(np.isnan(column), -1, place)
+    parts: list[NDArray[np.floating]] = [out, *_extras(encoder, rows, columns)]
+    if encoder.n_raw > 1:
+        z = _standardised(encoder, rows, encoder.n_raw, keep=True)
+        parts += [f(z, axis=1)[:, None] for f in (np.sum, np.max, np.min)]
+        parts.append(np.argmax(np.nan_to_num(rows, nan=-np.inf), axis=1)[:, None].astype(float))
+    return np.column_stack(parts).astype(np.float32)
+
+
+def _extended(rows: FloatArray) -> FloatArray:
+    """Raw columns, then their pairwise differences when they are few: order, ties and shared noise show there."""
+    if not 2 <= rows.shape[1] <= MAX_PAIRED:
+        return rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        pairs = [rows[:, i] - rows[:, j] for i, j in combinations(range(rows.shape[1]), 2)]
+    return np.column_stack([rows, *pairs])
+
+
+def _robust_scale(values: FloatArray) -> tuple[float, float]:
+    """Median and a spread greater than 0 (0 for a constant) of finite values."""
+    if values.size == 0:
+        return 0.0, 0.0
+    values = np.clip(values, -LARGEST, LARGEST)
+    # Halves: the spread of +-1e300 is still finite, and method "lower" never interpolates between hostile values.
+    q = np.quantile(values / 2, [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0], method="lower")
+    for low, high, normal in ((2, 4, 1.349), (1, 5, 4.653), (0, 6, 1.0)):
+        spread = 2 * (q[high] - q[low]) / normal
+        if spread > 1e-290:  # a reciprocal below the overflow threshold
+            return float(2 * q[3]), float(spread)
+    return float(2 * q[3]), 0.0
+
+
+def _standardised(encoder: Encoder, columns: FloatArray, n_columns: int, *, keep: bool = False) -> FloatArray:
+    """Columns in robust standard deviations, logarithmic beyond LINEAR_RANGE; constants dropped unless ``keep``."""
+    centre, scale = encoder.centre[:n_columns], encoder.scale[:n_columns]
+    finite = np.clip(np.nan_to_num(columns, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+    with np.errstate(over="ignore"):
+        z = np.where(np.isnan(columns), 0.0, (finite - centre) / np.where(scale > 0, scale, 1.0))
+    size = np.minimum(np.abs(z), LARGEST)
+    z = np.where(size > LINEAR_RANGE, np.sign(z) * (LINEAR_RANGE + np.log(np.maximum(size / LINEAR_RANGE, 1))), z)
+    return z if keep else z[:, scale > 0]
+
+
+def _states(rows: FloatArray) -> NDArray[np.int8]:
+    """0 for a finite entry, 1 for NaN, 2 and 3 for plus and minus infinity."""
+    return (np.isnan(rows) + 2 * (rows == np.inf) + 3 * (rows == -np.inf)).astype(np.int8)
+
+
+def _pattern_keys(states: NDArray[np.int8]) -> KeyArray:
+    return row_keys(states.astype(float))
+
+
+def _extras(encoder: Encoder, rows: FloatArray, columns: FloatArray) -> list[FloatArray]:
+    """Flags of non-finite entries and the log-odds of their pattern and of repeated values, one column each."""
+    zero = np.zeros(len(rows))
+    extras = [overrule(table, row_keys(columns[:, [j]]), zero)[:, None] for j, table in encoder.column_atoms]
+    if encoder.patterns is not None:
+        states = _states(rows)
+        extras += [(states[:, j] == s)[:, None].astype(float) for j, s in encoder.flags]
+        extras.append(overrule(encoder.patterns, _pattern_keys(states), zero)[:, None])
+    return extras
