@@ -14,7 +14,7 @@ LAYERS = [
     ["_arguments"],
     ["privacy_loss", "privacy", "mixture", "noise"],
     ["total_variation", "geometry", "mechanisms"],
-    ["grid_fit", "agreement", "records", "learners", "methods", "ledger", "planning"],
+    ["count_likelihood", "grid_fit", "agreement", "records", "learners", "methods", "ledger", "planning"],
     ["release", "fit", "estimator"],
     ["bayes", "plots", "cli", "demo"],
 ]

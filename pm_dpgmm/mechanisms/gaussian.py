@@ -87,7 +87,7 @@ def gaussian_mechanism(
     check_delta(delta, zero=False)
     # the sampler's slack counts (1 + exp(epsilon)) times: where that nears delta, calibrate at a smaller epsilon
     calibrated = min(epsilon, math.log(delta / (4 * slack)))
-    if calibrated < SMALLEST_EPSILON:
+    if calibrated < min(epsilon, SMALLEST_EPSILON):
         raise ValueError(f"delta must be at least {8 * slack:.2g} for {n_numbers} numbers, got {delta:g}")
     mu = gaussian_mu(calibrated, delta - (1 + math.exp(calibrated)) * slack)
     grid = 2.0 ** math.floor(math.log2(sensitivity / mu)) / GRID_STEPS

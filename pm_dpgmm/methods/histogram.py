@@ -24,7 +24,8 @@ class HistogramMethod:
     Parameters
     ----------
     n_cells : int, optional
-        Cells along each column; 64 in one dimension, 32 in two. A component narrower than a cell is not resolved.
+        Cells along each column; 64 in one dimension, 32 in two. A component narrower than a cell is not resolved: its
+        standard deviation comes out as about three quarters of a cell.
 
     Guarantee
     ---------
