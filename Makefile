@@ -31,6 +31,7 @@ audit: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.histogram_accuracy
 	$(BIN)/python -m verification.benchmarks.health_records
+	$(BIN)/python -m verification.benchmarks.import_time
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'

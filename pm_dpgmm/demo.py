@@ -160,7 +160,7 @@ def _new_study(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # advice on chains and BLAS; what matters is printed below
                 idata = pm.sample(
-                    700, tune=700, chains=2, cores=2, target_accept=0.9, progressbar=progress, random_seed=SEED
+                    700, tune=700, chains=2, cores=2, target_accept=0.95, progressbar=progress, random_seed=SEED
                 )
         each = np.asarray(idata["posterior"]["visits"]).reshape(-1, len(truth))
         draws[name] = each.mean(axis=1)
