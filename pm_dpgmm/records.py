@@ -38,6 +38,8 @@ def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
         If the shape is wrong, a value is NaN or infinite, there are no rows, or a column is constant.
     FileNotFoundError
         If the path does not exist.
+    ImportError
+        If a .parquet file is given and pyarrow is not installed.
     """
     if isinstance(X, (str, Path)):
         X = _read_file(Path(X))
@@ -114,6 +116,10 @@ def _read_file(path: Path) -> Any:
 
     try:
         return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    except ImportError:
+        raise ImportError(
+            "X must be readable: a .parquet file needs pyarrow (pip install 'pm_dpgmm[parquet]')"
+        ) from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
         raise ValueError(f"X must be a readable table, got {str(path)!r}: {error}") from None
 

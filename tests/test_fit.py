@@ -156,6 +156,28 @@ def test_files_and_mixed_numeric_columns(tmp_path):
     assert dpg.fit_gmm(table[["u", "w"]], 1, epsilon=1.0, bounds=[[-5, 13], [0, 1]]).n_features == 2
 
 
+def test_parquet_polars_and_dask(tmp_path):
+    import dask.array as da
+    import polars as pl
+
+    frame = pd.DataFrame(X2, columns=["u", "v"])
+    frame.to_parquet(tmp_path / "t.parquet")
+    bounds = [[-5, 13], [-4, 4]]
+    exact = dpg.fit_gmm(X2, 2, epsilon=1.0, bounds=bounds, random_seed=1)
+    for records in (tmp_path / "t.parquet", str(tmp_path / "t.parquet"), pl.DataFrame({"u": X2[:, 0], "v": X2[:, 1]})):
+        release = dpg.fit_gmm(records, 2, epsilon=1.0, bounds=bounds, random_seed=1)
+        assert release.feature_names == ("u", "v") and (release.raw["counts"] == exact.raw["counts"]).all()
+    release = dpg.fit_gmm(da.from_array(X2, chunks=100), 2, epsilon=1.0, bounds=bounds, random_seed=1)
+    assert (release.raw["counts"] == exact.raw["counts"]).all()
+
+
+def test_a_parquet_file_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", lambda path: (_ for _ in ()).throw(ImportError("no engine")))
+    with pytest.raises(ImportError, match="needs pyarrow"):
+        dpg.fit_gmm(tmp_path / "t.parquet", 2, **GOOD)
+
+
 def test_add_remove_keeps_the_number_of_records_secret():
     release = dpg.fit_gmm(X, 2, neighbouring="add-remove", **GOOD)
     assert release.n_records is None and "1,000" not in release.summary() and "1000" not in str(release.to_dict())
