@@ -31,6 +31,7 @@ audit: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.histogram_accuracy
 	$(BIN)/python -m verification.benchmarks.health_records
+	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time
 
 $(STAMP):

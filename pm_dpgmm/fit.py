@@ -167,7 +167,7 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
             given = f"{problem.n_features} features and {'no bounds' if problem.bounds is None else 'bounds'}"
             raise ValueError(
                 "method 'auto' needs bounds and at most 2 features (it then takes 'histogram'), got "
-                f"{given}; method='populous-single' has no such limits but needs about 1e8 records"
+                f"{given}; method='populous-single' has no such limits but needs about 1e9 records"
             )
         name = "histogram"
     kind = METHODS[name]

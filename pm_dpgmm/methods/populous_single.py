@@ -62,8 +62,9 @@ class PopulousSingle:
 
     Notes
     -----
-    One fit is released out of t, so subsets must be large enough that fits agree within about 0.003 standard
-    deviations at epsilon 1: some 1e8 records. Use it to study the paper's algorithm.
+    One fit is released out of t, so subsets must be large enough that fits agree within about 0.002 standard
+    deviations at epsilon 1: some 7e8 records for a single Gaussian in one column, 1e13 with ``accounting="paper"``
+    (``verification/benchmarks/populous_single_size.py``). Use it to study the paper's algorithm.
     """
 
     n_subsets: int | None = None
