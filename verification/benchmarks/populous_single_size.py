@@ -1,8 +1,8 @@
 """How many records does the paper's populous estimator need before its test passes?
 
-The easiest case: one Gaussian in one column, (epsilon, delta) = (1, 1e-6). Fits of t subsets of m records are drawn from
-their sampling law (mean N(0, 1/m), variance 1 + N(0, 2/m)), so that no billion records are needed; the friend table, the
-thresholds and the exact pass probability are the package's own. ``python -m verification.benchmarks.populous_single_size``
+The easiest case: one Gaussian in one column, (epsilon, delta) = (1, 1e-6). Fits of t subsets of m records are drawn
+from their sampling law (mean N(0, 1/m), variance 1 + N(0, 2/m)), so that no billion records are needed; the friend
+table and the thresholds are the package's own. ``python -m verification.benchmarks.populous_single_size``
 """
 
 from __future__ import annotations
@@ -47,10 +47,8 @@ def main() -> None:
         for size in SUBSET_SIZES:
             rng = np.random.default_rng([len(accounting), int(math.log2(size))])
             passes = np.mean([pass_probability(constants, size, rng) for _ in range(N_REPEATS)])
-            records = size * constants.n_subsets
-            print(
-                f"{accounting:>10} {constants.n_subsets:>8} {constants.friend_radius:>14.2e} {records:>10.1e} {passes:>7.3f}"
-            )
+            records, radius = size * constants.n_subsets, constants.friend_radius
+            print(f"{accounting:>10} {constants.n_subsets:>8} {radius:>14.2e} {records:>10.1e} {passes:>7.3f}")
 
 
 if __name__ == "__main__":
