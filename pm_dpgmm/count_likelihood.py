@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import special
 
@@ -56,13 +58,22 @@ def count_log_likelihood(
 def _log_poisson_at_most(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) <= c]."""
     probability = special.gammaincc(c + 1, mean)
-    # far below the mean the terms fall geometrically from the last one, by c/mean a step
-    tail = special.xlogy(c, mean) - mean - special.gammaln(c + 1) - np.log1p(-np.minimum(c / mean, 0.999))
+    last = special.xlogy(c, mean) - mean - special.gammaln(c + 1)
+    # far below the mean: terms fall from the last one by r = c/mean, and r itself falls by 1/mean a step
+    tail = last + _log_falling_sum(c / mean, lambda r: r / mean)
     return np.where(probability > TINY, np.log(np.maximum(probability, TINY)), tail)
 
 
 def _log_poisson_above(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) > c]."""
     probability = special.gammainc(c + 1, mean)
-    tail = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2) - np.log1p(-np.minimum(mean / (c + 2), 0.999))
+    first = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2)
+    # far above the mean: terms fall from the first one by r = mean/(c + 2), and r by r/(c + 2) a step
+    tail = first + _log_falling_sum(mean / (c + 2), lambda r: r**2 / (c + 2))
     return np.where(probability > TINY, np.log(np.maximum(probability, TINY)), tail)
+
+
+def _log_falling_sum(ratio: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """log(1 + r + r r' + ...) when the ratios fall slowly: 1/(1 - r), corrected to first order in their change."""
+    r = np.minimum(ratio, 0.999)
+    return -np.log1p(-r) + np.log1p(-np.minimum(change(r) / (1 - r) ** 2, 0.5))
