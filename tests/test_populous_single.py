@@ -59,8 +59,9 @@ def test_default_number_of_subsets_passes_surely_when_all_agree_and_hardly_more(
     assert fewer.n_subsets**2 - fewer.test.bound < fewer.threshold + fewer.test.bound
 
 
-def test_constants_obey_the_theorem():
-    exact = PopulousSingle().constants(PROBLEM)
+@pytest.mark.parametrize("n_subsets", [None, 219, 301])
+def test_constants_obey_the_theorem(n_subsets):
+    exact = PopulousSingle(n_subsets=n_subsets).constants(PROBLEM)
     assert 2 * exact.min_friends >= exact.n_subsets + 2
     assert exact.threshold >= exact.min_friends * exact.n_subsets
     assert exact.test.shift == 2 * (exact.n_subsets - 1)
@@ -128,6 +129,7 @@ def test_a_learner_that_uses_global_randomness_cannot_couple_the_fits():
         fits = fit_subsets(learner, subsets, 1, seeds=range(6), n_jobs=1, progress=lambda done, total: None)
         seen.append([fit.means[0, 0] for fit in fits])
     assert seen[0][1:] == seen[1][1:] and seen[0][0] != seen[1][0]
+    assert len(set(seen[0])) == len(seen[0])  # and each has randomness of its own
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
