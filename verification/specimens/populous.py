@@ -1,7 +1,11 @@
-"""The Private Populous Estimator run with r = 1, as in the proof of its Theorem 6.2, and with the mask's own radius.
+"""The Private Populous Estimator with two conditions of its proof left out, and with them.
 
-Blocks of one record x; the learner returns the mixture with weight 1, mean x, variance 1. With r = 1 two chosen fits
-may be 2/3 apart while the mask moves the mean by 0.03: the claim (0.4, 4.9e-5) is off by a factor of hundreds.
+S1, run with r = 1 as in the proof of its Theorem 6.2. Blocks of one record x; the learner returns the mixture with
+weight 1, mean x, variance 1. With r = 1 two chosen fits may be 2/3 apart while the mask moves the mean by 0.03: the
+claim (0.4, 4.9e-5) is off by a factor of hundreds.
+
+S12, a plain majority of friends among an odd number of blocks. Blocks of one integer, the learner returns it. Two
+majorities may share the changed block alone, and then the two chosen fits are three friend radii apart, not two.
 """
 
 from __future__ import annotations
@@ -14,19 +18,26 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.agreement import friend_table
+from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.mechanisms.masks import MaskNoise
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.noise import discrete_gaussian, truncated_discrete_laplace
 from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import PointLoss
+from pm_dpgmm.privacy_loss import PointLoss, TruncatedLaplaceLoss
 from verification.references import gaussian_epsilon
 from verification.specimens import Specimen
 
 T = 932  # blocks at which full agreement always passes at (0.2, 1e-5)
 EPSILON, DELTA = 0.2, 1e-5  # of the test, and of the mask
 NOISE = MaskNoise(weight=0.0318, mean=0.0318, covariance=0.0318)  # the paper's eta for alpha = beta = 0.1
+
+N_INTEGERS = 325  # blocks of S12: odd, and enough that its pair always passes the test
+FRIEND = 64  # friend radius of integers; the mask is made for twice as much
+TEST, MASK = (0.1, 1e-3), (2.0, 1e-2)  # (epsilon, delta) of the test and of the mask on integers
+MASK_SCALE = 1.001 * 2 * FRIEND / gaussian_mu(*MASK)  # the thousandth is for the discrete noise
 
 
 def learner(block: FloatArray) -> Mixture:
@@ -87,8 +98,45 @@ def radius_of_the_mask(data: FloatArray, n_samples: int, rng: np.random.Generato
     return run(data, n_samples, rng, sound_constants(2 * EPSILON, 4 * math.exp(EPSILON) * DELTA), NOISE)
 
 
+@functools.cache
+def integer_test(n_blocks: int) -> TruncatedLaplaceLoss:
+    """Noise of the agreement test: one block changes the sum of friend counts by at most 2(t - 1)."""
+    return truncated_laplace_loss(sensitivity=2 * (n_blocks - 1), epsilon=TEST[0], delta=TEST[1])
+
+
+def integers(data: FloatArray, n_samples: int, rng: np.random.Generator, *, min_friends: int) -> Any:
+    """The estimator on integers: the first one with enough friends, masked; NaN when the noisy sum is too small."""
+    t, test = len(data), integer_test(len(data))
+    friends = (np.abs(data[:, None] - data) <= FRIEND).sum(axis=1)
+    agreement = friends.sum() + truncated_discrete_laplace(n_samples, scale=test.scale, bound=test.bound, rng=rng)
+    chosen = data[np.argmax(friends >= min_friends)]
+    noisy = chosen + discrete_gaussian(n_samples, scale=MASK_SCALE, rng=rng)
+    return np.where(agreement >= min_friends * t + test.bound, noisy, np.nan)
+
+
+def plain_majority(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """More than half of the blocks, itself included."""
+    return integers(data, n_samples, rng, min_friends=len(data) // 2 + 1)
+
+
+def shared_majority(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """So many that two such sets share a block besides the changed one: 2 m >= t + 2."""
+    return integers(data, n_samples, rng, min_friends=(len(data) + 3) // 2)
+
+
+def two_camps(first: float) -> FloatArray:
+    """Half of the other blocks half a friend radius below 0, half of them above: all of them friends."""
+    half = np.full(N_INTEGERS // 2, FRIEND / 2)
+    return np.concatenate([[first], -half, half])
+
+
+def one_camp(first: float) -> FloatArray:
+    """All other blocks at 0."""
+    return np.concatenate([[first], np.zeros(N_INTEGERS - 1)])
+
+
 def specimens() -> list[Specimen]:
-    """S1 and its sound twin."""
+    """S1 and S12 with their sound twins."""
     claimed = (2 * EPSILON, 4 * math.exp(EPSILON) * DELTA)
     x = np.full(T, 1 / 3 - 1e-6)
     x[0] = 0.0
@@ -97,10 +145,17 @@ def specimens() -> list[Specimen]:
     constants = sound_constants(*claimed)
     twin = worst_pair(constants.friend_radius, constants.n_subsets)
     true = float(gaussian_epsilon(claimed[1], noise_multiplier=NOISE.mean / float(x_neighbour[0])))
+    total = (TEST[0] + MASK[0], TEST[1] + MASK[1])
+    camps = two_camps(-1.5 * FRIEND), two_camps(1.5 * FRIEND)
+    camp = one_camp(-FRIEND), one_camp(FRIEND)
+    plain, shared = (float(gaussian_epsilon(total[1], noise_multiplier=MASK_SCALE / (r * FRIEND))) for r in (3, 2))
     paper = "Arbas, Ashtiani, Liaw (2023), proof of Theorem 6.2"
+    threshold = "Arbas, Ashtiani, Liaw (2023), Algorithm 1 with other thresholds"
     return [
         Specimen("S1_populous_radius_one", paper, radius_one, x, x_neighbour, *claimed, true, True, n_samples=2_000),
         Specimen(
             "S1_twin_radius_gamma", "control", radius_of_the_mask, *twin, *claimed, claimed[0], False, n_samples=10_000
         ),
+        Specimen("S12_plain_majority", threshold, plain_majority, *camps, *total, plain, True, n_samples=200_000),
+        Specimen("S12_twin_shared_majority", "control", shared_majority, *camp, *total, shared, False),
     ]
