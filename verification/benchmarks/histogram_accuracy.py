@@ -30,6 +30,7 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm import Mixture, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
+from verification.benchmarks.peer_environment import interpreter
 
 TRUTH = Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
 BOUNDS = np.array([0.0, 80.0])
@@ -108,29 +109,6 @@ def diffprivlib_fits(python: Path, rows: FloatArray, seeds: list[int]) -> list[M
     return [floored(*fit) for fit in zip(*parameters, strict=True)]
 
 
-def rival_python() -> Path | str:
-    """Interpreter of the rival's environment, made when missing or outdated, or why there is none."""
-    python, stamp = ENVIRONMENT.absolute() / "bin" / "python", ENVIRONMENT / "requirements.txt"
-    wanted = REQUIREMENTS.read_text()
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return python
-    print(f"Making {ENVIRONMENT} for diffprivlib ...", file=sys.stderr)
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", str(REQUIREMENTS)]
-    try:
-        for command in (
-            [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)],
-            [str(python), "-I", *install],
-            [str(python), "-I", "-c", "import diffprivlib.models"],
-        ):
-            subprocess.run(command, check=True, capture_output=True, text=True)
-        stamp.write_text(wanted)  # last: a half-made environment is made again
-    except subprocess.CalledProcessError as error:
-        return next((line for line in reversed(error.stderr.splitlines()) if line.strip()), str(error))
-    except OSError as error:
-        return str(error)
-    return python
-
-
 def run(n_records: int, n_repeats: int, python: Path | None) -> list[Row]:
     """Rows of the table for one size; without ``python`` the rival's row has no gaps."""
     training, held_out, seeds = [], [], []
@@ -169,8 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.n_records) < 100 or options.repeats < 1:
         parser.error("--n-records must be at least 100 and --repeats at least 1")
 
-    found = rival_python()
-    python, missing = (found, None) if isinstance(found, Path) else (None, found)
+    python, missing = interpreter(ENVIRONMENT, REQUIREMENTS, check="import diffprivlib.models")
     rows = [row for n_records in options.n_records for row in run(n_records, options.repeats, python)]
     missed = [row for row in rows if row.missed]
     note = f"diffprivlib was NOT RUN, its environment could not be made: {missing}" if missing is not None else ""
