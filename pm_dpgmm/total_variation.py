@@ -185,6 +185,7 @@ def total_variation_mixtures(
 def _standardised(shift: FloatArray, log_ratio: FloatArray) -> FloatArray:
     """Exact distance from mean difference / wider sd and log(wider sd / narrower sd), both at least 0."""
     shift = np.minimum(shift, 1e3)  # the distance rounds to 1 from about 20 on
+    log_ratio = np.where(log_ratio < 1e-290, 0.0, log_ratio)  # quotients below would overflow
     gap, ratio = -expm1(-log_ratio), 1 + expm1(-log_ratio)
     root = np.hypot(shift, np.sqrt(2 * gap * (1 + ratio) * log_ratio))
     gap_above = (root + shift) / (1 + ratio)

@@ -139,6 +139,12 @@ def test_the_constant_one_over_root_two_needs_a_small_delta():
     assert delta_distance([0.0], [[1.0]], [1.0], [[1e-8]]) == pytest.approx(1.0)
 
 
+def test_a_ratio_of_scales_just_off_one_does_not_overflow():
+    tiny = np.array([1.0, 1.0064715441958481e-159])
+    assert total_variation_bounds(np.zeros(2), np.eye(2), tiny, np.diag([1.0, math.e])).lower > 0.2
+    assert total_variation_1d(0.0, 1.0, 1.0, np.nextafter(1.0, 2)) == pytest.approx(0.3829249225)
+
+
 @given(data=st.data(), d=st.integers(1, 4), steps=st.lists(st.floats(-1, 1), min_size=4, max_size=4))
 @settings(deadline=None, max_examples=150)
 def test_bounds_are_symmetric_ordered_and_below_delta(data, d, steps):

@@ -26,11 +26,22 @@ class Specimen:
     broken: bool
     n_samples: int = 100_000
     note: str = ""
+    level: str = "value"  # "bit": broken as numbers in the computer only
+    log_density: Callable[[Any, Any], Any] | None = None  # exact, of outputs on a data set
 
 
 def all_specimens() -> list[Specimen]:
     """Every specimen of this folder, broken ones first."""
-    from verification.specimens import dp_em, elementary, populous
+    from verification.specimens import (
+        control_choices,
+        controls,
+        dp_em,
+        elementary,
+        local_central,
+        populous,
+        sample_efficient,
+    )
 
-    found = [*elementary.specimens(), *populous.specimens(), *dp_em.specimens()]
+    families = elementary, populous, dp_em, local_central, sample_efficient, controls, control_choices
+    found = [specimen for family in families for specimen in family.specimens()]
     return sorted(found, key=lambda specimen: not specimen.broken)

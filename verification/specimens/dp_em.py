@@ -122,7 +122,7 @@ def specimens() -> list[Specimen]:
         Specimen("S2_twin_laplace", "control", laplace_variance, 1.0, 0.0, EPSILON, 0.0, EPSILON, False),
         Specimen("S3_wishart_covariance", paper, wishart_covariance, e1, nothing, EPSILON, 0.0, inf, True),
         Specimen("S3_twin_laplace", "control", laplace_covariance, diagonal, nothing, EPSILON, 0.0, EPSILON, False),
-        Specimen("S4_mean_true_count", paper, means, *leaves, EPSILON, 0.0, inf, True),
+        Specimen("S4_mean_true_count", paper, means, *leaves, EPSILON, 0.0, inf, True, note="delta(1) = 0.142"),
         Specimen(
             "S4_twin_released_count", "control", laplace_mean_released_count, *turns, EPSILON, 0.0, EPSILON, False
         ),
@@ -135,6 +135,7 @@ def specimens() -> list[Specimen]:
             0.0,
             inf,
             True,
+            note="delta(epsilon) = exp(-(epsilon - 1)/2)/4",
         ),
         Specimen(
             "S5_twin_counts_and_sums",
@@ -149,3 +150,6 @@ def specimens() -> list[Specimen]:
         Specimen("S6_own_norm", paper, laplace_mean_own_norm, ones, outlier, EPSILON, 0.0, own_norm, True),
         Specimen("S6_twin_public_norm", "control", laplace_sum_public_norm, up, down, EPSILON, 0.0, EPSILON, False),
     ]
+
+
+LOG_DENSITIES = {"S5_mean_noisy_scale": noisy_scale_log_density}
