@@ -11,7 +11,6 @@ from verification.references import hockey_stick
 from verification.specimens import control_choices, controls
 
 SPECIMENS = {s.name: s for module in (controls, control_choices) for s in module.specimens()}
-LOG_DENSITIES = {**controls.LOG_DENSITIES, **control_choices.LOG_DENSITIES}
 FALSE_ALARM = 1e-6
 INTEGERS = np.arange(-80.0, 81.0)
 
@@ -47,7 +46,7 @@ OUTCOMES = {
 def laws(name):
     """Exact probabilities of all outcomes on both data sets; what is left out has less than 1e-15."""
     specimen = SPECIMENS[name]
-    return [np.exp(LOG_DENSITIES[specimen.name](OUTCOMES[name], data)) for data in (specimen.x, specimen.x_neighbour)]
+    return [np.exp(specimen.log_density(OUTCOMES[name], data)) for data in (specimen.x, specimen.x_neighbour)]
 
 
 def worst_delta(p, q, epsilon):
@@ -247,7 +246,7 @@ def test_density_of_the_statistics():
     outputs = specimen.mechanism(specimen.x, 3, np.random.default_rng(6))
     law = discrete_gaussian_law(controls.STATISTICS_SCALE, 6000)
     steps = np.rint(outputs * 64 - controls.statistics(specimen.x)).astype(int)
-    assert LOG_DENSITIES[specimen.name](outputs, specimen.x) == pytest.approx(np.log(law[steps + 6000]).sum(axis=1))
+    assert specimen.log_density(outputs, specimen.x) == pytest.approx(np.log(law[steps + 6000]).sum(axis=1))
     for n_samples, column in ((20_000, 0), (20_000, 7)):
         runs = specimen.mechanism(specimen.x, n_samples, np.random.default_rng(7))[:, column] * 64
         steps = np.sort(runs - controls.statistics(specimen.x)[column]).astype(int)

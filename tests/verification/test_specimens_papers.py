@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from verification.outputs import log_ratio
 from verification.references import gaussian_delta, hockey_stick
 from verification.specimens import dp_em, local_central, populous, sample_efficient
 
@@ -109,7 +110,7 @@ def test_s5_noise_scaled_by_a_lucky_count_is_private_at_no_epsilon():
     assert_law((means - 1) * np.maximum(counts, 1) / 2, stats.laplace.cdf)
     outputs = np.array([[0.3, 0.2], [4.0, -2.0]])
     exact = stats.laplace.logpdf(outputs[:, 0], 1, 2) + stats.laplace.logpdf(outputs[:, 1], -1, [2.0, 0.5])
-    assert dp_em.noisy_scale_log_density(outputs, specimen.x_neighbour) == pytest.approx(exact)
+    assert specimen.log_density(outputs, specimen.x_neighbour) == pytest.approx(exact)
 
 
 def test_s6_the_largest_norm_is_a_record():
@@ -193,7 +194,7 @@ def test_s9_two_bits_of_a_report_change(name, true, delta_at_1):
     outputs = np.array(list(itertools.product([0.0, 1.0], repeat=4)))
     flip = 1 / (1 + math.exp(true / 2))
     exact = [np.prod(np.where(outputs == np.eye(4)[b], 1 - flip, flip), axis=1) for b in (0, 1)]
-    laws = [np.exp(local_central.LOG_DENSITIES[name](outputs, b)) for b in (specimen.x, specimen.x_neighbour)]
+    laws = [np.exp(specimen.log_density(outputs, b)) for b in (specimen.x, specimen.x_neighbour)]
     assert np.allclose(laws, exact, rtol=1e-12)
     assert np.log(laws[0] / laws[1]).max() == pytest.approx(true) == specimen.true_epsilon
     assert hockey_stick(*laws, 1.0) == pytest.approx(delta_at_1, abs=1e-3)
@@ -336,10 +337,7 @@ def test_s11_clipping_makes_atoms():
 def test_s11_twin_meets_its_claim():
     specimen = SPECIMENS["S11_twin_conditioned"]
     outputs = np.arange(-600, 700) / 64
-    p, q = (
-        np.exp(sample_efficient.LOG_DENSITIES[specimen.name](outputs, data))
-        for data in (specimen.x, specimen.x_neighbour)
-    )
+    p, q = (np.exp(specimen.log_density(outputs, data)) for data in (specimen.x, specimen.x_neighbour))
     assert p.sum() == pytest.approx(1, abs=1e-12) == q.sum()
     assert hockey_stick(p, q, specimen.epsilon) <= specimen.delta
     assert epsilon_at(specimen.delta, p, q) == pytest.approx(specimen.true_epsilon, abs=1e-5)
@@ -436,3 +434,147 @@ def test_s12_true_epsilon(name, radii):
     assert gaussian_delta(populous.MASK[0], noise_multiplier=multiplier) <= populous.MASK[1]  # what the mask promises
     assert specimen.broken == (specimen.true_epsilon > specimen.epsilon)
     assert abs(specimen.x[0] - specimen.x_neighbour[0]) == radii * 64
+
+
+# ------------------------------------------------------------------ exact densities
+def delta_at_claim(name):
+    """Exact delta of the claimed epsilon, from the parts derived above; 0 for sound pure claims."""
+    specimen, top = SPECIMENS[name], 1 - math.exp(-1)
+    if name.startswith("S10_"):
+        return truncated_delta(sample_efficient.noise_law(1 if specimen.broken else 10), (2, 3, 1), specimen.epsilon)
+    if name.startswith("S12_"):
+        multiplier = populous.MASK_SCALE / (64 * (3 if specimen.broken else 2))
+        return float(gaussian_delta(specimen.epsilon, noise_multiplier=multiplier))
+    if name == "S11_clipped_noise":
+        return (math.exp(0.5) + 1) / 2 / (1 + math.expm1(0.5) / (2 * specimen.delta))
+    if name == "S11_twin_conditioned":
+        return specimen.delta
+    few = {"S2_gamma_variance": top, "S3_wishart_covariance": top, "S4_mean_true_count": 0.1419}
+    few |= {"S5_mean_noisy_scale": math.exp(-0.5) / 4, "S9_local_full": 0.338, "S10b_own_origin": 1.0}
+    return few.get(name, 1.0 if specimen.broken else 0.0)
+
+
+DENSITIES = [name for name, specimen in SPECIMENS.items() if specimen.log_density is not None]
+
+
+def test_only_the_slow_estimator_has_no_density():
+    assert set(SPECIMENS) - set(DENSITIES) == {"S1_populous_radius_one", "S1_twin_radius_gamma"}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_densities_samplers_and_truths_agree(name):
+    """The mean of max(0, 1 - exp(epsilon - loss)) is the delta of the claimed epsilon; Hoeffding."""
+    specimen, n, rng = SPECIMENS[name], 20_000, np.random.default_rng(14)
+    deltas = []
+    for sign, data in ((1, specimen.x), (-1, specimen.x_neighbour)):
+        outputs = specimen.mechanism(data, n, rng)
+        losses = sign * log_ratio(specimen.log_density, outputs, specimen.x, specimen.x_neighbour, n)
+        deltas.append(np.mean(-np.expm1(np.minimum(0.0, specimen.epsilon - losses))))
+    slack = math.sqrt(math.log(4 / FALSE_ALARM) / (2 * n))
+    assert max(deltas) == pytest.approx(delta_at_claim(name), abs=slack)
+
+
+def test_densities_of_the_moments_are_those_of_scipy():
+    scale = np.eye(2) / 20
+    for data in (SPECIMENS["S3_wishart_covariance"].x, np.zeros(2)):
+        outputs = dp_em.wishart_covariance(data, 20, np.random.default_rng(15))
+        noise = outputs - 0.6 * np.eye(2) - np.outer(data, data) / 10
+        exact = stats.wishart(df=3, scale=scale).logpdf(np.moveaxis(noise, 0, -1))
+        assert dp_em.wishart_log_density(outputs, data) == pytest.approx(exact)
+    y = np.array([0.65, 0.75, 2.0])
+    assert dp_em.gamma_log_density(y, 1.0) == pytest.approx(stats.gamma.logpdf(y, 1, 0.7, 1 / 10))
+
+
+@pytest.mark.parametrize(
+    "name, centre, scale",
+    [
+        ("S4_mean_true_count", 0.0, 1.0),
+        ("S6_own_norm", 1.0, 1 / 500),
+        ("S8_central_mean", [0.0, 1.0], 1 / 80),
+        ("S8c_central_variance", 0.0, 999 / 1000**2),
+    ],
+)
+def test_densities_of_laplace_noise_are_those_of_scipy(name, centre, scale):
+    specimen = SPECIMENS[name]
+    outputs = specimen.mechanism(specimen.x, 20, np.random.default_rng(16))
+    exact = stats.laplace.logpdf(outputs, centre, scale).reshape(20, -1).sum(axis=1)
+    assert specimen.log_density(outputs, specimen.x) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    "name, exact, scales",
+    [
+        ("S2_twin_laplace", [448], [64]),
+        ("S3_twin_laplace", [416, 32, 416], [97.5] * 3),
+        ("S4_twin_released_count", [0], [128]),
+        ("S5_twin_counts_and_sums", [2, 1, 96, 16], [2, 2, 128, 128]),
+        ("S6_twin_public_norm", [1024 + 999], [2048]),
+        ("S8_twin_sums", [1, 999, 63, 64 * 999], [4, 4, 256, 256]),
+    ],
+)
+def test_probabilities_of_integer_noise_are_those_of_scipy(name, exact, scales):
+    """In units of the grid: 64 steps, times 10 records for moments, times the released 8 for the mean."""
+    specimen = SPECIMENS[name]
+    outputs = specimen.mechanism(specimen.x, 20, np.random.default_rng(17))
+    units = {"S2_twin_laplace": [640], "S3_twin_laplace": [640] * 3, "S4_twin_released_count": [512]}
+    units |= {"S5_twin_counts_and_sums": [1, 1, 64, 64], "S8_twin_sums": [1, 1, 64, 64]}
+    steps = np.rint(outputs.reshape(20, -1) * units.get(name, [1])).astype(int)
+    logs = stats.dlaplace.logpmf(steps, 1 / np.array(scales), loc=exact).sum(axis=1)
+    assert specimen.log_density(outputs, specimen.x) == pytest.approx(logs)
+
+
+def test_probabilities_of_the_reports_sum_to_one():
+    marks = np.array(list(itertools.product(range(11), repeat=4)))
+    outputs = np.column_stack([np.tile((np.arange(4) + 0.5) / 4, (len(marks), 1)), marks])
+    for name in ("S9c_bins_from_records", "S9c_twin_public_bins"):
+        assert np.exp(SPECIMENS[name].log_density(outputs, SPECIMENS[name].x)).sum() == pytest.approx(1)
+    p = np.exp(SPECIMENS["S9d_plus_minus"].log_density(np.array([0.3, -0.3, 0.7]), 0.3))
+    assert p == pytest.approx([math.e / (1 + math.e), 1 / (1 + math.e), 0.0])
+
+
+def test_probabilities_of_truncated_noise_sum_to_one():
+    specimen = SPECIMENS["S10_full_share"]
+    law = sample_efficient.noise_law(1)
+    counts = [302, 300, 301]  # of the gaps 1, 2 and 4
+    noise = np.arange(-law.bound, law.bound + 1)
+    for column in range(3):
+        outputs = np.tile(np.array(counts, dtype=float), (len(noise), 1))
+        base = specimen.log_density(outputs[:1], specimen.x)[0]
+        outputs[:, column] += noise
+        centre = -math.log(np.exp(-np.abs(noise) / law.scale).sum())
+        assert np.exp(specimen.log_density(outputs, specimen.x) - base + centre).sum() == pytest.approx(1)
+    beyond = np.array([[302.0 + law.bound + 1, 300, 301], [np.nan, 300, 301]])
+    assert np.all(specimen.log_density(beyond, specimen.x) == -np.inf)
+    few = np.array([0.0, 1.0, 2.0])  # two gaps of 1: below the threshold unless the noise is at its bounds
+    values = np.array([[v, np.nan, np.nan] for v in [*range(law.bound + 1, law.bound + 3), np.nan]])
+    p = np.exp(sample_efficient.histogram_log_density(values, few, share=1))
+    assert p.sum() == pytest.approx(1) and np.all(p > 0)
+    own = sample_efficient.own_origin_log_density(np.array([[0.0, 1.0], [np.nan, np.nan]]), few)
+    assert np.exp(own).sum() == pytest.approx(1)
+
+
+def test_density_of_clipped_noise_sums_to_one():
+    epsilon, delta = SPECIMENS["S11_clipped_noise"].epsilon, SPECIMENS["S11_clipped_noise"].delta
+    bound = math.log1p(math.expm1(epsilon) / (2 * delta)) / epsilon
+    ends = np.array([-bound, bound, 1 - bound, 1 + bound])
+    for data in (0.0, 1.0):
+        atoms = np.exp(sample_efficient.clipped_log_density(ends, data))
+        assert np.count_nonzero(atoms) == 2
+
+        def density(y, data=data):
+            return math.exp(sample_efficient.clipped_log_density(np.array([y]), data)[0])
+
+        cuts = (data - bound, data, data + bound)
+        inside = sum(integrate.quad(density, a, b)[0] for a, b in itertools.pairwise(cuts))
+        assert atoms.sum() + inside == pytest.approx(1, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["S12_plain_majority", "S12_twin_shared_majority"])
+def test_probabilities_of_the_integers_sum_to_one(name):
+    specimen = SPECIMENS[name]
+    everyone = np.append(np.arange(-4000.0, 4000), np.nan)
+    for data in (specimen.x, specimen.x_neighbour, np.arange(325.0)):
+        assert np.exp(specimen.log_density(everyone, data)).sum() == pytest.approx(1, abs=1e-9)
+    assert specimen.log_density(np.array([np.nan]), specimen.x)[0] == -np.inf
+    apart = np.append(np.zeros(200), 1000.0 * np.arange(1, 126))  # 200 friends of each other: the sum is too small
+    assert specimen.log_density(np.array([np.nan]), apart)[0] == 0

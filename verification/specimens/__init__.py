@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 Mechanism = Callable[[Any, int, np.random.Generator], Any]
+LogDensity = Callable[[Any, Any], Any]  # exact, of outputs on a data set
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,37 @@ class Specimen:
     n_samples: int = 100_000
     note: str = ""
     level: str = "value"  # "bit": broken as numbers in the computer only
-    log_density: Callable[[Any, Any], Any] | None = None  # exact, of outputs on a data set
+    log_density: LogDensity | None = None
 
 
 def all_specimens() -> list[Specimen]:
     """Every specimen of this folder, broken ones first."""
     from verification.specimens import (
+        choices,
         control_choices,
         controls,
         dp_em,
         elementary,
         local_central,
         populous,
+        programs,
         sample_efficient,
+        sparse_vector,
+        unseen,
     )
 
-    families = elementary, populous, dp_em, local_central, sample_efficient, controls, control_choices
+    families = (
+        elementary,
+        sparse_vector,
+        choices,
+        programs,
+        populous,
+        dp_em,
+        local_central,
+        sample_efficient,
+        unseen,
+        controls,
+        control_choices,
+    )
     found = [specimen for family in families for specimen in family.specimens()]
     return sorted(found, key=lambda specimen: not specimen.broken)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from verification.specimens import Mechanism, Specimen
+from verification.specimens import LogDensity, Mechanism, Specimen
 
 EPSILON = 1.0
 N_CATEGORIES, N_CANDIDATES, N_QUERIES = 10, 50, 5
@@ -133,6 +133,11 @@ def table_log_density(outputs: Any, data: Any, *, probabilities: Callable[[Any],
     return np.asarray(np.log(probabilities(data))[np.asarray(outputs, dtype=int)])
 
 
+def of_table(probabilities: Callable[[Any], FloatArray]) -> LogDensity:
+    """Log density of an index."""
+    return functools.partial(table_log_density, probabilities=probabilities)
+
+
 def specimens() -> list[Specimen]:
     """Controls that release choices."""
     first_half = np.repeat([1.0, 0.0], 5)
@@ -140,30 +145,20 @@ def specimens() -> list[Specimen]:
     one = np.eye(N_QUERIES)[0]
     candidate = np.eye(N_CANDIDATES)[0]
     once, twice = (functools.partial(sparse_vector, cutoff=c) for c in (1, 2))
+    once_log, twice_log = (functools.partial(sparse_vector_log_density, cutoff=c) for c in (1, 2))
+    two_sided, one_sided = (of_table(functools.partial(noisy_max_probabilities, two_sided=t)) for t in (True, False))
+    exponential, response = of_table(exponential_probabilities), of_table(response_probabilities)
 
-    def control(name: str, mechanism: Mechanism, x: Any, neighbour: Any, true: float) -> Specimen:
-        return Specimen(name, "control", mechanism, x, neighbour, EPSILON, 0.0, true, False)
+    def control(
+        name: str, mechanism: Mechanism, x: Any, neighbour: Any, true: float, log_density: LogDensity
+    ) -> Specimen:
+        return Specimen(name, "control", mechanism, x, neighbour, EPSILON, 0.0, true, False, log_density=log_density)
 
     return [
-        control("svt_ok", once, first_half, 1 - first_half, 0.87458),
-        control("svt_two_finds", twice, late, 1 - late, 0.81005),
-        control("noisy_max_laplace_index", noisy_max_laplace, one, 1 - one, 0.91844),
-        control("noisy_max_exp_index", noisy_max_exponential, one, 1 - one, 0.99053),
-        control("expmech_half", exponential_mechanism, candidate, 1 - candidate, 0.97921),
-        control("response_of_ten", randomised_response, 0, 1, 1.0),
+        control("svt_ok", once, first_half, 1 - first_half, 0.87458, once_log),
+        control("svt_two_finds", twice, late, 1 - late, 0.81005, twice_log),
+        control("noisy_max_laplace_index", noisy_max_laplace, one, 1 - one, 0.91844, two_sided),
+        control("noisy_max_exp_index", noisy_max_exponential, one, 1 - one, 0.99053, one_sided),
+        control("expmech_half", exponential_mechanism, candidate, 1 - candidate, 0.97921, exponential),
+        control("response_of_ten", randomised_response, 0, 1, 1.0, response),
     ]
-
-
-def of_table(probabilities: Callable[[Any], FloatArray]) -> Callable[[Any, Any], FloatArray]:
-    """Log density of an index."""
-    return functools.partial(table_log_density, probabilities=probabilities)
-
-
-LOG_DENSITIES: dict[str, Callable[[Any, Any], FloatArray]] = {
-    "svt_ok": functools.partial(sparse_vector_log_density, cutoff=1),
-    "svt_two_finds": functools.partial(sparse_vector_log_density, cutoff=2),
-    "noisy_max_laplace_index": of_table(functools.partial(noisy_max_probabilities, two_sided=True)),
-    "noisy_max_exp_index": of_table(functools.partial(noisy_max_probabilities, two_sided=False)),
-    "expmech_half": of_table(exponential_probabilities),
-    "response_of_ten": of_table(response_probabilities),
-}

@@ -15,7 +15,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.noise import discrete_gaussian, discrete_laplace
-from verification.specimens import Mechanism, Specimen
+from verification.specimens import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 1.0, 1e-3
 STEP = 3 / 8  # coarse grid; a sensitivity of 1 is at most 3 steps after rounding
@@ -168,31 +168,26 @@ def specimens() -> list[Specimen]:
     new_key = (30, 1), (30, 0)
 
     def control(
-        name: str, mechanism: Mechanism, x: Any, neighbour: Any, claim: tuple[float, float], true: float, **more: Any
+        name: str,
+        mechanism: Mechanism,
+        pair: tuple[Any, Any],
+        claim: tuple[float, float],
+        true: float,
+        log_density: LogDensity,
+        n_samples: int = 100_000,
     ) -> Specimen:
-        return Specimen(name, "control", mechanism, x, neighbour, *claim, true, False, **more)
+        return Specimen(
+            name, "control", mechanism, *pair, *claim, true, False, n_samples=n_samples, log_density=log_density
+        )
 
     return [
-        control("laplace_integer", laplace_integer, 0, 1, pure, 1.0),
-        control("gauss_integer", gauss_integer, 0, 1, both, 1.0),
-        control("laplace_snapped", laplace_snapped, 0.3, 1.3, snapped, 1.0),
-        control("laplace_coarse", laplace_coarse, *coarse, pure, 1.0),
-        control("gauss_coarse", gauss_coarse, *coarse, both, 1.0),
-        control("geometric_truncated", geometric_truncated, 5, 6, pure, 1.0),
-        control("stability_count", stability_histogram, *at_threshold, both, 0.99864),
-        control("stability_new_key", stability_histogram, *new_key, both, 0.0),
-        control("gmm_statistics", gmm_statistics, *antipodal, both, 0.9988, n_samples=40_000),
+        control("laplace_integer", laplace_integer, (0, 1), pure, 1.0, laplace_log_density),
+        control("gauss_integer", gauss_integer, (0, 1), both, 1.0, gauss_log_density),
+        control("laplace_snapped", laplace_snapped, (0.3, 1.3), snapped, 1.0, snapped_log_density),
+        control("laplace_coarse", laplace_coarse, coarse, pure, 1.0, laplace_coarse_log_density),
+        control("gauss_coarse", gauss_coarse, coarse, both, 1.0, gauss_coarse_log_density),
+        control("geometric_truncated", geometric_truncated, (5, 6), pure, 1.0, truncated_log_density),
+        control("stability_count", stability_histogram, at_threshold, both, 0.99864, stability_log_density),
+        control("stability_new_key", stability_histogram, new_key, both, 0.0, stability_log_density),
+        control("gmm_statistics", gmm_statistics, antipodal, both, 0.9988, statistics_log_density, 40_000),
     ]
-
-
-LOG_DENSITIES = {
-    "laplace_integer": laplace_log_density,
-    "gauss_integer": gauss_log_density,
-    "laplace_snapped": snapped_log_density,
-    "laplace_coarse": laplace_coarse_log_density,
-    "gauss_coarse": gauss_coarse_log_density,
-    "geometric_truncated": truncated_log_density,
-    "stability_count": stability_log_density,
-    "stability_new_key": stability_log_density,
-    "gmm_statistics": statistics_log_density,
-}

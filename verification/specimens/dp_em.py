@@ -12,22 +12,31 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.noise import discrete_laplace
-from verification.specimens import Specimen
+from verification.specimens import LogDensity, Mechanism, Specimen
+from verification.specimens.elementary import integer_log_density, laplace_log_density
 
 EPSILON = 1.0  # claimed for one release
 N_EFFECTIVE = 10.0  # the already released soft count of the cluster
 BASE = 0.6  # second moment of the records that both neighbours share
 GRID = 64
 RELEASED = 8  # a soft count released before, so public, of the twin of S4
+TRIANGLE = 1.5 * GRID + 1.5  # change of the upper triangle in grid steps, rounding included
 BOUND = 1024  # public largest norm of the twin of S6
 
 
 def gamma_variance(data: float, n_samples: int, rng: np.random.Generator) -> Any:
     """Second moment plus Gamma(1, rate = epsilon d N) noise, d = 1; ``data`` is the record that may change."""
     return BASE + data**2 / N_EFFECTIVE + rng.exponential(scale=1 / (EPSILON * N_EFFECTIVE), size=n_samples)
+
+
+def gamma_log_density(outputs: FloatArray, data: float) -> FloatArray:
+    """Log density; -inf below the exact moment."""
+    noise, rate = outputs - (BASE + data**2 / N_EFFECTIVE), EPSILON * N_EFFECTIVE
+    return np.where(noise >= 0, math.log(rate) - rate * noise, -np.inf)
 
 
 def laplace_variance(data: float, n_samples: int, rng: np.random.Generator) -> Any:
@@ -37,6 +46,12 @@ def laplace_variance(data: float, n_samples: int, rng: np.random.Generator) -> A
     return (value + discrete_laplace(n_samples, scale=GRID / EPSILON, rng=rng)) * step
 
 
+def laplace_variance_log_density(outputs: FloatArray, data: float) -> FloatArray:
+    """Log probability."""
+    step = 1 / (N_EFFECTIVE * GRID)
+    return integer_log_density(outputs / step - round((BASE + data**2 / N_EFFECTIVE) / step), scale=GRID / EPSILON)
+
+
 def wishart_covariance(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Second-moment matrix plus Wishart noise with d + 1 degrees of freedom and scale 1/(2 epsilon N)."""
     d = len(data)
@@ -44,15 +59,33 @@ def wishart_covariance(data: FloatArray, n_samples: int, rng: np.random.Generato
     return BASE * np.eye(d) + np.outer(data, data) / N_EFFECTIVE + factors @ np.swapaxes(factors, 1, 2)
 
 
+def wishart_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log density of d + 1 degrees of freedom, which is exponential in the trace; -inf off the cone."""
+    d, rate = len(data), EPSILON * N_EFFECTIVE
+    noise = outputs - (BASE * np.eye(d) + np.outer(data, data) / N_EFFECTIVE)
+    norm = special.multigammaln((d + 1) / 2, d) - d * (d + 1) / 2 * math.log(rate)
+    trace = np.trace(noise, axis1=1, axis2=2)
+    return np.where(np.linalg.eigvalsh(noise)[:, 0] >= 0, -rate * trace - norm, -np.inf)
+
+
 def laplace_covariance(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """The same matrix with independent discrete Laplace noise on its upper triangle.
 
     A record of norm at most 1 moves the triangle by at most 1 + 1/2 in L1: |x1|^2 + |x2|^2 + |x1 x2|.
     """
+    steps = covariance_steps(data)
+    return (steps + discrete_laplace((n_samples, len(steps)), scale=TRIANGLE / EPSILON, rng=rng)) / (GRID * N_EFFECTIVE)
+
+
+def covariance_steps(data: FloatArray) -> FloatArray:
+    """The upper triangle in grid steps."""
     rows, columns = np.triu_indices(len(data))
-    steps = np.rint((BASE * np.eye(len(data)) * N_EFFECTIVE + np.outer(data, data))[rows, columns] * GRID)
-    noise = discrete_laplace((n_samples, len(rows)), scale=(1.5 * GRID + 1.5) / EPSILON, rng=rng)
-    return (steps + noise) / (GRID * N_EFFECTIVE)
+    return np.rint((BASE * np.eye(len(data)) * N_EFFECTIVE + np.outer(data, data))[rows, columns] * GRID)
+
+
+def laplace_covariance_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log probability."""
+    return integer_log_density(outputs * GRID * N_EFFECTIVE - covariance_steps(data), scale=TRIANGLE / EPSILON)
 
 
 def laplace_mean_true_count(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
@@ -60,10 +93,20 @@ def laplace_mean_true_count(data: FloatArray, n_samples: int, rng: np.random.Gen
     return data.mean() + rng.laplace(scale=2 / (EPSILON * len(data)), size=n_samples)
 
 
+def mean_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log density."""
+    return laplace_log_density(outputs, data.mean(), scale=2 / (EPSILON * len(data)))
+
+
 def laplace_mean_released_count(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Sum over the released count, noise for that very statistic: exactly epsilon when one record turns round."""
     steps = round(data.sum() * GRID)
     return (steps + discrete_laplace(n_samples, scale=2 * GRID / EPSILON, rng=rng)) / (RELEASED * GRID)
+
+
+def released_count_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log probability."""
+    return integer_log_density(outputs * RELEASED * GRID - round(data.sum() * GRID), scale=2 * GRID / EPSILON)
 
 
 def laplace_mean_noisy_scale(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
@@ -86,11 +129,24 @@ def laplace_counts_and_sums(data: FloatArray, n_samples: int, rng: np.random.Gen
 
     Replacing a record moves the counts by at most 2 in L1, and so the sums.
     """
-    cluster, values = data[:, 0].astype(int), data[:, 1]
-    counts, sums = np.bincount(cluster, minlength=2), np.bincount(cluster, weights=values, minlength=2)
+    counts, sums = counts_and_sums(data)
     noisy_counts = counts + discrete_laplace((n_samples, 2), scale=2 / EPSILON, rng=rng)
     noise = discrete_laplace((n_samples, 2), scale=2 * GRID / EPSILON, rng=rng)
-    return np.column_stack([noisy_counts, (np.rint(sums * GRID) + noise) / GRID])
+    return np.column_stack([noisy_counts, (sums + noise) / GRID])
+
+
+def counts_and_sums(data: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of both clusters, the sums in grid steps."""
+    cluster, values = data[:, 0].astype(int), data[:, 1]
+    sums = np.bincount(cluster, weights=values, minlength=2)
+    return np.bincount(cluster, minlength=2).astype(float), np.rint(sums * GRID)
+
+
+def counts_and_sums_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log probability."""
+    counts, sums = counts_and_sums(data)
+    noise, noise_of_sums = outputs[:, :2] - counts, outputs[:, 2:] * GRID - sums
+    return integer_log_density(noise, scale=2 / EPSILON) + integer_log_density(noise_of_sums, scale=2 * GRID / EPSILON)
 
 
 def laplace_mean_own_norm(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
@@ -98,17 +154,31 @@ def laplace_mean_own_norm(data: FloatArray, n_samples: int, rng: np.random.Gener
     return (data / np.abs(data).max()).mean() + rng.laplace(scale=2 / (EPSILON * len(data)), size=n_samples)
 
 
+def own_norm_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log density."""
+    return laplace_log_density(outputs, (data / np.abs(data).max()).mean(), scale=2 / (EPSILON * len(data)))
+
+
 def laplace_sum_public_norm(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Records clipped to a public norm and rounded; their sum with integer noise for it."""
-    total = int(np.rint(np.clip(data, -BOUND, BOUND)).sum())
-    return total + discrete_laplace(n_samples, scale=2 * BOUND / EPSILON, rng=rng)
+    return clipped_sum(data) + discrete_laplace(n_samples, scale=2 * BOUND / EPSILON, rng=rng)
+
+
+def clipped_sum(data: FloatArray) -> int:
+    """Of whole numbers."""
+    return int(np.rint(np.clip(data, -BOUND, BOUND)).sum())
+
+
+def public_norm_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log probability."""
+    return integer_log_density(outputs - clipped_sum(data), scale=2 * BOUND / EPSILON)
 
 
 def specimens() -> list[Specimen]:
     """S2 to S6 with their sound twins."""
     e1, nothing = np.array([1.0, 0.0]), np.zeros(2)
     diagonal = np.array([1.0, 1.0]) / math.sqrt(2)
-    paper, inf = "Park et al., DP-EM", math.inf
+    inf = math.inf
     leaves = np.array([-1.0, 1.0]), np.array([-1.0])
     turns = np.array([-1.0, 1.0]), np.array([-1.0, -1.0])
     alone = np.array([1.0]), np.array([-1.0])
@@ -116,40 +186,33 @@ def specimens() -> list[Specimen]:
     ones, outlier, up, down = (np.ones(1000) for _ in range(4))
     outlier[0], up[0], down[0] = 1000.0, BOUND, -BOUND
     own_norm = 500 * EPSILON * (1 - (999 / 1000 + 1) / 1000)  # gap of the means over the scale 2/(epsilon 1000)
-    means, scale = laplace_mean_true_count, laplace_mean_noisy_scale
+    note = "delta(epsilon) = exp(-(epsilon - 1)/2)/4"
+
+    def one(
+        name: str, mechanism: Mechanism, pair: tuple[Any, Any], true: float, log_density: LogDensity, releases: int = 1
+    ) -> Specimen:
+        broken, claim = true > releases * EPSILON, (releases * EPSILON, 0.0)
+        return Specimen(
+            name,
+            "Park et al., DP-EM" if broken else "control",
+            mechanism,
+            *pair,
+            *claim,
+            true,
+            broken,
+            note={"S4_mean_true_count": "delta(1) = 0.142", "S5_mean_noisy_scale": note}.get(name, ""),
+            log_density=log_density,
+        )
+
     return [
-        Specimen("S2_gamma_variance", paper, gamma_variance, 1.0, 0.0, EPSILON, 0.0, inf, True),
-        Specimen("S2_twin_laplace", "control", laplace_variance, 1.0, 0.0, EPSILON, 0.0, EPSILON, False),
-        Specimen("S3_wishart_covariance", paper, wishart_covariance, e1, nothing, EPSILON, 0.0, inf, True),
-        Specimen("S3_twin_laplace", "control", laplace_covariance, diagonal, nothing, EPSILON, 0.0, EPSILON, False),
-        Specimen("S4_mean_true_count", paper, means, *leaves, EPSILON, 0.0, inf, True, note="delta(1) = 0.142"),
-        Specimen(
-            "S4_twin_released_count", "control", laplace_mean_released_count, *turns, EPSILON, 0.0, EPSILON, False
-        ),
-        Specimen(
-            "S5_mean_noisy_scale",
-            paper,
-            scale,
-            *alone,
-            2 * EPSILON,
-            0.0,
-            inf,
-            True,
-            note="delta(epsilon) = exp(-(epsilon - 1)/2)/4",
-        ),
-        Specimen(
-            "S5_twin_counts_and_sums",
-            "control",
-            laplace_counts_and_sums,
-            *moves,
-            2 * EPSILON,
-            0.0,
-            2 * EPSILON,
-            False,
-        ),
-        Specimen("S6_own_norm", paper, laplace_mean_own_norm, ones, outlier, EPSILON, 0.0, own_norm, True),
-        Specimen("S6_twin_public_norm", "control", laplace_sum_public_norm, up, down, EPSILON, 0.0, EPSILON, False),
+        one("S2_gamma_variance", gamma_variance, (1.0, 0.0), inf, gamma_log_density),
+        one("S2_twin_laplace", laplace_variance, (1.0, 0.0), EPSILON, laplace_variance_log_density),
+        one("S3_wishart_covariance", wishart_covariance, (e1, nothing), inf, wishart_log_density),
+        one("S3_twin_laplace", laplace_covariance, (diagonal, nothing), EPSILON, laplace_covariance_log_density),
+        one("S4_mean_true_count", laplace_mean_true_count, leaves, inf, mean_log_density),
+        one("S4_twin_released_count", laplace_mean_released_count, turns, EPSILON, released_count_log_density),
+        one("S5_mean_noisy_scale", laplace_mean_noisy_scale, alone, inf, noisy_scale_log_density, 2),
+        one("S5_twin_counts_and_sums", laplace_counts_and_sums, moves, 2 * EPSILON, counts_and_sums_log_density, 2),
+        one("S6_own_norm", laplace_mean_own_norm, (ones, outlier), own_norm, own_norm_log_density),
+        one("S6_twin_public_norm", laplace_sum_public_norm, (up, down), EPSILON, public_norm_log_density),
     ]
-
-
-LOG_DENSITIES = {"S5_mean_noisy_scale": noisy_scale_log_density}

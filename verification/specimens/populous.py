@@ -35,6 +35,8 @@ EPSILON, DELTA = 0.2, 1e-5  # of the test, and of the mask
 NOISE = MaskNoise(weight=0.0318, mean=0.0318, covariance=0.0318)  # the paper's eta for alpha = beta = 0.1
 
 N_INTEGERS = 325  # blocks of S12: odd, and enough that its pair always passes the test
+PLAIN = N_INTEGERS // 2 + 1  # friends, itself included: more than half
+SHARED = (N_INTEGERS + 3) // 2  # so many that two such sets share a block besides the changed one: 2 m >= t + 2
 FRIEND = 64  # friend radius of integers; the mask is made for twice as much
 TEST, MASK = (0.1, 1e-3), (2.0, 1e-2)  # (epsilon, delta) of the test and of the mask on integers
 MASK_SCALE = 1.001 * 2 * FRIEND / gaussian_mu(*MASK)  # the thousandth is for the discrete noise
@@ -114,14 +116,28 @@ def integers(data: FloatArray, n_samples: int, rng: np.random.Generator, *, min_
     return np.where(agreement >= min_friends * t + test.bound, noisy, np.nan)
 
 
+def integers_log_density(outputs: FloatArray, data: FloatArray, *, min_friends: int) -> FloatArray:
+    """Log probability: the test passes, then a discrete Gaussian; NaN where it does not pass."""
+    t, test = len(data), integer_test(len(data))
+    friends = (np.abs(data[:, None] - data) <= FRIEND).sum(axis=1)
+    noise = np.arange(-test.bound, test.bound + 1)
+    masses = np.exp(-np.abs(noise) / test.scale)
+    passes = masses[friends.sum() + noise >= min_friends * t + test.bound].sum() / masses.sum()
+    chosen = data[np.argmax(friends >= min_friends)]
+    # at this scale the sum over integers is the integral to far below double precision
+    masked = -(((outputs - chosen) / MASK_SCALE) ** 2) / 2 - math.log(MASK_SCALE * math.sqrt(2 * math.pi))
+    with np.errstate(divide="ignore"):
+        return np.where(np.isnan(outputs), np.log1p(-passes), masked + np.log(passes))
+
+
 def plain_majority(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """More than half of the blocks, itself included."""
-    return integers(data, n_samples, rng, min_friends=len(data) // 2 + 1)
+    """More than half of the blocks."""
+    return integers(data, n_samples, rng, min_friends=PLAIN)
 
 
 def shared_majority(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """So many that two such sets share a block besides the changed one: 2 m >= t + 2."""
-    return integers(data, n_samples, rng, min_friends=(len(data) + 3) // 2)
+    """So many that two of them share a block besides the changed one."""
+    return integers(data, n_samples, rng, min_friends=SHARED)
 
 
 def two_camps(first: float) -> FloatArray:
@@ -156,6 +172,25 @@ def specimens() -> list[Specimen]:
         Specimen(
             "S1_twin_radius_gamma", "control", radius_of_the_mask, *twin, *claimed, claimed[0], False, n_samples=10_000
         ),
-        Specimen("S12_plain_majority", threshold, plain_majority, *camps, *total, plain, True, n_samples=200_000),
-        Specimen("S12_twin_shared_majority", "control", shared_majority, *camp, *total, shared, False),
+        Specimen(
+            "S12_plain_majority",
+            threshold,
+            plain_majority,
+            *camps,
+            *total,
+            plain,
+            True,
+            n_samples=200_000,
+            log_density=functools.partial(integers_log_density, min_friends=PLAIN),
+        ),
+        Specimen(
+            "S12_twin_shared_majority",
+            "control",
+            shared_majority,
+            *camp,
+            *total,
+            shared,
+            False,
+            log_density=functools.partial(integers_log_density, min_friends=SHARED),
+        ),
     ]

@@ -20,7 +20,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss, truncation_bound
 from pm_dpgmm.noise import truncated_discrete_laplace
 from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
-from verification.specimens import Specimen
+from verification.specimens import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 0.5, 1e-3  # claimed by the histograms
 CLIPPED_DELTA = 1e-2  # claimed by the clipped noise
@@ -56,6 +56,26 @@ def histogram(data: FloatArray, n_samples: int, rng: np.random.Generator, *, sha
     return np.where((exact > 0) & (noisy > law.bound), noisy, np.nan)
 
 
+def truncated_masses(law: TruncatedLaplaceLoss) -> FloatArray:
+    """Probabilities of -bound, ..., bound."""
+    masses = np.exp(-np.abs(np.arange(-law.bound, law.bound + 1)) / law.scale)
+    return np.asarray(masses / masses.sum())
+
+
+def histogram_log_density(outputs: FloatArray, data: FloatArray, *, share: int) -> FloatArray:
+    """Log probability: NaN carries all noisy counts up to the threshold."""
+    law, counts = noise_law(share), scale_counts(data, cell=CELL)
+    masses, total = truncated_masses(law), np.zeros(len(outputs))
+    for column, a in zip(outputs.T, SCALES, strict=True):
+        noise = np.nan_to_num(column).astype(int) - counts[a, 0]
+        possible = (np.abs(noise) <= law.bound) & (column > law.bound) & (counts[a, 0] > 0)
+        value = np.where(possible, masses[np.clip(noise + law.bound, 0, 2 * law.bound)], 0.0)
+        missing = masses[: max(0, 2 * law.bound - counts[a, 0] + 1)].sum() if counts[a, 0] > 0 else 1.0
+        with np.errstate(divide="ignore"):
+            total += np.log(np.where(np.isnan(column), missing, value))
+    return total
+
+
 def histogram_full_share(data: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Noise TLap(1, epsilon, delta), as if one count moved by one."""
     return histogram(data, n_samples, rng, share=1)
@@ -75,10 +95,30 @@ def histogram_own_origin(data: FloatArray, n_samples: int, rng: np.random.Genera
     return np.where((noisy > law.bound)[:, None], candidate, np.nan)
 
 
+def own_origin_log_density(outputs: FloatArray, data: FloatArray) -> FloatArray:
+    """Log probability of the one candidate, or of none."""
+    law, origin = noise_law(SHARE), float(np.min(data))
+    count = scale_counts(data, cell=CELL, origin=origin)[0, 0]
+    missing = float(truncated_masses(law)[: max(0, 2 * law.bound - count + 1)].sum())
+    with np.errstate(divide="ignore"):
+        found = np.where(outputs[:, 0] == origin, np.log1p(-missing), -np.inf)
+        return np.where(np.isnan(outputs[:, 0]), np.log(missing), found)
+
+
 def clipped_noise(data: float, n_samples: int, rng: np.random.Generator) -> Any:
     """Laplace noise cut off at the bounds of TLap(1, epsilon, delta): two atoms that the proof does not know."""
     bound = truncation_bound(sensitivity=1, epsilon=EPSILON, delta=CLIPPED_DELTA)
     return data + np.clip(rng.laplace(scale=1 / EPSILON, size=n_samples), -bound, bound)
+
+
+def clipped_log_density(outputs: FloatArray, data: float) -> FloatArray:
+    """Log of the density inside, of the mass at the ends; data are whole numbers, so atoms are a whole number off."""
+    bound = truncation_bound(sensitivity=1, epsilon=EPSILON, delta=CLIPPED_DELTA)
+    noise = np.abs(outputs - data)
+    steps = np.column_stack([outputs - data - bound, outputs - data + bound])
+    atom = np.any(np.abs(steps - np.rint(steps)) < 1e-12, axis=1)
+    inside = np.where(noise < bound, math.log(EPSILON / 2) - EPSILON * noise, -np.inf)
+    return np.where(atom, np.where(np.abs(noise - bound) < 1e-12, -EPSILON * bound - math.log(2), -np.inf), inside)
 
 
 @functools.cache
@@ -98,10 +138,9 @@ def conditioned_noise(data: float, n_samples: int, rng: np.random.Generator) -> 
 def conditioned_log_density(outputs: FloatArray, data: float) -> FloatArray:
     """Log probability of an output; -inf beyond the bounds."""
     law = conditioned_law()
-    ball = np.arange(-law.bound, law.bound + 1)
-    noise = np.abs(np.rint((outputs - data) * GRID))
-    total = math.log(np.exp(-np.abs(ball) / law.scale).sum())
-    return np.where(noise <= law.bound, -noise / law.scale - total, -np.inf)
+    noise = np.rint((outputs - data) * GRID).astype(int)
+    logs = np.log(truncated_masses(law))[np.clip(noise, -law.bound, law.bound) + law.bound]
+    return np.where(np.abs(noise) <= law.bound, logs, -np.inf)
 
 
 def worst_records() -> tuple[FloatArray, FloatArray]:
@@ -116,23 +155,34 @@ def specimens() -> list[Specimen]:
     x, x_neighbour = worst_records()
     lower = x.copy()
     lower[0] = -0.5
+    full, tenth = (functools.partial(histogram_log_density, share=share) for share in (1, SHARE))
+    pair, both, clip = (x, x_neighbour), (EPSILON, DELTA), (EPSILON, CLIPPED_DELTA)
+
+    def one(
+        name: str,
+        origin: str,
+        mechanism: Mechanism,
+        pair: tuple[Any, Any],
+        claim: tuple[float, float],
+        true: float,
+        log_density: LogDensity,
+        n: int = 100_000,
+    ) -> Specimen:
+        broken = origin != "control"
+        return Specimen(name, origin, mechanism, *pair, *claim, true, broken, n_samples=n, log_density=log_density)
+
     return [
-        Specimen("S10_full_share", paper, histogram_full_share, x, x_neighbour, EPSILON, DELTA, inf, True),
-        Specimen("S10_twin_tenth", "control", histogram_tenth, x, x_neighbour, EPSILON, DELTA, TENTH_TRUE, False),
-        Specimen("S10b_own_origin", paper, histogram_own_origin, x, lower, EPSILON, DELTA, inf, True, 20_000),
-        Specimen("S11_clipped_noise", lemma, clipped_noise, 0.0, 1.0, EPSILON, CLIPPED_DELTA, inf, True),
-        Specimen(
+        one("S10_full_share", paper, histogram_full_share, pair, both, inf, full),
+        one("S10_twin_tenth", "control", histogram_tenth, pair, both, TENTH_TRUE, tenth),
+        one("S10b_own_origin", paper, histogram_own_origin, (x, lower), both, inf, own_origin_log_density, 20_000),
+        one("S11_clipped_noise", lemma, clipped_noise, (0.0, 1.0), clip, inf, clipped_log_density),
+        one(
             "S11_twin_conditioned",
             "control",
             conditioned_noise,
-            0.0,
-            1.0,
-            EPSILON,
-            CLIPPED_DELTA,
+            (0.0, 1.0),
+            clip,
             CONDITIONED_TRUE,
-            False,
+            conditioned_log_density,
         ),
     ]
-
-
-LOG_DENSITIES = {"S11_twin_conditioned": conditioned_log_density}
