@@ -4,8 +4,37 @@ from verification import audit
 print(audit(mechanism, x, x_neighbour, epsilon=1.0))
 """
 
-# imported here and not on first use: the function shares its name with its module
-from verification.audit import audit
-from verification.audit_result import AuditResult
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from verification.audit import audit
+    from verification.audit_result import AuditResult
 
 __all__ = ["AuditResult", "audit"]
+
+_HOMES = {"audit": "verification.audit", "AuditResult": "verification.audit_result"}
+
+
+class _Package(ModuleType):
+    """Loads its names on first use: every pytest run imports this package for its plugin, and SciPy takes a second."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'verification' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The function shares its name with its module, which the import system would put in its place.
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_HOMES})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,4 +1,8 @@
-"""Command line: ``python -m verification specimens|targets|audit``. Exit status 1 when a verdict is wrong."""
+"""Command line: ``python -m verification specimens|targets|audit|verify``.
+
+Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
+a mechanism that fails or a file that cannot be read or written.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +36,17 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--delta", type=float, default=0.0)
     command.add_argument("--n-samples", type=int, default=200_000)
     command.add_argument("--false-alarm", type=float, default=0.05)
+    command.add_argument("--level", choices=("value", "bit"), default="value")
+    command.add_argument("--sequential", action="store_true", help="stop as soon as the claim is refuted")
+    command.add_argument("--n-jobs", type=int, default=1, help="workers, -1 for every core")
     command.add_argument("--seed", type=int)
     command.add_argument("--json", action="store_true")
+    command.add_argument("--certificate", metavar="FILE", help="write a certificate that can be verified")
+    command = commands.add_parser("verify", help="compute the bounds of a certificate again from its counts")
+    command.add_argument("certificate", metavar="FILE")
     options = parser.parse_args(arguments)
-    return _audit(options) if options.command == "audit" else _trials(options)
+    run = {"audit": _audit, "verify": _verify}.get(options.command, _trials)
+    return run(options)
 
 
 def _trials(options: argparse.Namespace) -> int:
@@ -106,18 +117,45 @@ def _audit(options: argparse.Namespace) -> int:
         print(f"mechanism must be module:function, got {options.mechanism!r}: {error}", file=sys.stderr)
         return 2
     x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
-    result = audit(
-        mechanism,
-        x,
-        x_neighbour,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        n_samples=options.n_samples,
-        false_alarm=options.false_alarm,
-        rng=None if options.seed is None else np.random.default_rng(options.seed),
-    )
+    try:
+        result = audit(
+            mechanism,
+            x,
+            x_neighbour,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            n_samples=options.n_samples,
+            false_alarm=options.false_alarm,
+            level=options.level,
+            sequential=options.sequential,
+            n_jobs=options.n_jobs,
+            progress=True,
+            rng=None if options.seed is None else np.random.default_rng(options.seed),
+        )
+    except (TypeError, ValueError, RuntimeError) as error:  # status 1 would say that the claim is refuted
+        print(error, file=sys.stderr)
+        return 2
     print(json.dumps(result.as_dict()) if options.json else result)
+    if options.certificate:
+        try:
+            result.save(options.certificate, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
+        except OSError as error:
+            print(f"certificate not written: {error}", file=sys.stderr)
+            return 2
     return int(result.refuted)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from verification.certificate import verify
+
+    try:
+        with open(options.certificate, encoding="utf-8") as file:
+            found = verify(json.load(file))
+    except (OSError, ValueError, RecursionError) as error:
+        print(f"{options.certificate}: {error}", file=sys.stderr)
+        return 2
+    print(found)
+    return int(not found.holds)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,13 @@ def check_callable(**parameters: Any) -> None:
             raise TypeError(f"{name} must be callable, got {shown(value)} of type {type(value).__name__}")
 
 
+def check_switch(**parameters: Any) -> None:
+    """Raise unless every value is True or False."""
+    for name, value in parameters.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}")
+
+
 def check_rng(rng: Any) -> np.random.Generator:
     """``rng`` itself, or fresh entropy for None; raise for anything but a Generator."""
     if rng is None:

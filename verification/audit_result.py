@@ -23,6 +23,8 @@ class AuditResult:
     delta: float  # the claim
     epsilon_lower: float  # certified: the true epsilon at the claimed delta is at least this
     delta_lower: float  # certified: the true delta at the claimed epsilon is at least this
+    p_value: float  # of the claim: at most b with probability at most b if it holds
+    e_value: float | None  # of the claim, with ``sequential``: expectation at most 1 if it holds
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
@@ -30,7 +32,9 @@ class AuditResult:
     score: str  # name of the score that ranked the outputs
     event: str  # the certified event in words
     counts: dict[str, Any]  # certified counts; the bounds follow from them
-    level: str
+    level: str  # "value" or "bit"
+    sequential: bool
+    notes: tuple[str, ...]  # what a reader should know about the mechanism's outputs
     thresholds: tuple[float, ...]  # of the score, in the event
     histogram_edges: NDArray[np.float64]  # (bins + 1,), score of the certify part
     histogram: NDArray[np.int64]  # (2, bins): runs on x, runs on x_neighbour
@@ -46,6 +50,7 @@ class AuditResult:
         plain = {name: getattr(self, name) for name in self.__slots__}
         plain["counts"] = dict(self.counts)
         plain["thresholds"] = list(self.thresholds)
+        plain["notes"] = list(self.notes)
         plain["histogram_edges"] = self.histogram_edges.tolist()
         plain["histogram"] = self.histogram.tolist()
         return {name: _finite(value) for name, value in plain.items()}
@@ -56,13 +61,22 @@ class AuditResult:
         if self.delta > 0:
             bound += f" at delta = {self.delta:g}"
         certified = f"(certified, error probability {self.false_alarm:g})"
+        if self.sequential and self.refuted:
+            certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
+        notes = "".join(f"; note: {note}" for note in self.notes)
         if self.refuted:
-            return f"claim {claim} refuted: {bound} {certified}"
+            return f"claim {claim} refuted: {bound} {certified}{notes}"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught epsilon >= {self.detection_limit:.4g}"
         else:
             power = "this audit had too few samples to catch any epsilon"
-        return f"no violation found: {bound} {certified}; {power}; a pass is not a proof"
+        return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"
+
+    def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate.py."""
+        from verification.certificate import save_certificate
+
+        save_certificate(self, path, mechanism=mechanism, pair=pair)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the score under both data sets and the chosen thresholds; return the matplotlib axes."""
@@ -80,6 +94,13 @@ class AuditResult:
         ax.set_title("refuted" if self.refuted else "no violation found")
         ax.legend()
         return ax
+
+
+def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:
+    """For delta > 0, a bound of delta that agrees with the verdict: rounding must not let two bounds disagree."""
+    if delta == 0:
+        return delta_lower
+    return max(delta_lower, float(np.nextafter(delta, 1))) if refuted else min(delta_lower, delta)
 
 
 def _finite(value: Any) -> Any:

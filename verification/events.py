@@ -1,8 +1,7 @@
-"""Choose an event on one part of the samples, certify it on another: exact binomial bounds and nothing else.
+"""Choose which outputs to guess, so that a certification on other runs finds as much as it can.
 
-Every function takes a score and labels: label 1 for a sample of the mechanism on ``x``, 0 on ``x_neighbour``;
-high scores speak for label 1. Choices may be arbitrary functions of the choose part; the bounds hold because the
-certify part is independent of them.
+Every function takes a score and labels: label 1 for a run of the mechanism on ``x``, 0 on ``x_neighbour``; high scores
+speak for label 1. A choice may be any function of these runs: it needs no guarantee, and none is claimed.
 """
 
 from __future__ import annotations
@@ -17,163 +16,156 @@ from scipy import special
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-FIRST_RANK = 10  # smallest event that may be chosen, in samples of the choose part (ties may make it larger)
-STEP = 0.05  # growth of the candidate events: at most that share of the hits is lost
-CAUTION = 100.0  # choosing asks for an error probability this many times smaller: the best of many is partly luck
-STEP_COST = 1.0  # wrong guesses added per step outwards: the rule of succession for a step that saw none
-SPLITS = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # share of the error spent on p
-
-
-def binomial_lower(hits: ArrayLike, trials: ArrayLike, error: ArrayLike) -> FloatArray:
-    """One-sided Clopper-Pearson lower bound of a probability, wrong with probability at most ``error``."""
-    hits, trials = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
-    return np.where(
-        hits > 0,
-        special.betaincinv(np.where(hits > 0, hits, 1.0), np.maximum(trials - hits, 0.0) + 1, error),
-        0.0,
-    )
-
-
-def binomial_upper(hits: ArrayLike, trials: ArrayLike, error: ArrayLike) -> FloatArray:
-    """One-sided Clopper-Pearson upper bound of a probability, wrong with probability at most ``error``."""
-    hits, trials = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
-    misses = trials - hits
-    return np.where(misses > 0, special.betainccinv(hits + 1, np.where(misses > 0, misses, 1.0), error), 1.0)
-
-
-def guessing_epsilon(correct: ArrayLike, guesses: ArrayLike, error: float) -> FloatArray:
-    """Lower bound of epsilon from guessed labels, wrong with probability at most ``error`` under coin-flipped labels.
-
-    Under (epsilon, 0)-DP each guess is right with probability at most 1/(1 + exp(-epsilon)) whatever was seen before,
-    so ``correct`` is dominated by a binomial: epsilon >= logit of its Clopper-Pearson lower bound, at least 0.
-    """
-    return np.maximum(0.0, special.logit(binomial_lower(correct, guesses, error)))
+FIRST_RANK = 8  # smallest event that may be chosen, in runs of the choose part (ties may make it larger)
+STEP = 0.02  # growth of the candidate events: about that share of the guesses may be lost
+# Standard deviations by which the share of right guesses is believed to be lower than seen: the best of many is lucky.
+# With delta > 0 small events cost something anyway.
+CAUTION, CAUTION_DELTA = 2.0, 1.5
+LOOK = 5  # runs: wrong ones count as far beyond a threshold as this many of those inside reach, and up to this number
 
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """Guess label 1 at scores >= ``upper``, label 0 at scores <= ``lower``, abstain between; None: never."""
+    """Guess label 1 at the highest scores and label 0 at the lowest; None: never."""
 
-    upper: float | None
-    lower: float | None
-    value: float  # bound of the share of right guesses reached on the choose part
+    upper: float | None  # guess 1 at scores of at least this
+    lower: float | None  # guess 0 at scores of at most this
+    right: float  # on the choose part
+    wrong: float
+    value: float  # bound to be expected from the runs that are left
+    near: float = 0.0  # wrong ones just beyond the thresholds
 
-    def count(self, score: FloatArray, label: BoolArray) -> tuple[int, int]:
-        """Right guesses and all guesses."""
-        ones = np.zeros(label.size, bool) if self.upper is None else score >= self.upper
-        zeros = np.zeros(label.size, bool) if self.lower is None else score <= self.lower
-        return int((label & ones).sum() + (~label & zeros).sum()), int(ones.sum() + zeros.sum())
+    def __str__(self) -> str:
+        parts = [] if self.upper is None else [f"guess x where score >= {self.upper:.6g}"]
+        parts += [] if self.lower is None else [f"guess x_neighbour where score <= {self.lower:.6g}"]
+        return "; ".join([*parts, "abstain elsewhere"]) if parts else "never guess"
 
+    @property
+    def sides(self) -> tuple[bool, bool]:
+        """Whether 1 and whether 0 is ever guessed."""
+        return self.upper is not None, self.lower is not None
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """{score >= threshold} for x over x_neighbour, or {score <= threshold} for the reverse; None: the empty event."""
+    @property
+    def flawless(self) -> bool:
+        """Whether no guess is wrong, nor nearly."""
+        return self.wrong + self.near == 0
 
-    threshold: float | None
-    reverse: bool
-    error: float  # spent on the lower bound of the event's probability
-    error_neighbour: float  # spent on the upper bound under the other data set
-    value: float  # the objective reached on the choose part
-
-    def count(self, score: FloatArray, label: BoolArray) -> tuple[int, int, int, int]:
-        """Hits and trials under the data set favoured by the event, then under the other one."""
-        if self.threshold is None:
-            inside = np.zeros(label.size, bool)
-        else:
-            inside = score <= self.threshold if self.reverse else score >= self.threshold
-        own = ~label if self.reverse else label
-        return int((inside & own).sum()), int(own.sum()), int((inside & ~own).sum()), int((~own).sum())
+    def where(self, score: FloatArray) -> tuple[BoolArray, BoolArray]:
+        """Where 1 and where 0 is guessed."""
+        never = np.zeros(score.size, bool)
+        return (
+            never if self.upper is None else score >= self.upper,
+            never if self.lower is None else score <= self.lower,
+        )
 
 
 def choose_guesses(
-    score: FloatArray, label: ArrayLike, *, false_alarm: float, projection: float | None = None
-) -> Guesses:
-    """The pair of thresholds with the largest bound of right guesses on these very counts; ties go to more guesses.
-
-    Maximising a lower bound rather than the estimate keeps far-tail events with a handful of hits from winning; the
-    bound is made stricter by CAUTION and STEP_COST. With ``projection``, ``label`` holds exact probabilities of label 1
-    in place of coins: there is no luck to guard against, and counts are multiplied by ``projection``, the size of the
-    certify part over that of this one. All of this is a choice and needs no guarantee.
-    """
-    label = np.asarray(label, dtype=float)
-    ups, up_right, up_wrong = _tail(score, label)
-    downs, down_right, down_wrong = _tail(-score, 1 - label)
-    right = up_right[:, None] + down_right
-    wrong = up_wrong[:, None] + down_wrong
-    overlap = ups[:, None] <= -downs  # both guesses at once
-    if projection is None:
-        steps = np.arange(ups.size)[:, None] + np.arange(downs.size)
-        feared = right + wrong + STEP_COST * steps  # a far step with three lucky hits must not be worth its risk
-        bound = binomial_lower(right, feared, false_alarm / CAUTION)
-    else:
-        bound = binomial_lower(projection * right, projection * (right + wrong), false_alarm)
-    bound = np.where(overlap, -1.0, bound)
-    best = np.flatnonzero(bound == bound.max())
-    i, j = np.unravel_index(best[np.argmax((right + wrong).ravel()[best])], bound.shape)
-    upper = float(ups[i]) if i else None
-    lower = float(-downs[j]) if j else None
-    return Guesses(upper, lower, float(bound[i, j]))
-
-
-def choose_event(
     score: FloatArray,
     label: ArrayLike,
     *,
-    epsilon: float,
     delta: float,
-    false_alarm: float,
-    projection: float | None = None,
-) -> Event:
-    """The direction, threshold and error split with the largest objective on these very counts.
+    rounds: int,
+    z: float,
+    exact: bool = False,
+    at_epsilon: float | None = None,
+) -> Guesses:
+    """The pair of thresholds with the largest bound of epsilon at ``delta`` to be expected.
 
-    The objective is the bound of epsilon, ln((p_L - delta) / q_U), when ``delta`` is above 0 and the bound of delta,
-    p_L - exp(epsilon) q_U, when it is 0. ``label`` and ``projection`` as in `choose_guesses`.
+    Parameters
+    ----------
+    score, label : ndarray, shape (n,)
+        The choose part; with ``exact``, ``label`` holds exact probabilities of label 1 in place of coins.
+    rounds : int
+        Runs of the certify part: counts are projected to it.
+    z : float
+        Standard normal quantile of the certificate's error probability.
+    exact : bool
+        The shares of right guesses are exact: no CAUTION, and nothing beyond the thresholds counts.
+    at_epsilon : float, optional
+        Choose for the largest bound of delta at this epsilon instead; ``delta`` is not used then.
+
+    Candidates lie on a geometric grid of ranks, so that they do not follow the luck of single labels; the share of
+    right guesses is lowered by CAUTION standard deviations, because the best of many candidates is partly luck. Both
+    keep far-tail events with a handful of hits from winning.
     """
     label = np.asarray(label, dtype=float)
-    size, error = (1.0, false_alarm / CAUTION) if projection is None else (projection, false_alarm)
-    best = Event(None, False, false_alarm / 2, false_alarm / 2, -math.inf)
-    for reverse in (False, True):
-        own = 1 - label if reverse else label
-        thresholds, hits, others = _tail(-score if reverse else score, own)
-        p_low = binomial_lower(size * hits[:, None], size * own.sum(), error * SPLITS)
-        q_high = binomial_upper(size * others[:, None], size * (1 - own).sum(), error * (1 - SPLITS))
-        value = epsilon_bound(p_low, q_high, delta) if delta > 0 else delta_bound(p_low, q_high, epsilon)
-        i, j = np.unravel_index(np.argmax(value), value.shape)
-        if i and value[i, j] > best.value:
-            threshold = -thresholds[i] if reverse else thresholds[i]
-            spent = float(false_alarm * SPLITS[j])
-            best = Event(float(threshold), reverse, spent, false_alarm - spent, float(value[i, j]))
-    return best
+    ups, up_right, up_wrong, up_near = _tail(score, label)
+    downs, down_right, down_wrong, down_near = _tail(-score, 1 - label)
+    near = up_near[:, None] + down_near
+    right = up_right[:, None] + down_right
+    wrong = up_wrong[:, None] + down_wrong
+    tails = (np.arange(ups.size)[:, None] > 0).astype(float) + (np.arange(downs.size) > 0)
+    scale = rounds / score.size
+    guesses = right + wrong
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if exact:
+            share = right / guesses
+        else:
+            share = _wilson(right, guesses + near, CAUTION if delta == 0 else CAUTION_DELTA)
+    share = np.where(guesses > 0, share, 0.0)
+    if at_epsilon is None:
+        value = epsilon_to_expect(scale * guesses, share, rounds * delta * tails / 2, z)
+    else:
+        value = _delta_to_expect(scale * guesses, share, rounds * tails / 2, z, at_epsilon)
+    value = np.where(ups[:, None] <= -downs, -1.0, value)  # two guesses at once
+    value[0, 0] = 0.0
+    best = np.flatnonzero(value == value.max())
+    i, j = np.unravel_index(best[np.argmax(guesses.ravel()[best])], value.shape)
+    return Guesses(
+        upper=float(ups[i]) if i else None,
+        lower=float(-downs[j]) if j else None,
+        right=float(right[i, j]),
+        wrong=float(wrong[i, j]),
+        near=0.0 if exact else float(near[i, j]),
+        value=float(value[i, j]),
+    )
 
 
-def epsilon_bound(p_low: ArrayLike, q_high: ArrayLike, delta: float) -> FloatArray:
-    """ln((p_low - delta) / q_high), minus infinity where p_low <= delta."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(0.0, np.asarray(p_low) - delta)) - np.log(np.asarray(q_high))
+def _wilson(hits: FloatArray, trials: FloatArray, z: float) -> FloatArray:
+    """Lower end of the score interval of a probability."""
+    centre = hits + z**2 / 2
+    return (centre - z * np.sqrt(np.maximum(0.0, hits * (trials - hits) / trials) + z**2 / 4)) / (trials + z**2)
 
 
-def delta_bound(p_low: ArrayLike, q_high: ArrayLike, epsilon: float) -> FloatArray:
-    """p_low - exp(epsilon) q_high, at least -1 so that a large epsilon cannot overflow."""
-    odds = np.minimum(700.0, epsilon + np.log(np.asarray(q_high)))  # exp(700) is finite, and far above 1
-    return np.maximum(-1.0, np.asarray(p_low) - np.exp(odds))
+def epsilon_to_expect(guesses: FloatArray, share: FloatArray, marked: FloatArray, z: float) -> FloatArray:
+    """Normal approximation of the bound: solve right - m - (guesses - m) s = z sd(s) for s, where m runs are marked.
 
-
-def _tail(score: FloatArray, label: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Candidate thresholds from the top, with the hits of label 1 and 0 at or above each; the first is the empty event.
-
-    Candidates lie on a geometric grid of ranks, so that they do not follow the luck of single labels.
+    sd(s)^2 = m (1 - s)^2 + (guesses - m) s (1 - s).
     """
+    a, b = guesses * share - marked, guesses - marked
+    quadratic = b**2 + z**2 * (b - marked)
+    linear = 2 * a * b + z**2 * (b - 2 * marked)
+    constant = a**2 - z**2 * marked
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = (linear - np.sqrt(np.maximum(0.0, linear**2 - 4 * quadratic * constant))) / (2 * quadratic)
+    root = np.where((b > 0) & (a > 0) & (quadratic > 0), root, 0.5)
+    return special.logit(np.clip(root, 0.5, 1 - 1e-16))
+
+
+def _delta_to_expect(guesses: FloatArray, share: FloatArray, marks: FloatArray, z: float, epsilon: float) -> FloatArray:
+    """Normal approximation of the bound of delta: ``marks`` is the number of marked runs per unit of delta."""
+    s = float(special.expit(epsilon))
+    excess = guesses * (share - s) - z * np.sqrt(guesses * s * (1 - s))
+    return np.minimum(1.0, excess / (max(1 - s, 1e-300) * np.maximum(marks, 1e-6)))
+
+
+def _tail(score: FloatArray, label: FloatArray) -> tuple[FloatArray, ...]:
+    """Candidate thresholds from the top; hits of label 1 and 0 at or above each, of 0 just below; first no event."""
+    zero = np.zeros(1)
     order = np.argsort(-score, kind="stable")
     score, label = score[order], label[order]
     ends = np.append(np.flatnonzero(score[1:] != score[:-1]), score.size - 1)  # last member of each tie
-    ones = np.cumsum(label)[ends]
-    total = ends + 1.0
     first = min(FIRST_RANK, score.size)
     ranks = np.geomspace(first, score.size, math.ceil(math.log(score.size / first) / math.log1p(STEP)) + 1)
-    keep = np.unique(np.searchsorted(total, ranks - 0.5))
-    zero = np.zeros(1)
+    ends = ends[np.unique(np.searchsorted(ends + 1.0, ranks - 0.5))]
+    wrong = np.cumsum(1 - label)
+    with np.errstate(invalid="ignore"):  # equal infinities are a tie
+        reach = np.nan_to_num(score[np.maximum(ends - LOOK, 0)] - score[ends], nan=0.0, posinf=np.inf)
+    beyond = np.searchsorted(-score, reach - score[ends], side="left") - 1  # the last run that is nearer than that
+    near = np.clip(wrong[np.maximum(beyond, ends)] - wrong[ends], 0, LOOK)
     return (
-        np.concatenate([[np.inf], score[ends[keep]]]),
-        np.concatenate([zero, ones[keep]]),
-        np.concatenate([zero, np.maximum(0.0, total[keep] - ones[keep])]),
+        np.concatenate([[np.inf], score[ends]]),
+        np.concatenate([zero, ends + 1.0 - wrong[ends]]),
+        np.concatenate([zero, np.maximum(0.0, wrong[ends])]),
+        np.concatenate([zero, near]),
     )

@@ -2,53 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from verification._checks import shown
+from verification._checks import check_callable, shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Outputs = tuple[NDArray[Any], ...]
 
+BLOCKS = 4  # per data set; fixed, so that a result does not depend on the number of workers
+PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
+SAME_BY_CHANCE = 1e-9
+FAILURE = 1.7e308
+ONE_SHAPE = "mechanism must return runs of one shape"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runner:
+    """A mechanism, prepared for both data sets."""
+
+    sample: Callable[..., Any]  # sample(state, n, rng)
+    states: tuple[Any, Any]  # on x_neighbour, on x: a coin is the index
+
+    def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
+        """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
+        try:
+            output = self.sample(self.states[which], n, rng)
+        except Exception as error:
+            raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
+        return _checked(output, n)
+
+
+NAMES = ("x_neighbour", "x")
+
+
+def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
+    """The runner of a callable ``mechanism(data, n, rng)``, or of ``prepare(data)`` with ``sample(state, n, rng)``."""
+    if not (hasattr(mechanism, "prepare") and hasattr(mechanism, "sample")):
+        check_callable(mechanism=mechanism)
+        return Runner(mechanism, (x_neighbour, x))
+    check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
+    states = []
+    for data, name in ((x_neighbour, NAMES[0]), (x, NAMES[1])):
+        try:
+            states.append(mechanism.prepare(data))
+        except Exception as error:
+            raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
+    return Runner(mechanism.sample, (states[0], states[1]))
+
 
 def run_both(
-    mechanism: Callable[..., Any], x: Any, x_neighbour: Any, label: BoolArray, rng: np.random.Generator
+    runner: Runner,
+    label: BoolArray,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int = 1,
+    progress: Callable[[int], None] = lambda runs: None,
 ) -> tuple[Outputs, bool]:
     """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple."""
     n_ones = int(label.sum())
-    ones, is_tuple = _checked(mechanism(x, n_ones, rng), n_ones)
-    zeros, also_tuple = _checked(mechanism(x_neighbour, label.size - n_ones, rng), label.size - n_ones)
-    shapes = [[part.shape[1:] for part in parts] for parts in (ones, zeros)]
-    if is_tuple != also_tuple or shapes[0] != shapes[1]:
+    sizes = {1: n_ones, 0: label.size - n_ones}
+    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which])]
+    if n_jobs == 1:
+        drawn = []
+        for which, n, own in tasks:
+            drawn.append(runner.draw(which, n, own))
+            progress(n)
+    else:
+        from joblib import Parallel, delayed
+
+        drawn = []
+        for block in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(runner.draw)(*task) for task in tasks):
+            drawn.append(block)
+            progress(len(block[0][0]))
+    shapes = {(is_tuple, tuple(part.shape[1:] for part in block)) for block, is_tuple in drawn}
+    if len(shapes) > 1:
         raise ValueError(
-            "mechanism must return runs of one shape on x and x_neighbour (pad with NaN), "
-            f"got {shown(shapes[0])} and {shown(shapes[1])}"
+            f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
+            + " and ".join(shown(list(shape)) for _, shape in sorted(shapes))
         )
     outputs = []
-    for one, zero in zip(ones, zeros, strict=True):
-        part = np.empty((label.size, *one.shape[1:]), dtype=np.result_type(one, zero))
-        part[label], part[~label] = one, zero
-        outputs.append(part)
-    return tuple(outputs), is_tuple
+    for i, first in enumerate(drawn[0][0]):
+        kind = np.result_type(*(block[i].dtype for block, _ in drawn))
+        whole = np.empty((label.size, *first.shape[1:]), dtype=kind)
+        for which, coin in ((1, label), (0, ~label)):
+            pieces = [block[i] for (block, _), task in zip(drawn, tasks, strict=True) if task[0] == which]
+            if pieces:
+                whole[coin] = np.concatenate(pieces)
+        outputs.append(whole)
+    return tuple(outputs), drawn[0][1]
 
 
-def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:
-    is_tuple = isinstance(output, tuple)
-    parts = tuple(np.asarray(part) for part in (output if is_tuple else (output,)))
-    for part in parts:
-        if part.dtype.kind not in "biuf":
-            raise TypeError(f"mechanism must return numbers (NaN for failure), got dtype {part.dtype}: {shown(output)}")
-        if part.ndim == 0 or part.shape[0] != n_samples:
+def probe(runner: Runner, rng: np.random.Generator) -> list[str]:
+    """Notes on the mechanism's randomness from a few runs of their own.
+
+    Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
+    repeat from call to call, and no count of them means anything. Outputs with few values coincide by chance; the rule
+    asks for a chance below 1e-9.
+    """
+    seeds = rng.integers(2**32, size=(2, 4))
+
+    def rows(seed: NDArray[np.int64]) -> NDArray[Any]:
+        parts, _ = runner.draw(1, PROBES, np.random.default_rng(seed))
+        return np.nan_to_num(as_rows(parts), nan=FAILURE)  # NaN would differ from itself
+
+    first, again, other = rows(seeds[0]), rows(seeds[0]), rows(seeds[1])
+    for more in (again, other):
+        if first.shape != more.shape:
+            raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on x")
+    counts = np.unique(first, axis=0, return_counts=True)[1] / PROBES
+    if np.array_equal(first, other) and float(counts @ counts) ** PROBES < SAME_BY_CHANCE:
+        raise ValueError(
+            f"mechanism must draw its randomness from rng, got the same {PROBES} runs on x from two generators"
+        )
+    if np.array_equal(first, again):
+        return []
+    return ["the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"]
+
+
+class Watch:
+    """Notes on outputs that carry no randomness, or nothing at all."""
+
+    def __init__(self) -> None:
+        self.failed = True
+        self.fixed = True
+        self.first: dict[bool, FloatArray] = {}
+
+    def see(self, rows: FloatArray, label: BoolArray) -> None:
+        """Take note of runs, shape (n, d), and their coins; raise ValueError if d changes from call to call."""
+        self.failed &= bool(np.isnan(rows).all())
+        for coin in (True, False):
+            mine = rows[label == coin]
+            if len(mine):
+                first = self.first.setdefault(coin, mine[0])
+                if first.shape != mine.shape[1:]:
+                    raise ValueError(f"{ONE_SHAPE} (pad with NaN), got {first.shape} and {mine.shape[1:]}")
+                self.fixed &= bool(((mine == first) | (np.isnan(mine) & np.isnan(first))).all())
+
+    def notes(self) -> list[str]:
+        """At most one sentence."""
+        if self.failed:
+            return ["every run on both data sets failed (all NaN), so there was nothing to compare"]
+        if self.fixed:
+            return ["the mechanism is not random: each data set has a single output"]
+        return []
+
+
+def as_rows(outputs: Outputs) -> FloatArray:
+    """All parts side by side, shape (n, d)."""
+    for part in outputs:
+        if part.dtype.kind in "iu" and part.size and (part.max() > 2**53 or part.min() < -(2**53)):
             raise ValueError(
-                f"mechanism must return arrays whose first axis is n_samples = {n_samples}, got shape {part.shape}"
+                "integer outputs must lie within 2^53, beyond which low digits would go unseen; return high and low"
+                f" parts, got values from {part.min()} to {part.max()}"
             )
-    if sum(part[:1].size for part in parts) == 0:
-        raise ValueError(f"mechanism must return at least one number per run, got {shown(output)}")
-    return parts, is_tuple
+    return np.column_stack([part.reshape(len(part), -1) for part in outputs]).astype(float, copy=False)
+
+
+def child(rng: np.random.Generator) -> np.random.Generator:
+    """A generator of its own for one block of runs."""
+    return np.random.default_rng(rng.integers(2**32, size=4))
+
+
+@contextmanager
+def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A rich progress bar of runs on a terminal, nothing in a pipe."""
+    if not (shown_ and sys.stderr.isatty()):
+        yield lambda runs: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda runs: bar.update(task, advance=runs)
 
 
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:
@@ -68,3 +202,26 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
         raise ValueError("log_density must be above -inf under x or x_neighbour, got -inf under both for a run")
     # Rounding errors would break the ties that atoms of the ratio are made of.
     return np.asarray(np.round(logs[0] - logs[1], 9))
+
+
+def _split(n: int) -> list[int]:
+    """``n`` runs in blocks, larger ones first; no block for none."""
+    return [n // BLOCKS + (i < n % BLOCKS) for i in range(BLOCKS)] if n >= 100 * BLOCKS else [n] * (n > 0)
+
+
+def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:
+    is_tuple = isinstance(output, tuple)
+    try:  # copies, because the next call may write to the same memory
+        parts = tuple(np.array(part) for part in (output if is_tuple else (output,)))
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{ONE_SHAPE} (pad with NaN), got {shown(output)}") from error
+    for part in parts:
+        if part.dtype.kind not in "biuf":
+            raise TypeError(f"mechanism must return numbers (NaN for failure), got dtype {part.dtype}: {shown(output)}")
+        if part.ndim == 0 or part.shape[0] != n_samples:
+            raise ValueError(
+                f"mechanism must return arrays whose first axis is n_samples = {n_samples}, got shape {part.shape}"
+            )
+    if sum(part[:1].size for part in parts) == 0 and n_samples > 0:
+        raise ValueError(f"mechanism must return at least one number per run, got {shown(output)}")
+    return parts, is_tuple

@@ -164,11 +164,13 @@ def _robust_scale(values: FloatArray) -> tuple[float, float]:
 def _standardised(encoder: Encoder, columns: FloatArray, n_columns: int, *, keep: bool = False) -> FloatArray:
     """Columns in robust standard deviations, logarithmic beyond LINEAR_RANGE; constants dropped unless ``keep``."""
     centre, scale = encoder.centre[:n_columns], encoder.scale[:n_columns]
-    finite = np.clip(np.nan_to_num(columns, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
     with np.errstate(over="ignore"):
-        z = np.where(np.isnan(columns), 0.0, (finite - centre) / np.where(scale > 0, scale, 1.0))
-    size = np.minimum(np.abs(z), LARGEST)
-    z = np.where(size > LINEAR_RANGE, np.sign(z) * (LINEAR_RANGE + np.log(np.maximum(size / LINEAR_RANGE, 1))), z)
+        z = (np.clip(columns, -LARGEST, LARGEST) - centre) / np.where(scale > 0, scale, 1.0)
+    z[np.isnan(z)] = 0.0
+    large = np.abs(z) > LINEAR_RANGE
+    if large.any():
+        size = np.minimum(np.abs(z[large]), LARGEST)
+        z[large] = np.sign(z[large]) * (LINEAR_RANGE + np.log(size / LINEAR_RANGE))
     return z if keep else z[:, scale > 0]
 
 

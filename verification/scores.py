@@ -1,14 +1,13 @@
 """Learned scores: log-odds that an output came from ``x`` rather than ``x_neighbour``.
 
-A portfolio, because no single learner sees everything: a linear and a quadratic logistic regression, boosted trees,
-their mean, and each of them overruled by a table wherever whole outputs repeat. The audit picks one on its choose part;
-a poor score costs power, never validity.
+A portfolio, because no single learner sees everything: linear and quadratic logistic regressions, boosted trees, their
+mean, and each of them overruled by a table wherever whole outputs repeat. A poor score costs power, never validity.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification import score_features as features
+from verification.events import choose_guesses
 from verification.score_features import BoolArray, FloatArray, Table
 
 TREE_CELLS = 2_000_000  # training rows times features of the trees; keeps a scalar audit within seconds
 TREE_ROWS = 60_000
 LOGISTIC_CELLS = 6_000_000  # training rows times features of the regressions
 MAX_LOG_ODDS = 40.0  # beyond any certifiable bound
+LEAST_ROWS = 100  # of the trees
+LARGEST = 1e300
+MAX_COLUMNS, COLUMN_ROWS, COLUMN_Z = 40, 20_000, 1.645  # of the search for the best single column
+
+LARGE = ("column", "linear", "quadratic", "trees", "fine trees")  # for tens of thousands of runs
+SMALL = ("ridge", "quadratic", "monotone trees")  # for hundreds
+INPUTS: dict[str, Callable[[features.Encoder, FloatArray], NDArray[Any]]] = {
+    "column": lambda encoder, rows: rows,
+    "ridge": features.linear,
+    "linear": features.linear,
+    "quadratic": features.quadratic,
+    "monotone trees": features.ranks,
+    "trees": features.ranks,
+    "fine trees": features.ranks,
+}
+PENALTY = {"ridge": 0.3, "linear": 10.0, "quadratic": 10.0}  # scikit-learn's C
+TREES = {  # leaves, smallest leaf as a share of the rows, rounds, learning rate, L2 penalty
+    "monotone trees": (3, 0.03, 100, 0.05, 3.0),
+    "trees": (8, 0.01, 60, 0.1, 10.0),
+    "fine trees": (24, 0.001, 60, 0.1, 10.0),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +55,7 @@ class Portfolio:
     models: dict[str, Any]  # fitted scikit-learn classifiers
 
 
-def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator) -> Portfolio:
+def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator, models: Sequence[str] = LARGE) -> Portfolio:
     """Fit the portfolio.
 
     Parameters
@@ -45,6 +66,8 @@ def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator) -> Po
         True for an output on ``x``.
     rng : numpy.random.Generator
         Seeds the trees.
+    models : sequence of str
+        LARGE or SMALL.
 
     Returns
     -------
@@ -55,33 +78,38 @@ def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator) -> Po
     encoder = features.fit_encoder(rows, label)
     if min(label.sum(), (~label).sum()) < 2:
         return Portfolio(("none",), None, encoder, {})
-    models = {
-        "linear": _fit_logistic(features.linear(encoder, rows), label),
-        "quadratic": _fit_logistic(features.quadratic(encoder, rows), label),
-        "trees": _fit_trees(features.ranks(encoder, rows), label, seed),
-    }
-    models = {name: model for name, model in models.items() if model is not None}
-    names = [*models, "mean"] if len(models) > 1 else list(models) or ["none"]
+    found = {}
+    for name in models:
+        inputs = INPUTS[name](encoder, rows)
+        if name == "column":
+            model: Any = _best_column(inputs, label)
+        elif name in TREES:
+            model = _fit_trees(inputs, label, seed, *TREES[name], monotone=name == "monotone trees")
+        else:
+            model = _fit_logistic(inputs, label, PENALTY[name])
+        if model is not None:
+            found[name] = model
+    names = [*found, "mean"] if len(set(found) - {"column"}) > 1 else list(found) or ["none"]
     keys = features.row_keys(rows)
     # Always in the table, however rare: the failure symbol.
     atoms = features.fit_table(keys, label, always=features.row_keys(np.full((1, rows.shape[1]), np.nan)))
     if atoms is not None:
-        names += [f"{name}+atoms" for name in names]
-    return Portfolio(tuple(names), atoms, encoder, models)
+        names += [f"{name}+atoms" for name in names if name != "column"]
+    return Portfolio(tuple(names), atoms, encoder, found)
 
 
 def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None = None) -> dict[str, FloatArray]:
     """Return the named scores (all of them by default), each of shape (n,), finite, for ``rows`` of shape (n, d)."""
     names = portfolio.names if names is None else names
     bases = {name.removesuffix("+atoms") for name in names}
-    wanted = set(portfolio.models) if "mean" in bases else bases & set(portfolio.models)
-    inputs = {"linear": features.linear, "quadratic": features.quadratic, "trees": features.ranks}
+    averaged = set(portfolio.models) - {"column"}
+    wanted = bases & set(portfolio.models) | (averaged if "mean" in bases else set())
     scores: dict[str, FloatArray] = {"none": np.zeros(len(rows))}
     for name in wanted:
-        raw = portfolio.models[name].decision_function(inputs[name](portfolio.encoder, rows))
+        raw = portfolio.models[name].decision_function(INPUTS[name](portfolio.encoder, rows))
         scores[name] = np.clip(raw, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     if "mean" in bases:
-        scores["mean"] = np.mean([scores[name] for name in sorted(wanted)], axis=0)
+        scores["mean"] = np.mean([scores[name] for name in sorted(averaged)], axis=0)
     keys = features.row_keys(rows) if any(name.endswith("+atoms") for name in names) else None
     result = {}
     for name in names:
@@ -92,7 +120,33 @@ def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None
     return result
 
 
-def _fit_logistic(inputs: FloatArray, label: BoolArray) -> Any:
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column as it stands, or turned round, squeezed into (-1, 1); NaN comes lowest."""
+
+    index: int
+    sign: float
+
+    def decision_function(self, rows: FloatArray) -> FloatArray:
+        """Score of every row."""
+        values = self.sign * rows[:, self.index]
+        squeezed = np.sign(values) * (1 - 1 / (1 + np.log1p(np.abs(np.clip(values, -LARGEST, LARGEST)))))
+        return np.where(np.isnan(squeezed), -1.0, squeezed)
+
+
+def _best_column(rows: FloatArray, label: BoolArray) -> Column | None:
+    """The column whose tails tell most by themselves: no model can blur what is plain to see."""
+    candidates = [Column(index, sign) for index in range(min(rows.shape[1], MAX_COLUMNS)) for sign in (1.0, -1.0)]
+    n = min(len(label), COLUMN_ROWS)
+    coins = label[:n].astype(float)
+    values = [
+        choose_guesses(column.decision_function(rows[:n]), coins, delta=0.0, rounds=n, z=COLUMN_Z).value
+        for column in candidates
+    ]
+    return candidates[int(np.argmax(values))] if values and max(values) > 0 else None
+
+
+def _fit_logistic(inputs: FloatArray, label: BoolArray, penalty: float) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     p = inputs.shape[1]
@@ -104,26 +158,39 @@ def _fit_logistic(inputs: FloatArray, label: BoolArray) -> Any:
     solver = "newton-cholesky" if p <= 150 else "lbfgs"
     with warnings.catch_warnings():  # a fit that stops early is still a valid score
         warnings.simplefilter("ignore")
-        return LogisticRegression(C=10.0, solver=solver, max_iter=60).fit(inputs[rows], label[rows])
+        return LogisticRegression(C=penalty, solver=solver, max_iter=60).fit(inputs[rows], label[rows])
 
 
-def _fit_trees(inputs: NDArray[np.float32], label: BoolArray, seed: int) -> Any:
+def _fit_trees(
+    inputs: NDArray[np.float32],
+    label: BoolArray,
+    seed: int,
+    leaves: int,
+    smallest: float,
+    rounds: int,
+    rate: float,
+    penalty: float,
+    *,
+    monotone: bool,
+) -> Any:
+    """Boosted trees; ``monotone``: in each input in the direction of its covariance with the label, for few rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     n, p = inputs.shape
-    if p == 0 or n < 200:
+    if p == 0 or n < LEAST_ROWS:
         return None
     rows = slice(0, min(TREE_ROWS, max(5_000, TREE_CELLS // p)))
     if label[rows].all() or not label[rows].any():
         return None
     model = HistGradientBoostingClassifier(
-        max_iter=60,
-        learning_rate=0.15,
-        max_leaf_nodes=16,
-        min_samples_leaf=max(10, min(100, n // 200)),
-        l2_regularization=5.0,
+        max_iter=rounds,
+        learning_rate=rate,
+        max_leaf_nodes=leaves,
+        min_samples_leaf=max(10, round(smallest * n)),
+        l2_regularization=penalty,
         early_stopping=False,
         random_state=seed,
+        monotonic_cst=np.sign((label[rows] - label[rows].mean()) @ inputs[rows]).astype(int) if monotone else None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -78,6 +78,7 @@ def run_trials(
             delta=specimen.delta,
             n_samples=max(1000, round(specimen.n_samples * share)),
             false_alarm=false_alarm,
+            level=specimen.level,
             rng=rng,
         )
         trial = Trial(specimen, result, time.perf_counter() - start)

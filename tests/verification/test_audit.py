@@ -14,7 +14,6 @@ from scipy import optimize, stats
 
 from verification.audit import audit
 from verification.detection_limit import detection_limit
-from verification.events import binomial_lower, binomial_upper, guessing_epsilon
 from verification.references import gaussian_delta, gaussian_epsilon
 
 FALSE_ALARM = 1e-4
@@ -161,32 +160,6 @@ def test_learned_audits_keep_the_error_probability():
     assert alarms <= 11
 
 
-def test_bounds_follow_from_the_stored_counts():
-    pure = run(laplace(0.5), 16, n_samples=5_000)
-    approximate = run(one_sided, 16, n_samples=5_000, delta=0.01)
-    correct, guesses = pure.counts["correct"], pure.counts["guesses"]
-    assert pure.epsilon_lower == guessing_epsilon(correct, guesses, FALSE_ALARM)
-    assert guesses <= pure.n_certified
-    for result, counts in [(pure, pure.counts["delta_event"]), (approximate, approximate.counts)]:
-        p_low = stats.binomtest(counts["hits"], counts["trials"], alternative="greater")
-        p_low = p_low.proportion_ci(1 - counts["error"]).low
-        q_high = stats.binomtest(counts["hits_other"], counts["trials_other"], alternative="less")
-        q_high = q_high.proportion_ci(1 - counts["error_other"]).high
-        assert counts["error"] + counts["error_other"] == pytest.approx(FALSE_ALARM)
-        assert counts["trials"] + counts["trials_other"] == result.n_certified
-        assert result.delta_lower == pytest.approx(p_low - math.e * q_high, rel=1e-9)
-        if result.delta > 0:
-            assert result.epsilon_lower == pytest.approx(math.log((p_low - result.delta) / q_high), rel=1e-9)
-
-
-@pytest.mark.parametrize("hits, trials", [(0, 10), (3, 10), (10, 10), (70, 100_000)])
-def test_binomial_bounds_are_clopper_pearson(hits, trials):
-    low = stats.binomtest(hits, trials, alternative="greater").proportion_ci(0.99).low
-    high = stats.binomtest(hits, trials, alternative="less").proportion_ci(0.99).high
-    assert binomial_lower(hits, trials, 0.01) == pytest.approx(low, rel=1e-9)
-    assert binomial_upper(hits, trials, 0.01) == pytest.approx(high, rel=1e-9)
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 20.0, 1e4])
 def test_with_delta_both_bounds_give_one_verdict(epsilon):
     for seed in range(5):
@@ -256,8 +229,8 @@ def test_same_seed_same_result():
 def test_detection_limit_is_the_power_it_claims(delta):
     # 300 audits with the right score of a mechanism at the limit. The limit promises power 0.9 when the event is given
     # too: 270 catches, standard deviation 5; choosing it costs a little. At the claim there are about 15 catches.
-    n_samples = 1_112  # of which 1 001 certify
-    limit = detection_limit(epsilon=1.0, delta=delta, n_certified=1_001, false_alarm=0.05)
+    n_samples = 10_000  # of which 9 000 certify
+    limit = detection_limit(epsilon=1.0, delta=delta, n_certified=9_000, false_alarm=0.05)
     caught = []
     for true in (limit, 1.0):
         if delta == 0:
@@ -295,7 +268,10 @@ def test_detection_limit_shrinks_with_samples_and_is_infinite_when_blind():
         ({"n_samples": 99}, ValueError, "n_samples must be at least 100"),
         ({"n_samples": 1e5}, TypeError, "n_samples must be an integer"),
         ({"false_alarm": 0.0}, ValueError, "false_alarm must lie strictly between 0 and 1"),
-        ({"level": "bit"}, ValueError, "level must be one of 'value'"),
+        ({"level": "ulp"}, ValueError, "level must be one of 'value', 'bit', got 'ulp'"),
+        ({"sequential": 1}, TypeError, "sequential must be True or False"),
+        ({"progress": None}, TypeError, "progress must be True or False"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be at least 1"),
         ({"log_density": 3}, TypeError, "log_density must be callable"),
         ({"rng": 3}, TypeError, "rng must be a numpy.random.Generator or None"),
         ({"mechanism": lambda d, n, r: np.zeros(n + 1)}, ValueError, "first axis is n_samples"),

@@ -1,0 +1,386 @@
+"""What a mechanism may return, what is said about one that breaks the rules, and how its runs are put in order.
+
+No check here can raise a false alarm but those that say so.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import sys
+
+import joblib
+import numpy as np
+import pytest
+
+from verification import outputs as runs
+from verification.audit import audit
+from verification.outputs import Runner, Watch, as_rows, log_ratio, prepared, probe, progress_bar, run_both
+
+
+def laplace(data, n, rng):
+    return data + rng.laplace(size=n)
+
+
+def run(mechanism, seed=1, *, n_samples=400, **settings):
+    rng = np.random.default_rng(seed)
+    return audit(mechanism, 0.0, 1.0, epsilon=settings.pop("epsilon", 1.0), n_samples=n_samples, rng=rng, **settings)
+
+
+def findings(mechanism, **settings):
+    return run(mechanism, **settings).as_dict()
+
+
+class Prepared:
+    """Noise on the sum of the records, which is computed once."""
+
+    def __init__(self):
+        self.seen = []
+
+    def prepare(self, data):
+        self.seen.append(data)
+        return {"sum": float(np.sum(data))}
+
+    def sample(self, state, n, rng):
+        return laplace(state["sum"], n, rng)
+
+
+class Changing:
+    """As many columns as ``widths`` says, call after call, the last one for ever."""
+
+    def __init__(self, *widths):
+        self.widths = list(widths)
+
+    def __call__(self, data, n, rng):
+        width = self.widths.pop(0) if len(self.widths) > 1 else self.widths[0]
+        return data + rng.laplace(size=(n, width))
+
+
+# ------------------------------------------------------------------ errors
+@pytest.mark.parametrize("where, data", [("x", 0.0), ("x_neighbour", 1.0)])
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_an_error_of_the_mechanism_is_the_cause_and_its_data_set_is_named(where, data, settings):
+    def mechanism(given, n, rng):
+        if given == data:
+            raise ZeroDivisionError("no records")
+        return laplace(given, n, rng)
+
+    with pytest.raises(RuntimeError, match=f"mechanism raised on {where}: ZeroDivisionError: no records") as caught:
+        run(mechanism, **settings)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_interrupt_is_no_error_of_the_mechanism():
+    def mechanism(data, n, rng):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(mechanism)
+
+
+@pytest.mark.parametrize(
+    "mechanism, error, message",
+    [
+        (lambda d, n, r: r.random(n) + 1j, TypeError, "must return numbers .* got dtype complex128"),
+        (lambda d, n, r: r.random(n).astype(object), TypeError, "must return numbers .* got dtype object"),
+        (lambda d, n, r: np.zeros(n, "datetime64[s]"), TypeError, "must return numbers .* got dtype datetime64"),
+        (lambda d, n, r: (i for i in range(n)), TypeError, "must return numbers .* got dtype object"),
+        (lambda d, n, r: {"y": r.random(n)}, TypeError, "must return numbers .* got dtype object"),
+        (lambda d, n, r: np.full(n, "1.5"), TypeError, "must return numbers .* got dtype <U3"),
+        (lambda d, n, r: (r.random(n), ["a"] * n), TypeError, "must return numbers .* got dtype <U1"),
+        (
+            lambda d, n, r: (r.random(n), r.random(n - 1)),
+            ValueError,
+            r"first axis is n_samples = 64, got shape \(63,\)",
+        ),
+        (lambda d, n, r: r.random((2, n)), ValueError, r"first axis is n_samples = 64, got shape \(2, 64\)"),
+        (lambda d, n, r: [[1.0] * (1 + i % 2) for i in range(n)], ValueError, "mechanism must return .*pad with NaN"),
+        (lambda d, n, r: (r.random(n),) * (1 + int(d)), ValueError, "mechanism must return runs of one shape"),
+        (lambda d, n, r: (r.random(n),) if d else r.random(n), ValueError, "mechanism must return runs of one shape"),
+        (Changing(1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
+        (Changing(1, 2, 1), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
+        (Changing(1, 1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
+        (Changing(1, 1, 1, 1, 2), ValueError, "mechanism must return runs of one shape on x and x_neighbour"),
+    ],
+)
+def test_outputs_that_break_the_rules_are_named(mechanism, error, message):
+    with pytest.raises(error, match=message):
+        run(mechanism)
+
+
+@pytest.mark.parametrize("settings", [{}, {"log_density": lambda y, data: -np.abs(y[:, 0] - data)}])
+def test_a_width_that_changes_between_batches_is_named(settings):
+    probes_and_first_batch = (1,) * 5
+    with pytest.raises(ValueError, match=r"runs of one shape \(pad with NaN\), got \(1,\) and \(2,\)"):
+        run(Changing(*probes_and_first_batch, 2), sequential=True, **settings)
+
+
+# ------------------------------------------------------------------ kinds that are the same
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda y: y.tolist(),
+        lambda y: y.astype(np.int8),
+        lambda y: y.astype(np.uint64),
+        lambda y: y.astype(np.float16),
+        lambda y: y.astype(np.longdouble),
+        lambda y: y[:, None, None],
+        lambda y: (y,),
+        lambda y: (y, np.zeros((y.size, 0))),
+        lambda y: y[::-1].copy()[::-1],
+    ],
+)
+def test_the_form_of_the_numbers_does_not_matter(same):
+    def digits(data, n, rng):
+        return rng.binomial(9, 0.3 + 0.4 * data, size=n).astype(float)
+
+    assert findings(lambda *given: same(digits(*given))) == findings(digits)
+    assert run(digits).refuted  # so there is something to compare
+
+
+def test_booleans_are_zero_and_one_and_parts_of_a_tuple_are_columns():
+    def parts(data, n, rng):
+        return rng.random(n) < 0.2 + 0.6 * data, rng.integers(5, size=n), rng.random((n, 2, 1))
+
+    def columns(data, n, rng):
+        return np.column_stack([part.reshape(n, -1) for part in parts(data, n, rng)]).astype(float)
+
+    assert findings(parts) == findings(columns)
+
+
+def test_kinds_may_differ_between_the_data_sets():
+    def mechanism(data, n, rng):
+        noise = rng.integers(9, size=n)
+        return noise if data else noise + 0.5
+
+    label = np.arange(600) % 3 == 0
+    (found,), is_tuple = run_both(Runner(mechanism, (0.0, 1.0)), label, np.random.default_rng(1))
+    assert not is_tuple and found.dtype == float
+    assert np.array_equal(found % 1 == 0, label)
+
+
+def test_a_mechanism_may_write_every_answer_into_the_same_memory():
+    memory = np.empty(10_000)
+
+    def thrifty(data, n, rng):
+        memory[:n] = laplace(data, n, rng)
+        return memory[:n]
+
+    for settings in ({"n_samples": 2_000}, {"sequential": True}):
+        assert findings(thrifty, **settings) == findings(laplace, **settings)
+
+
+# ------------------------------------------------------------------ order, blocks, workers
+@pytest.mark.parametrize("n, ones", [(1, 0), (1, 1), (7, 7), (399, 200), (400, 400), (3_001, 1_777)])
+def test_every_run_lands_at_its_coin_and_is_run_once(n, ones):
+    label = np.random.default_rng(n).permutation(np.arange(n) < ones)
+    seen = []
+
+    def mechanism(data, size, rng):
+        seen.append((data, size))
+        return np.full(size, data), rng.random((size, 2))
+
+    steps = []
+    runner = Runner(mechanism, (10, 11))
+    (data, noise), is_tuple = run_both(runner, label, np.random.default_rng(1), progress=steps.append)
+    assert is_tuple and np.array_equal(data, 10 + label)
+    assert np.unique(noise).size == 2 * n  # no block repeats another; equal by chance: below 1e-8
+    assert sum(steps) == n and all(size > 0 for _, size in seen)
+    assert sum(size for data, size in seen if data == 11) == ones
+
+
+def test_blocks_are_of_equal_size_up_to_one_and_only_for_many_runs():
+    for n in [*range(3_000), 10**6 + 3]:
+        sizes = runs._split(n)
+        assert sum(sizes) == n and len(sizes) == (0 if n == 0 else 1 if n < 400 else 4)
+        assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_workers_do_not_change_the_result(delta):
+    alone = findings(laplace, n_samples=2_000, delta=delta)
+    with joblib.parallel_config(backend="threading"):
+        assert findings(laplace, n_samples=2_000, delta=delta, n_jobs=2) == alone
+        assert findings(laplace, n_samples=2_000, delta=delta, n_jobs=-1) == alone
+        assert findings(laplace, sequential=True, n_jobs=2) == findings(laplace, sequential=True)
+
+
+def test_workers_take_a_mechanism_that_has_no_name_and_their_errors_keep_the_cause():
+    place = {os.getpid()}
+    label = np.arange(1_000) % 2 == 0
+
+    def elsewhere(data, n, rng):
+        return rng.random(n), np.full(n, os.getpid() in place)
+
+    (noise, here), _ = run_both(Runner(elsewhere, (0, 1)), label, np.random.default_rng(3), n_jobs=2)
+    assert not here.any()
+    assert np.array_equal(noise, run_both(Runner(elsewhere, (0, 1)), label, np.random.default_rng(3))[0][0])
+
+    def fails(data, n, rng):
+        if os.getpid() not in place:
+            raise ZeroDivisionError("in a worker")
+        return laplace(data, n, rng)
+
+    with pytest.raises(RuntimeError, match=r"mechanism raised on x.*: ZeroDivisionError: in a worker"):
+        run(fails, n_jobs=2)
+
+
+# ------------------------------------------------------------------ prepare and sample
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"n_samples": 2_000}])
+def test_data_are_prepared_once_each_and_the_states_are_sampled(settings):
+    prepared_once = Prepared()
+    records, fewer = np.array([0.25, 0.75]), np.array([0.0])
+    settings = {"epsilon": 0.5, "n_samples": 400} | settings
+    found = audit(prepared_once, fewer, records, rng=np.random.default_rng(1), **settings)
+    assert [data is known for data, known in zip(prepared_once.seen, (records, fewer), strict=True)] == [True, True]
+    assert found.as_dict() == findings(laplace, **settings)
+
+
+def test_an_error_while_preparing_is_the_cause_and_its_data_set_is_named():
+    class Fails(Prepared):
+        def prepare(self, data):
+            return 1 / data
+
+    with pytest.raises(RuntimeError, match=r"mechanism\.prepare raised on x: ZeroDivisionError") as caught:
+        run(Fails())
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_half_a_protocol_is_named():
+    class OnlySample:
+        sample = Prepared.sample
+
+    class NotCallable:
+        prepare, sample = Prepared.prepare, 3
+
+    with pytest.raises(TypeError, match="mechanism must be callable"):
+        prepared(OnlySample(), 0, 1)
+    with pytest.raises(TypeError, match=r"mechanism\.sample must be callable, got 3"):
+        prepared(NotCallable(), 0, 1)
+
+
+def test_a_callable_with_the_protocol_is_prepared():
+    class Both(Prepared):
+        def __call__(self, data, n, rng):
+            raise AssertionError("prepare and sample come first")
+
+    assert run(Both()).n_samples == 400
+
+
+# ------------------------------------------------------------------ randomness
+def stuck(data, n, rng):
+    return data + np.random.default_rng(3).laplace(size=n)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_a_mechanism_that_ignores_its_generator_is_named(settings):
+    with pytest.raises(ValueError, match="mechanism must draw its randomness from rng, got the same 64 runs on x"):
+        run(stuck, **settings)
+    with pytest.raises(ValueError, match="must draw its randomness from rng"):
+        run(lambda data, n, rng: stuck(data, n, rng) > 0, **settings)  # two values, 2^-64 by chance
+    with pytest.raises(ValueError, match="must draw its randomness from rng"):  # failures are values too
+        run(lambda data, n, rng: np.where(stuck(0, n, rng) > 0, np.nan, 0.0), **settings)
+
+
+@pytest.mark.parametrize("ones, named", [(0, False), (1, False), (10, False), (11, True), (32, True), (54, False)])
+def test_equal_runs_are_a_fault_if_chance_makes_them_so_less_than_once_in_a_billion(ones, named):
+    chance = ((ones / 64) ** 2 + (1 - ones / 64) ** 2) ** 64
+    assert (chance < 1e-9) == named
+    runner = Runner(lambda data, n, rng: np.arange(n) < ones, (0, 1))
+    if named:
+        with pytest.raises(ValueError, match="must draw its randomness from rng"):
+            probe(runner, np.random.default_rng(1))
+    else:
+        assert probe(runner, np.random.default_rng(1)) == []
+
+
+def test_runs_that_coincide_by_chance_are_no_fault():
+    # 600 probes; equal ones are rejected where chance makes them below 1e-9: false alarm below 1e-6.
+    equal = 0
+    for seed in range(200):
+        for rare in (1e-3, 0.01, 0.1):
+            runner = Runner(lambda data, n, rng, rare=rare: rng.random(n) < rare, (0, 1))
+            assert probe(runner, np.random.default_rng((seed, 1))) == []
+            state = np.random.default_rng((seed, 1)).integers(2**32, size=(2, 4))
+            first, other = (np.random.default_rng(seeds).random(runs.PROBES) < rare for seeds in state)
+            equal += np.array_equal(first, other)
+    assert equal > 100  # so the rule is exercised
+
+
+def test_randomness_from_elsewhere_is_noted():
+    elsewhere = np.random.default_rng(5)
+    result = run(lambda data, n, rng: data + elsewhere.laplace(size=n))
+    assert any("draws from elsewhere than rng" in note for note in result.notes) and "elsewhere" in str(result)
+    assert run(laplace).notes == ()
+
+
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+@pytest.mark.parametrize(
+    "mechanism, refuted, note",
+    [
+        (lambda data, n, rng: np.full((n, 2), np.nan), False, "every run on both data sets failed"),
+        (lambda data, n, rng: np.full(n, 7.0), False, "the mechanism is not random"),
+        (lambda data, n, rng: np.full(n, 7.0 + data), True, "the mechanism is not random"),
+        (lambda data, n, rng: np.full(n, np.nan if data else 7.0), True, "the mechanism is not random"),
+        (lambda data, n, rng: np.tile([7.0, np.nan, np.inf], (n, 1)), False, "the mechanism is not random"),
+        (lambda data, n, rng: rng.random(n) + 1 if data else np.full(n, 7.0), True, None),
+        (lambda data, n, rng: np.where(rng.random(n) < 0.5, np.nan, 7.0), False, None),
+    ],
+)
+def test_outputs_without_randomness_are_noted(mechanism, refuted, note, settings):
+    # The sound ones err with probability 1e-4 each, with fixed seeds.
+    result = run(mechanism, false_alarm=1e-4, **settings)
+    assert result.refuted == refuted
+    assert [note is not None and note in words for words in result.notes] == [True] * (note is not None)
+    assert str(result).count("; note: ") == len(result.notes)
+
+
+def test_a_watch_sees_all_batches_and_both_data_sets():
+    watch = Watch()
+    for rows, label in (([[1.0]], [True]), ([[2.0], [1.0]], [False, True])):
+        watch.see(np.array(rows), np.array(label))
+        assert watch.notes() == ["the mechanism is not random: each data set has a single output"]
+    for last in (1.0, np.nan):
+        watch.see(np.array([[last]]), np.array([False]))
+        assert watch.notes() == []
+
+
+# ------------------------------------------------------------------ densities and progress
+def test_log_ratios_keep_infinities_and_ties():
+    y = np.array([0.1, 0.2, 0.3])
+
+    def log_density(outputs, data):
+        return np.where(
+            outputs > 0.25, (0.0, -np.inf)[data], np.where(outputs < 0.15, (-np.inf, 0)[data], 0.7 - data * 0.1)
+        )
+
+    assert np.array_equal(log_ratio(log_density, y, 1, 0, 3), [math.inf, -0.1, -math.inf])
+    noisy = np.array([0.1 + 0.2, 0.3])  # a rounding error apart
+    assert noisy[0] != noisy[1]
+    assert np.unique(log_ratio(lambda outputs, data: outputs * data, noisy, 1, 0, 2)).size == 1
+
+
+def test_rows_hold_all_parts_side_by_side():
+    found = as_rows((np.array([True, False]), np.arange(8).reshape(2, 2, 2), np.array([0.5, np.inf])))
+    assert np.array_equal(found, [[1, 0, 1, 2, 3, 0.5], [0, 4, 5, 6, 7, np.inf]]) and found.dtype == float
+
+
+@pytest.mark.parametrize("shown, terminal, words", [(True, True, True), (True, False, False), (False, True, False)])
+def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, shown, terminal, words):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_bar(shown, 10, "audit") as step:
+        step(4)
+        step(6)
+    assert ("audit" in screen.getvalue()) == words == bool(screen.getvalue())
+
+
+@pytest.mark.parametrize("value", [2**53 + 2, -(2**53) - 2])
+def test_integers_whose_low_digits_would_be_lost_are_named(value):
+    def secret_in_the_last_digit(data, n, rng):
+        return value + rng.integers(2, size=n)
+
+    with pytest.raises(ValueError, match="within 2\\^53"):
+        audit(secret_in_the_last_digit, 0, 1, epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(1))

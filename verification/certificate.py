@@ -1,0 +1,218 @@
+"""Certificates: what an audit found, as JSON from which another program can compute every bound again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verification import betting, guessing
+from verification._checks import (
+    check_count,
+    check_delta,
+    check_non_negative,
+    check_probability,
+    check_switch,
+    shown,
+)
+from verification.audit_result import AuditResult, one_criterion
+from verification.detection_limit import detection_limit, sequential_limit
+
+FORMAT = "privacy audit 1"
+PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
+TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
+MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
+NOT_COVERED = (
+    "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
+    " fair coin, and no guess saw its own coin. This file cannot show that; only another run of the audit can."
+)
+
+
+def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
+    """Return the certificate of an audit as plain JSON types.
+
+    Parameters
+    ----------
+    result : AuditResult
+    mechanism, pair : str
+        Names for the reader: which mechanism, which neighbouring data sets.
+
+    Returns
+    -------
+    dict
+        ``format``, ``statement`` (the verdict in words, and that a pass is no proof), ``mechanism``, ``pair``,
+        ``versions``, ``not_covered`` and the fields of the result; without the histogram, which no bound follows from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from verification.audit import audit
+    >>> coin = lambda data, n, rng: rng.random(n) < data
+    >>> result = audit(coin, 0.3, 0.7, epsilon=0.5, n_samples=2_000, rng=np.random.default_rng(1))
+    >>> verify(certificate(result)).holds
+    True
+    """
+    fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
+    return {
+        "format": FORMAT,
+        "statement": str(result),
+        "mechanism": mechanism,
+        "pair": pair,
+        "not_covered": NOT_COVERED,
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        **fields,
+    }
+
+
+def save_certificate(result: AuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = "") -> None:
+    """Write the certificate to ``path``, whole or not at all."""
+    target = Path(path)
+    text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text + "\n", encoding="utf-8")
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether the bounds of a certificate follow from its counts."""
+
+    problems: tuple[str, ...]
+    statement: str
+
+    @property
+    def holds(self) -> bool:
+        """No problem was found."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.holds:
+            return f"every bound follows from the stored counts: {self.statement}\n{NOT_COVERED}"
+        return "\n".join(["the certificate does not hold:", *(f"- {problem}" for problem in self.problems)])
+
+
+def verify(stored: Mapping[str, Any]) -> Verification:
+    """Compute every bound, the verdict and its wording again from the counts of a certificate and compare.
+
+    Parameters
+    ----------
+    stored : mapping
+        As `certificate` returns it, or as read from a file.
+
+    Returns
+    -------
+    Verification
+
+    Raises
+    ------
+    ValueError
+        If ``stored`` is no certificate of this format.
+    """
+    if not isinstance(stored, Mapping) or stored.get("format") != FORMAT:
+        raise ValueError(f"certificate must have format {FORMAT!r}, got {shown(stored)}")
+    try:
+        found, problems = _recomputed(stored)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
+        return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
+    for name, value in found.items():
+        if not _same(stored.get(name), value):
+            problems.append(f"{name}: {shown(stored.get(name))} is stored, {shown(value)} follows from the counts")
+    if stored.get("not_covered") != NOT_COVERED:
+        problems.append("not_covered: the words are not those of this format")
+    return Verification(tuple(problems), str(stored.get("statement", "")))
+
+
+def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    epsilon, delta, error = (stored[name] for name in ("epsilon", "delta", "false_alarm"))
+    check_non_negative(epsilon=epsilon)
+    check_delta(delta)
+    check_probability(false_alarm=error)
+    check_switch(sequential=stored["sequential"])
+    _check_size(n_samples=stored["n_samples"], n_certified=stored["n_certified"])
+    counts, problems, e_value = stored["counts"], [], None
+    if stored["sequential"]:
+        tables = list(counts["bets"].values())
+        runs = np.array([[table["label_0"], table["label_1"]] for table in tables])
+        if runs.dtype.kind != "i" or runs.max() > MOST_RUNS:
+            raise ValueError(f"counts of the bets must be integers of at most {MOST_RUNS}")
+        if any(not np.array_equal(table["levels"], betting.LEVELS) for table in tables) or (runs < 0).any():
+            raise ValueError("levels or counts of the bets are not those of this format")
+        if (runs.sum(axis=(1, 2)) != stored["n_certified"]).any():
+            problems.append("the bets do not add up to n_certified")
+        bets = betting.BetCounts(tuple(counts["bets"]), runs)
+        epsilon_lower = betting.epsilon_bound(bets, claim=epsilon, delta=delta, error=error)
+        delta_lower = betting.delta_bound(bets, epsilon=epsilon, error=error)
+        log_e = betting.log_e_value(bets, epsilon=epsilon, delta=delta)
+        p_value, e_value = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
+    else:
+        guesses = guessing.GuessCounts(**counts["guesses"])
+        others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
+        _check_size(rounds=max(guesses.rounds, others.rounds))
+        if {guesses.rounds, others.rounds} != {stored["n_certified"]}:
+            problems.append("rounds differ from n_certified")
+        if delta == 0 and guesses.planned != guesses.guesses:
+            problems.append("a pure claim has no simulated coins")
+        epsilon_lower = guessing.epsilon_bound(guesses, delta=delta, error=error)
+        p_value = guessing.p_value(guesses, epsilon=epsilon, delta=delta)
+        delta_lower = guessing.delta_bound(others, epsilon=epsilon, error=error)
+    refuted = epsilon_lower > epsilon
+    if stored["n_certified"] > stored["n_samples"] or (
+        stored["sequential"] and stored["n_certified"] != stored["n_samples"]
+    ):
+        problems.append("n_certified does not fit n_samples")
+    found = {
+        "refuted": refuted,
+        "epsilon_lower": epsilon_lower,
+        "delta_lower": one_criterion(delta_lower, delta, refuted=refuted),
+        "p_value": p_value,
+        "e_value": e_value,
+        "detection_limit": _limit(stored, refuted=refuted),
+    }
+    fields = {name: stored[name] for name in AuditResult.__slots__ if not name.startswith("histogram")}
+    words = AuditResult(**(fields | found), histogram_edges=np.empty(0), histogram=np.empty((2, 0), dtype=np.int64))
+    return found | {"statement": str(words)}, problems
+
+
+def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
+    """The detection limit; as stored where it follows from more runs than were needed."""
+    claim = {name: stored[name] for name in ("epsilon", "delta", "false_alarm")}
+    if not stored["sequential"]:
+        return detection_limit(n_certified=stored["n_certified"], **claim)
+    return float(stored["detection_limit"]) if refuted else sequential_limit(n_samples=stored["n_samples"], **claim)
+
+
+def _check_size(**runs: Any) -> None:
+    """Raise unless every value is a count that can be computed with."""
+    check_count(least=0, **runs)
+    for name, value in runs.items():
+        if value > MOST_RUNS:
+            raise ValueError(f"{name} must be at most {MOST_RUNS}, got {shown(value)}")
+
+
+def _same(stored: Any, found: Any) -> bool:
+    if isinstance(found, bool) or found is None:
+        return stored is found
+    if found == math.inf or isinstance(found, str):
+        return bool(stored == ("inf" if found == math.inf else found))
+    if type(stored) not in (int, float) or abs(stored) > sys.float_info.max:
+        return False
+    return math.isclose(stored, found, rel_tol=TOLERANCE)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
