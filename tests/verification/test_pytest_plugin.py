@@ -1,0 +1,213 @@
+"""The fixture fails where a claim is refuted, says how to reproduce it, repeats itself, and shares out its error."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verification import audit, pytest_plugin
+from verification.pytest_plugin import FLAKE_RATE, DpAudit
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = "-pverification.pytest_plugin"
+MECHANISMS = """
+import numpy as np
+import pytest
+
+def laplace(scale):
+    def mechanism(data, n, rng):
+        return data + rng.laplace(scale=scale, size=n)
+    return mechanism
+"""
+
+
+def laplace(scale):
+    return lambda data, n, rng: data + rng.laplace(scale=scale, size=n)
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """Run a suite: mechanisms and the given tests, in a directory of their own."""
+    # All that audits import must stay: pytester forgets modules that were imported under it, and NumPy cannot reload.
+    audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=1_000)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(tests, *options, subprocess=False):
+        pytester.makepyfile(test_suite=MECHANISMS + textwrap.dedent(tests))
+        return (pytester.runpytest_subprocess if subprocess else pytester.runpytest_inprocess)(PLUGIN, *options)
+
+    return run
+
+
+def test_sound_claims_pass_and_broken_ones_fail_with_how_to_reproduce(suite):
+    result = suite("""
+        def test_sound(dp_audit):
+            result = dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0)
+            assert not result.refuted and result.n_samples == 50_000
+
+        def test_sound_again(dp_audit):
+            dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=1_000)
+            dp_audit(laplace(0.5), 0.0, 1.0, epsilon=2.0, n_samples=1_000)
+
+        def test_broken(dp_audit):
+            dp_audit(laplace(0.5), 0.0, 1.0, epsilon=1.0)
+
+        def test_exact_density(dp_audit):
+            def log_density(outputs, data):
+                return -abs(outputs - data)
+            dp_audit(laplace(1.0), 0.0, 1.0, epsilon=0.8, n_samples=20_000, log_density=log_density)
+    """)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines([
+        "E*AssertionError: claim epsilon = 1 refuted: epsilon is at least 1.*(certified, error probability 6.079*e-05)",
+        "E*laplace.<locals>.mechanism, audit 1 of the test, 50000 runs, rng = numpy.random.default_rng([[]*, 1])",
+        "E*reproduce: pytest 'test_suite.py::test_broken' --dp-audit-seed=* --dp-audit-samples=50000",
+        "E*AssertionError: claim epsilon = 0.8 refuted: *",
+    ])  # fmt: skip
+    assert "_run(" not in result.stdout.str()  # the traceback ends at the line of the test
+
+
+def test_must_refute_is_the_other_way_round(suite):
+    result = suite("""
+        def test_fault_is_caught(dp_audit):
+            assert dp_audit.must_refute(laplace(0.5), 0.0, 1.0, epsilon=1.0, n_samples=10_000).refuted
+
+        def test_no_fault(dp_audit):
+            dp_audit.must_refute(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=10_000)
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([
+        "E*AssertionError: a refutation was expected; no violation found: *; this audit would have caught epsilon >= *",
+        "E*reproduce: pytest 'test_suite.py::test_no_fault' --dp-audit-seed=*",
+    ])  # fmt: skip
+
+
+PRINTS = """
+    @pytest.mark.parametrize("case", [1, 2])
+    def test_bounds(dp_audit, case):
+        bounds = [dp_audit(laplace(1.0), 0.0, 1.0, epsilon=2.0, n_samples=2_000).epsilon_lower for _ in range(2)]
+        print("bounds", dp_audit.seed, *bounds)
+"""
+
+
+def bounds(result):
+    return re.findall(r"bounds \d.*", result.stdout.str())
+
+
+def test_seeds_follow_from_the_test_and_the_option_replaces_them(suite):
+    first, again, seeded = suite(PRINTS, "-s"), suite(PRINTS, "-s"), suite(PRINTS, "-s", "--dp-audit-seed=7")
+    assert len(bounds(first)) == 2
+    assert bounds(first) == bounds(again)
+    assert (
+        len({number for line in bounds(first) for number in line.split()[1:]}) == 6
+    )  # every audit has runs of its own
+    assert [line.split()[1] for line in bounds(seeded)] == ["7", "7"]
+    seed = bounds(first)[1].split()[1]
+    printed = suite(PRINTS, "-s", f"--dp-audit-seed={seed}", "test_suite.py::test_bounds[2]")
+    assert bounds(printed) == bounds(first)[1:]
+
+
+def test_the_number_of_runs_is_an_option(suite):
+    result = suite(
+        """
+        def test_default(dp_audit):
+            assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0).n_samples == 300
+
+        def test_own(dp_audit):
+            assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=400).n_samples == 400
+        """,
+        "--dp-audit-samples=300",
+    )
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("option", ["--dp-audit-seed=-1", "--dp-audit-seed=x", "--dp-audit-samples=99"])
+def test_bad_options_are_usage_errors(suite, option):
+    result = suite("def test_nothing(dp_audit): pass", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name, value = option.split("=")
+    result.stderr.fnmatch_lines([f"*argument {name}: must be an integer of at least *, got '{value}'"])
+
+
+def test_the_suite_of_this_package_can_use_it(suite, pytester):
+    # its own settings: warnings are errors, two workers; the option on the command line stands for an installed plugin
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    lines = [f"addopts = {settings['addopts']}", "filterwarnings ="]
+    lines += [f"    {line}" for line in settings["filterwarnings"]]
+    pytester.makeini("\n".join(["[pytest]", *lines]))
+    result = suite(PRINTS + "        assert case == 1\n", "--dp-audit-seed=3", subprocess=True)
+    result.assert_outcomes(passed=1, failed=1)
+    assert len(bounds(result)) == 1
+    assert bounds(result) == bounds(suite(PRINTS, "-s", "--dp-audit-seed=3", "-n0", subprocess=True))[1:]
+
+
+def test_an_installed_plugin_on_the_command_line_too_is_no_error(suite, pytester):
+    # An installation, as pytest sees it: metadata on the path that names the entry point.
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    folder = pytester.mkdir("installed") / "stand_in-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[pytest11]\n" + "\n".join(f"{k} = {v}" for k, v in points.items()) + "\n")
+    pytester.makepyfile("def test_loaded(dp_audit): pass")
+    path = os.pathsep.join([str(folder.parent), os.environ["PYTHONPATH"]])
+    for options in ([], [PLUGIN]):
+        command = [sys.executable, "-m", "pytest", "-Werror", *options]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_example_of_the_documentation_runs(suite):
+    example = pytest_plugin.__doc__.split("Paste and run:\n\n")[1].split("\nA test whose claims hold")[0]
+    suite(example).assert_outcomes(passed=2)
+
+
+def test_the_errors_of_all_assertions_of_a_test_sum_to_the_flake_rate():
+    dp_audit = DpAudit("test", seed=1, n_samples=100)
+
+    def silent(data, n, rng):
+        return np.zeros(n)
+
+    def telling(data, n, rng):
+        return np.full(n, data)
+
+    errors = []
+    for _ in range(20):
+        errors.append(dp_audit(silent, 0.0, 1.0, epsilon=1.0).false_alarm)
+        assert dp_audit.must_refute(telling, 0.0, 1.0, epsilon=0.1).false_alarm == FLAKE_RATE  # takes no share
+    assert errors == pytest.approx([FLAKE_RATE * 6 / (math.pi * i) ** 2 for i in range(1, 21)])
+    rest = FLAKE_RATE * 6 / math.pi**2 / 20  # sum of 1/i^2 beyond 20 is below 1/20
+    assert FLAKE_RATE - rest < sum(errors) < FLAKE_RATE
+
+
+def test_a_failed_assertion_has_used_its_share():
+    dp_audit = DpAudit("test", seed=1, n_samples=1_000)
+    with pytest.raises(AssertionError, match="refuted"):
+        dp_audit(lambda data, n, rng: np.full(n, data), 0.0, 1.0, epsilon=1.0)
+    assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0).false_alarm == pytest.approx(
+        FLAKE_RATE * 6 / (2 * math.pi) ** 2
+    )
+
+
+@pytest.mark.parametrize("name", ["false_alarm", "rng"])
+def test_what_the_fixture_sets_cannot_be_given(name):
+    dp_audit = DpAudit("test", seed=1, n_samples=1_000)
+    for call in (dp_audit, dp_audit.must_refute):
+        with pytest.raises(TypeError, match=f"dp_audit sets false_alarm and rng itself, got {name}"):
+            call(laplace(1.0), 0.0, 1.0, epsilon=1.0, **{name: None})
+
+
+def test_wrong_arguments_are_named_by_the_audit():
+    with pytest.raises(ValueError, match="epsilon must be finite and at least 0"):
+        DpAudit("test", seed=1, n_samples=1_000)(laplace(1.0), 0.0, 1.0, epsilon=-1.0)

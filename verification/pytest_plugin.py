@@ -1,0 +1,211 @@
+"""Privacy audits in a test suite: the pytest fixture ``dp_audit``.
+
+Installed with the package; nothing to import. Paste and run:
+
+    import numpy as np
+
+
+    def noisy_sum(data, n_samples, rng, scale=1.0):  # n_samples independent runs of the mechanism
+        return np.sum(data) + rng.laplace(scale=scale, size=n_samples)
+
+
+    def test_noisy_sum_is_private(dp_audit):  # fails if the claim is refuted on these two neighbours
+        dp_audit(noisy_sum, [1.0, 0.5], [1.0, 0.5, 1.0], epsilon=1.0)
+
+
+    def test_half_the_noise_would_be_caught(dp_audit):  # fails if it is not
+        def broken(data, n_samples, rng):
+            return noisy_sum(data, n_samples, rng, scale=0.5)
+
+        dp_audit.must_refute(broken, [1.0, 0.5], [1.0, 0.5, 1.0], epsilon=1.0)
+
+A test whose claims hold fails with probability at most 1e-4, and for one seed always or never. ``--dp-audit-seed=N``
+replaces the seed, which otherwise follows from the name of the test; ``--dp-audit-samples=N`` sets the number of runs
+of each audit that does not say it itself. A test that passes is no proof: the `AuditResult` that both calls return says
+how large a violation the audit would have caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from verification.audit_result import AuditResult
+
+FLAKE_RATE = 1e-4  # of a test: error probability of all its assertions together
+DEFAULT_SAMPLES = 50_000  # a scalar mechanism is learned and certified within a second
+LEAST_SAMPLES = 100  # the least that `audit` accepts
+
+
+class DpAudit:
+    """Asserts privacy claims within one test; the value of the fixture ``dp_audit``.
+
+    Guarantee
+    ---------
+    A test all of whose claims hold fails with probability at most 1e-4, however many there are: the i-th assertion has
+    error probability 1e-4 * 6 / (pi^2 i^2), and these sum to 1e-4. That is over seeds. With the seed of its name a test
+    gives the same verdict in every run of the same code. `must_refute` takes no part in this.
+
+    Under Hypothesis' ``@given`` all examples of a test share one fixture and so the error probability; to search a
+    failing pair use `verification.search.minimal_pair`.
+    """
+
+    def __init__(self, test: str, *, seed: int, n_samples: int) -> None:
+        self.test = test
+        self.seed = seed
+        self.n_samples = n_samples
+        self._n_asserted = 0
+        self._n_audits = 0
+
+    def __call__(
+        self,
+        mechanism: Any,
+        x: Any,
+        x_neighbour: Any,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        n_samples: int | None = None,
+        **options: Any,
+    ) -> AuditResult:
+        """Fail if an audit refutes that ``mechanism`` is (epsilon, delta)-DP.
+
+        Parameters
+        ----------
+        mechanism, x, x_neighbour, epsilon, delta
+            As in `audit`.
+        n_samples : int, optional
+            Runs on both data sets together; by default ``--dp-audit-samples``.
+        **options
+            Further keyword arguments of `audit`, except ``false_alarm`` and ``rng``.
+
+        Returns
+        -------
+        AuditResult
+            ``detection_limit`` says what a pass is worth.
+
+        Raises
+        ------
+        AssertionError
+            If the claim is refuted, with the certified bound and how to reproduce it.
+        TypeError, ValueError
+            As `audit`; or if ``false_alarm`` or ``rng`` is given.
+        """
+        __tracebackhide__ = True
+        self._n_asserted += 1
+        error = FLAKE_RATE * 6 / (math.pi * self._n_asserted) ** 2
+        result, reproduce = self._run(mechanism, x, x_neighbour, epsilon, delta, n_samples, error, options)
+        if result.refuted:
+            raise AssertionError(f"{result}\n{reproduce}")
+        return result
+
+    def must_refute(
+        self,
+        mechanism: Any,
+        x: Any,
+        x_neighbour: Any,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        n_samples: int | None = None,
+        **options: Any,
+    ) -> AuditResult:
+        """Fail unless an audit refutes that ``mechanism`` is (epsilon, delta)-DP: for planted faults.
+
+        Parameters and errors are those of the fixture called as a function, the other way round. A sound mechanism is
+        taken for a fault with probability at most 1e-4. How often a fault is missed depends on its size and on
+        ``n_samples``: a miss is rare if its true epsilon lies well above the ``detection_limit`` in the message.
+        """
+        __tracebackhide__ = True
+        result, reproduce = self._run(mechanism, x, x_neighbour, epsilon, delta, n_samples, FLAKE_RATE, options)
+        if not result.refuted:
+            raise AssertionError(f"a refutation was expected; {result}\n{reproduce}")
+        return result
+
+    def _run(
+        self,
+        mechanism: Any,
+        x: Any,
+        x_neighbour: Any,
+        epsilon: float,
+        delta: float,
+        n_samples: int | None,
+        error: float,
+        options: dict[str, Any],
+    ) -> tuple[AuditResult, str]:
+        import numpy as np
+
+        from verification.audit import audit  # here, because pytest imports this module in every run
+
+        taken = {"false_alarm", "rng"} & set(options)
+        if taken:
+            raise TypeError(f"dp_audit sets false_alarm and rng itself, got {', '.join(sorted(taken))}")
+        self._n_audits += 1
+        result = audit(
+            mechanism,
+            x,
+            x_neighbour,
+            epsilon=epsilon,
+            delta=delta,
+            n_samples=self.n_samples if n_samples is None else n_samples,
+            false_alarm=error,
+            rng=np.random.default_rng([self.seed, self._n_audits]),
+            **options,
+        )
+        samples = "" if n_samples is not None else f" --dp-audit-samples={self.n_samples}"
+        name = getattr(mechanism, "__qualname__", type(mechanism).__qualname__)
+        return result, (
+            f"{name}, audit {self._n_audits} of the test, {result.n_samples} runs,"
+            f" rng = numpy.random.default_rng([{self.seed}, {self._n_audits}])\n"
+            f"reproduce: pytest '{self.test}' --dp-audit-seed={self.seed}{samples}"
+        )
+
+
+@pytest.fixture
+def dp_audit(request: pytest.FixtureRequest) -> DpAudit:
+    """Audit privacy claims: ``dp_audit(mechanism, x, x_neighbour, epsilon=1.0)`` fails if the claim is refuted.
+
+    ``dp_audit.must_refute(...)`` fails if it is not. A test whose claims hold fails with probability at most 1e-4.
+    """
+    test = request.node.nodeid
+    seed = request.config.getoption("--dp-audit-seed")
+    if seed is None:
+        seed = int.from_bytes(hashlib.sha256(test.encode()).digest()[:4], "big")
+    return DpAudit(test, seed=seed, n_samples=request.config.getoption("--dp-audit-samples"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the options."""
+    group = parser.getgroup("dp-audit", "privacy audits")
+    group.addoption(
+        "--dp-audit-seed",
+        type=_integer(0),
+        metavar="SEED",
+        help="seed of all privacy audits (default: from the name of each test)",
+    )
+    group.addoption(
+        "--dp-audit-samples",
+        type=_integer(LEAST_SAMPLES),
+        default=DEFAULT_SAMPLES,
+        metavar="N",
+        help=f"runs of each privacy audit that does not say it itself (default {DEFAULT_SAMPLES})",
+    )
+
+
+def _integer(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text!r}")
+        return value
+
+    return parse
