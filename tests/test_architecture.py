@@ -23,7 +23,9 @@ LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 DELEGATIONS = {("release", "bayes"), ("release", "plots")}
 AUDIT_CORE = [
     "audit", "audit_result", "detection_limit", "events", "outputs", "score_features", "scores", "references",
-    "neighbours", "_checks",
+    "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",
+    "candidates", "search", "shrink", "pytest_plugin", "profile", "profile_bounds", "profile_points", "profile_result",
+    "calibration",
 ]  # fmt: skip
 LONGEST = 400  # lines; a module past 300 is asked to split, past 400 it must
 
@@ -123,6 +125,14 @@ def test_the_audit_core_imports_nothing_of_the_package():
     assert core_violations("def f():\n    import verification.targets")
 
 
+def test_hypothesis_loads_only_where_a_strategy_is_searched():
+    """A development dependency: auditing must not need it."""
+    for name in AUDIT_CORE:
+        if name != "neighbours":
+            found = imports(ast.parse((ROOT / "verification" / f"{name}.py").read_text()))
+            assert [target for target, inside in found if not inside and target.split(".")[0] == "hypothesis"] == []
+
+
 def test_only_noise_draws_for_a_release():
     """Random numbers elsewhere come from an explicit generator: simulation, starting points, plots."""
     allowed = {"pm_dpgmm.noise", "pm_dpgmm.learners"}  # a learner gets seeded global streams of its own
@@ -149,6 +159,22 @@ def test_importing_the_package_loads_neither_pymc_nor_matplotlib():
     assert not {"pymc", "pytensor", "arviz", "matplotlib", "dp_accounting", "statsmodels"} & set(loaded)
     loaded = run("import sys, pm_dpgmm as dpg; dpg.fit_gmm, dpg.Release, dpg.Mixture; print(*sys.modules)")
     assert not {"pymc", "pytensor", "arviz", "matplotlib"} & set(loaded)
+
+
+def test_the_pytest_plugin_loads_nothing_that_pytest_does_not():
+    """It is imported in every pytest run of whoever has the package installed."""
+    loaded = run("import sys, verification.pytest_plugin; print(*sys.modules)")
+    assert not {"numpy", "scipy", "sklearn", "hypothesis", "pm_dpgmm"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "first", ["", "import verification.audit", "from verification.audit import audit", "import verification.search"]
+)
+def test_audit_is_the_function_whatever_was_imported_before(first):
+    code = "from verification import AuditResult, audit; import verification as v"
+    shown = "audit is v.audit is sys.modules['verification.audit'].audit, v.AuditResult is AuditResult"
+    assert run(f"import sys\n{first}\n{code}\nprint({shown}, 'AuditResult' in dir(v))") == ["True"] * 3
+    assert run(f"{first}\nfrom verification import *\nprint(type(audit).__name__)") == ["function"]
 
 
 def test_every_public_name_loads():

@@ -1,0 +1,22 @@
+"""Audit targets: every function of the package that spends budget, on its release path, with planted faults.
+
+A target is the mechanism itself with OpenDP's noise (``rng=None``), audited at the level of values and, under a name
+that ends in ``_bits``, of bits: its outputs in the floating-point form in which they are published. Its faults are
+changes of a line or two that an audit must catch; they show that the audit of the sound one could have failed. A fault
+that ends in ``_bits`` keeps the law of the real numbers and is invisible to an audit of values.
+"""
+
+from __future__ import annotations
+
+from verification.specimens import Specimen
+from verification.targets.keys import stability
+
+__all__ = ["all_targets", "stability"]
+
+
+def all_targets() -> list[Specimen]:
+    """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
+    from verification.targets import counts, keys, masks, numbers, populous, releases
+
+    modules = (counts, numbers, keys, masks, populous, releases)
+    return [target for module in modules for target in module.targets()]

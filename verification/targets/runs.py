@@ -1,0 +1,42 @@
+"""What the targets share: their budget, mechanisms in two steps, many calls of the package as one array."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from verification.specimens import Specimen
+
+EPSILON, DELTA = 1.0, 1e-2  # claimed, unless a target says otherwise
+
+at_bits = functools.partial(Specimen, level="bit")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mechanism whose deterministic part is done once per data set: the two functions that ``audit`` looks for."""
+
+    prepare: Callable[[Any], Any]
+    sample: Callable[[Any, int, np.random.Generator], Any]
+
+    def __call__(self, data: Any, n_samples: int, rng: np.random.Generator) -> Any:
+        """Both steps."""
+        return self.sample(self.prepare(data), n_samples, rng)
+
+
+def rows_of(run: Callable[[], Sequence[float] | FloatArray], n_samples: int) -> FloatArray:
+    """``n_samples`` calls of ``run``, one row each."""
+    return np.array([run() for _ in range(n_samples)], dtype=float)
+
+
+def truncated_floats(n_samples: int, *, scale: float, bound: float, rng: np.random.Generator) -> FloatArray:
+    """Laplace noise conditioned on [-bound, bound] as floating-point numbers: right as real numbers, not as bits."""
+    draws = rng.laplace(scale=scale, size=n_samples)
+    while (outside := np.abs(draws) > bound).any():
+        draws[outside] = rng.laplace(scale=scale, size=int(outside.sum()))
+    return draws
