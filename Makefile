@@ -33,6 +33,7 @@ benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.health_records
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time
+	$(BIN)/python -m verification.benchmarks.auditors
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
