@@ -116,33 +116,38 @@ class GaussianLoss(_Parameters):
     """Gaussian noise, ``mu`` = sensitivity / noise scale: exact curve of Balle and Wang (2018), Theorem 8.
 
     ``slack`` pays for the distance in total variation between the sampler's law and a rounded Gaussian; it
-    adds (1 + exp(epsilon)) slack (mechanisms/gaussian.md).
+    adds (1 + exp(epsilon)) slack (mechanisms/gaussian.md). Outside an event of probability ``failure`` the law is as
+    said, inside it is anything (mechanisms/gaussian_budget.md).
     """
 
     mu: float
     slack: float = 0.0
+    failure: float = 0.0
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
         check_positive(mu=self.mu)
         check_non_negative(slack=self.slack)
+        check_delta(self.failure, name="failure")
 
     def delta(self, epsilon: float) -> float:
         if self.slack == 0:
-            return gaussian_delta(epsilon, self.mu)
-        # The sum is convex in epsilon with derivative exp(epsilon) (slack - Phi(-mu/2 - epsilon/mu)). Beyond its
-        # minimum the value there still holds, since a curve never rises.
-        lowest = -self.mu * (float(special.ndtri(self.slack)) + self.mu / 2)
+            return self.failure + (1 - self.failure) * gaussian_delta(epsilon, self.mu)
+        # The sum is convex in epsilon with derivative exp(epsilon) (slack - (1 - failure) Phi(-mu/2 - epsilon/mu)).
+        # Beyond its minimum the value there still holds, since a curve never rises.
+        lowest = -self.mu * (float(special.ndtri(min(1.0, self.slack / (1 - self.failure)))) + self.mu / 2)
         epsilon = min(epsilon, max(lowest, 0.0))
-        return min(1.0, gaussian_delta(epsilon, self.mu) + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
+        curve = self.failure + (1 - self.failure) * gaussian_delta(epsilon, self.mu)
+        return min(1.0, curve + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
 
     def to_pld(self) -> Any:
         """Distribution without the slack; :func:`pm_dpgmm.compose` adds the slacks of all parts to its curve."""
         from dp_accounting import pld
 
-        return pld.privacy_loss_distribution.from_gaussian_mechanism(
+        gaussian = pld.privacy_loss_distribution.from_gaussian_mechanism(
             1 / self.mu, value_discretization_interval=PLD_GRID
         )
+        return gaussian if self.failure == 0 else gaussian.compose(PointLoss(0.0, self.failure).to_pld())
 
 
 @dataclass(frozen=True, slots=True)

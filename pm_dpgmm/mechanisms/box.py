@@ -1,0 +1,206 @@
+"""Where the records lie: a private scale and interval for every column, without any bounds. Proof: box.md."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.noise import IntArray, Rng, discrete_gaussian, permutation
+from pm_dpgmm.privacy import Neighbouring
+
+GRID = 2**30  # counts are released in steps of 1/GRID
+EXPONENTS = np.arange(-100, 101)  # public bins of the scale, powers of 2; larger and smaller ones go to the ends
+QUANTILE, WIDEN = 0.6, 2.0  # of the distances within pairs; and the width of a location bin above that distance
+SEEN = 3.5  # standard deviations of noise above which a bin of the scale counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnBins:
+    """Released location bins of one column: those that enough records share."""
+
+    width: float  # of a bin, unit of the column
+    index: IntArray  # (n_bins,): bin i is [i width, (i + 1) width)
+    counts: FloatArray  # (n_bins,): noisy numbers of records, above the threshold
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the lowest kept bin to the highest; (nan, nan) when none was kept."""
+        if not self.index.size:
+            return math.nan, math.nan
+        return float(self.index[0] * self.width), float((self.index[-1] + 1) * self.width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """One :class:`ColumnBins` for every column, and the law of the noise."""
+
+    columns: tuple[ColumnBins, ...]
+    scale_counts: FloatArray  # (n_features, 201): noisy numbers of pairs whose distance has that binary exponent
+    scale_noise: float
+    location_noise: float
+
+    @property
+    def found(self) -> bool:
+        """Whether every column kept a bin."""
+        return all(column.index.size for column in self.columns)
+
+
+def noisy_box(
+    records: FloatArray,
+    *,
+    budget: GaussianBudget,
+    share: Fraction,
+    neighbouring: Neighbouring,
+    rng: Rng = None,
+) -> tuple[Box, GaussianBudget]:
+    """Release a scale and an interval for every column of unbounded records.
+
+    Parameters
+    ----------
+    records : ndarray, shape (N, n_features)
+        Any numbers; what is not finite is in no bin.
+    budget : GaussianBudget
+        Its ``failure`` is used up by this release: call it once for a budget.
+    share : Fraction
+        Of the budget's limit; half goes to the scale, half to the location.
+    neighbouring : Neighbouring
+    rng : numpy.random.Generator, optional
+        None draws from OpenDP and the operating system (release); a generator simulates.
+
+    Returns
+    -------
+    box : Box
+    budget : GaussianBudget
+        What is left.
+
+    Raises
+    ------
+    ValueError
+        If the budget has too little left or no ``failure`` set aside.
+
+    Guarantee
+    ---------
+    ``share`` times the limit, in squared Gaussian differential privacy, outside an event of probability
+    ``budget.failure``; which bins are kept, and that none was, included. Proof: box.md.
+
+    Examples
+    --------
+    >>> records = np.random.default_rng(1).normal(loc=1e6, size=(5000, 1))
+    >>> box, left = noisy_box(records, budget=GaussianBudget.of(1.0, 1e-6, failure=1e-7), share=Fraction(1, 10),
+    ...                       neighbouring=Neighbouring.REPLACE_ONE)
+    >>> low, high = box.columns[0].interval
+    >>> 1e6 - 20 < low < 1e6 < high < 1e6 + 20
+    True
+    """
+    if not budget.failure > 0:
+        raise ValueError(f"budget.failure must be greater than 0, got {budget.failure!r}")
+    n_features = records.shape[1]
+    squared = (2 * n_features, 2 * n_features if neighbouring is Neighbouring.REPLACE_ONE else n_features)
+    steps = [math.isqrt(part * GRID**2) + 1 for part in squared]
+    # both before anything is computed from records; 4 n_features numbers at most can differ in law
+    scale, left = budget.spend(steps[0], share=Fraction(share) / 2, n_numbers=2 * n_features)
+    location, left = left.spend(steps[1], share=Fraction(share) / 2, n_numbers=2 * n_features)
+
+    counts = _scale_counts(records, permutation(len(records), rng=rng)) * GRID
+    scale_counts = (counts + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID
+    widths = [_width(noisy, scale / GRID) for noisy in scale_counts]
+    threshold = location_threshold(location, failure=budget.failure, n_features=n_features)
+    columns = tuple(
+        _kept_bins(column, width, scale=location, threshold=threshold, rng=rng)
+        for column, width in zip(records.T, widths, strict=True)
+    )
+    return Box(columns, scale_counts, scale / GRID, location / GRID), left
+
+
+def noisy_cells(
+    column: FloatArray,
+    interval: tuple[float, float],
+    n_cells: int,
+    *,
+    budget: GaussianBudget,
+    share: Fraction,
+    neighbouring: Neighbouring,
+    rng: Rng = None,
+) -> tuple[FloatArray, float, GaussianBudget]:
+    """Release counts of equal cells of a public interval; what lies outside, or is not finite, is in no cell.
+
+    Parameters
+    ----------
+    column : ndarray, shape (N,)
+    interval : (float, float)
+        A function of public numbers and earlier releases.
+    n_cells : int
+    budget, share, neighbouring, rng
+        As for `noisy_box`; no ``failure`` is needed.
+
+    Returns
+    -------
+    counts : ndarray, shape (n_cells,)
+        With noise.
+    noise_scale : float
+        Its standard deviation.
+    budget : GaussianBudget
+        What is left.
+
+    Guarantee
+    ---------
+    ``share`` times the limit, in squared Gaussian differential privacy. Proof: box.md.
+
+    Examples
+    --------
+    >>> counts, noise_scale, left = noisy_cells(np.zeros(5000), (-1.0, 1.0), 4, budget=GaussianBudget.of(1.0, 1e-6),
+    ...                                         share=Fraction(1, 50), neighbouring=Neighbouring.REPLACE_ONE)
+    >>> counts.shape, round(noise_scale, 1)
+    ((4,), 42.2)
+    """
+    changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
+    scale, left = budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells)
+    low, high = interval
+    with np.errstate(over="ignore", invalid="ignore"):
+        place = np.floor((column - low) / (high - low) * n_cells)
+    inside = (place >= 0) & (place < n_cells)
+    counts = np.bincount(place[inside].astype(np.int64), minlength=n_cells) * GRID
+    return (counts + discrete_gaussian(n_cells, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
+
+
+def location_threshold(scale: int, *, failure: float, n_features: int) -> int:
+    """Grid steps above which a noisy count is kept: a lone record passes with probability failure / n_features."""
+    quantile = -float(special.ndtri(failure / n_features)) * (1 + 1e-9)
+    return GRID + math.ceil(scale * Fraction(quantile))
+
+
+def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:
+    """Pairs of records in a secret order by the binary exponent of their distance, shape (n_features, 201)."""
+    half = len(records) // 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.abs(records[order[:half]] - records[order[half : 2 * half]])
+    told = np.isfinite(distance) & (distance > 0)  # equal numbers say nothing about scale
+    exponent = np.frexp(np.where(told, distance, 1.0))[1] - 1
+    bins = np.clip(exponent, EXPONENTS[0], EXPONENTS[-1]) - EXPONENTS[0]
+    counts = [np.bincount(b[t], minlength=EXPONENTS.size) for b, t in zip(bins.T, told.T, strict=True)]
+    return np.array(counts, dtype=np.int64)
+
+
+def _width(noisy: FloatArray, noise_scale: float) -> float:
+    """Width of a column's location bins, from its noisy counts by exponent."""
+    seen = np.where(noisy > SEEN * noise_scale, noisy, 0.0)
+    if not seen.any():
+        seen = (noisy == noisy.max()).astype(float)
+    shares = np.cumsum(seen) / seen.sum()
+    return float(WIDEN * 2.0 ** EXPONENTS[np.searchsorted(shares, QUANTILE)])
+
+
+def _kept_bins(column: FloatArray, width: float, *, scale: int, threshold: int, rng: Rng) -> ColumnBins:
+    """Noise on the non-empty bins; those above the threshold, in ascending order."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        index = np.floor(column / width)
+    found, counts = np.unique(index[np.isfinite(index) & (np.abs(index) < 2.0**53)], return_counts=True)
+    noisy = counts * GRID + discrete_gaussian(counts.size, scale=float(scale), rng=rng)
+    kept = noisy > threshold
+    return ColumnBins(width, found[kept].astype(np.int64), noisy[kept] / GRID)

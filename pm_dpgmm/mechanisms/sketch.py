@@ -1,0 +1,123 @@
+"""A noisy characteristic function of the records at public frequencies. Proof: sketch.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm.mechanisms.frequencies import Frequencies
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
+from pm_dpgmm.mechanisms.sketch_features import ERROR, GRID, sketch_sums
+from pm_dpgmm.noise import Rng, discrete_gaussian
+from pm_dpgmm.privacy import Neighbouring
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySketch:
+    """Released sums of features and the public law of their noise.
+
+    Attributes
+    ----------
+    frequencies : RieszFrames or FejerLadder
+    values : ndarray, shape (2, n_frequencies)
+        Sums over the records of amplitude * cos(phase) and of amplitude * sin(phase), with noise.
+    noise_scale : float
+        Standard deviation of the noise on every number of ``values``.
+    n_records : float
+        Number of records: exact and public, or with noise.
+    n_records_scale : float
+        Standard deviation of the noise on ``n_records``; 0 when it is public.
+    """
+
+    frequencies: Frequencies
+    values: FloatArray
+    noise_scale: float
+    n_records: float
+    n_records_scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(self.values))
+
+
+def noisy_sketch(
+    blocks: FloatArray | Iterable[FloatArray],
+    frequencies: Frequencies,
+    *,
+    budget: GaussianBudget,
+    share: Fraction,
+    neighbouring: Neighbouring,
+    n_threads: int = 1,
+    rng: Rng = None,
+) -> tuple[NoisySketch, GaussianBudget]:
+    """Release the characteristic function of the records at public frequencies.
+
+    Parameters
+    ----------
+    blocks : ndarray, shape (N, n_features), or iterable of such arrays
+        The records. Any numbers: a phase that is not finite counts as 0.
+    frequencies : RieszFrames or FejerLadder
+        A function of public numbers, public randomness and earlier releases.
+    budget : GaussianBudget
+        Of the whole transcript; this release takes ``share`` of its limit.
+    share : Fraction
+    neighbouring : Neighbouring
+        Under add-remove the number of records is released with noise, as one more feature of every record.
+    n_threads : int
+        Does not change the result.
+    rng : numpy.random.Generator, optional
+        None draws from OpenDP (release); a generator simulates.
+
+    Returns
+    -------
+    sketch : NoisySketch
+    budget : GaussianBudget
+        What is left.
+
+    Raises
+    ------
+    ValueError
+        If the budget has too little left, or there are more than 2^31 records.
+
+    Guarantee
+    ---------
+    ``share`` times the limit, in squared Gaussian differential privacy, whatever numbers the records hold; the whole
+    transcript has the curve ``budget.loss()``. Proof: sketch.md, frequencies.md, sketch_features.md.
+
+    Examples
+    --------
+    >>> from pm_dpgmm.mechanisms.frequencies import FejerLadder
+    >>> records = np.random.default_rng(1).normal(size=(1000, 1))
+    >>> sketch, left = noisy_sketch(records, FejerLadder(0.5, 16, 0.0), budget=GaussianBudget.of(1.0, 1e-6),
+    ...                             share=Fraction(1), neighbouring=Neighbouring.REPLACE_ONE)
+    >>> sketch.values.shape, round(sketch.noise_scale, 1)
+    ((2, 16), 17.4)
+    """
+    n_records = 0
+
+    def counted() -> Iterator[FloatArray]:
+        nonlocal n_records
+        for block in [blocks] if isinstance(blocks, np.ndarray) else blocks:
+            n_records += len(block)
+            yield block
+
+    n_numbers = 2 * frequencies.n_frequencies
+    squared, weight = frequencies.squared_sensitivity(neighbouring), 0
+    if neighbouring is Neighbouring.ADD_REMOVE:
+        weight = round(math.sqrt(frequencies.squared_count_weight) / GRID)
+        squared += (weight * Fraction(GRID)) ** 2
+        n_numbers += 1
+    # before anything is computed from records
+    scale, left = budget.spend(
+        steps_of(squared, grid=GRID, n_numbers=n_numbers, error=ERROR), share=share, n_numbers=n_numbers
+    )
+    sums = sketch_sums(counted(), frequencies, n_threads=n_threads)
+    noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float)
+    if neighbouring is Neighbouring.REPLACE_ONE:
+        return NoisySketch(frequencies, noisy * GRID, scale * GRID, float(n_records)), left
+    count = n_records * weight + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])
+    return NoisySketch(frequencies, noisy * GRID, scale * GRID, count / weight, scale / weight), left

@@ -1,0 +1,195 @@
+"""The noisy sketch and the box stage: noise of the right size, records of any kind, budgets that are kept."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pm_dpgmm.mechanisms import box
+from pm_dpgmm.mechanisms.box import EXPONENTS, location_threshold, noisy_box
+from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.sketch import noisy_sketch
+from pm_dpgmm.mechanisms.sketch_features import GRID, sketch_sums
+from pm_dpgmm.privacy import Neighbouring
+
+REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+BUDGET = GaussianBudget.of(1.0, 1e-6, failure=1e-7)
+FRAMES = RieszFrames(np.random.default_rng(1).normal(size=(2, 4, 3)), np.zeros(3))
+LADDER = FejerLadder(0.5, 16, 0.0)
+
+
+# ------------------------------------------------------------------ sketch
+@pytest.mark.parametrize("rng", [None, np.random.default_rng(4)], ids=["release", "simulation"])
+@pytest.mark.parametrize("frequencies", [FRAMES, LADDER], ids=["riesz", "fejer"])
+def test_noise_is_independent_normal_of_the_stated_scale(frequencies, rng):
+    """Alarm 1e-6 for each of the two tests."""
+    records = np.random.default_rng(1).normal(size=(50, frequencies.frequencies.shape[1]))
+    exact = sketch_sums(records, frequencies) * GRID
+    noise = []
+    for _ in range(60):
+        found, left = noisy_sketch(
+            records, frequencies, budget=BUDGET, share=Fraction(1, 2), neighbouring=REPLACE, rng=rng
+        )
+        noise.append((found.values - exact) / found.noise_scale)
+    assert found.n_records == 50 and found.n_records_scale == 0 and not found.values.flags.writeable
+    assert left.spent <= BUDGET.limit / 2 and left.remaining_share == pytest.approx(0.5, abs=1e-6)
+    smallest = math.sqrt(2 * frequencies.squared_sensitivity(REPLACE) / BUDGET.limit)
+    assert found.noise_scale == pytest.approx(smallest, rel=1e-6)  # nothing wasted
+    pooled = np.concatenate([part.ravel() for part in noise])
+    assert stats.kstest(pooled, "norm").pvalue > 1e-6
+    # products of neighbouring numbers have mean 0
+    products = pooled[1:] * pooled[:-1]
+    assert abs(products.mean()) < 4.9 * products.std() / math.sqrt(products.size)
+
+
+def test_under_add_remove_the_number_of_records_is_one_more_number_with_noise():
+    """Alarm 1e-6."""
+    records = np.zeros((1_000, 3))
+    counts = []
+    for _ in range(200):
+        found, _ = noisy_sketch(records, FRAMES, budget=BUDGET, share=Fraction(1), neighbouring=ADD_REMOVE)
+        counts.append((found.n_records - 1_000) / found.n_records_scale)
+    assert stats.kstest(counts, "norm").pvalue > 1e-6
+    replace, _ = noisy_sketch(records, FRAMES, budget=BUDGET, share=Fraction(1), neighbouring=REPLACE)
+    assert found.noise_scale == pytest.approx(replace.noise_scale / math.sqrt(2), rel=1e-6)
+    assert found.n_records_scale == pytest.approx(found.noise_scale / math.sqrt(2), rel=1e-6)  # weight sqrt(F)
+
+
+def test_a_budget_that_is_too_small_is_refused_before_a_record_is_read():
+    def blocks():
+        raise AssertionError("read")
+        yield
+
+    _, left = BUDGET.spend(2**40, share=Fraction(9, 10), n_numbers=1)
+    with pytest.raises(ValueError, match="share"):
+        noisy_sketch(blocks(), LADDER, budget=left, share=Fraction(1, 2), neighbouring=REPLACE)
+
+
+def test_blocks_of_records_are_one_data_set():
+    records = np.random.default_rng(3).normal(size=(500, 1))
+    settings = {"budget": BUDGET, "share": Fraction(1), "neighbouring": REPLACE}
+    whole, _ = noisy_sketch(records, LADDER, rng=np.random.default_rng(1), **settings)
+    parts, _ = noisy_sketch(iter(np.array_split(records, 5)), LADDER, rng=np.random.default_rng(1), **settings)
+    assert np.array_equal(whole.values, parts.values) and parts.n_records == 500
+
+
+# ------------------------------------------------------------------ box
+def find(records, *, rng=None, budget=BUDGET, neighbouring=REPLACE, share=Fraction(1, 10)):
+    return noisy_box(records, budget=budget, share=share, neighbouring=neighbouring, rng=rng)
+
+
+@pytest.mark.parametrize("offset, unit", [(0.0, 1.0), (1e9, 1.0), (-1e6, 1e-3), (3e12, 1e5), (1e-9, 1e-12)])
+def test_intervals_hold_the_middle_of_the_records_at_any_offset_and_unit(offset, unit):
+    records = offset + unit * np.random.default_rng(1).normal(size=(5_000, 2))
+    found, left = find(records)
+    assert found.found and left.remaining_share == pytest.approx(0.9, abs=1e-6)
+    for column, values in zip(found.columns, records.T, strict=True):
+        low, high = column.interval
+        inside = np.mean((values >= low) & (values < high))
+        assert inside > 0.8 and high - low < 16 * unit
+        assert 0.25 * unit <= column.width <= 8 * unit
+
+
+@pytest.mark.parametrize("values", [np.full(3_000, np.nan), np.full(3_000, np.inf), np.array([1.0, 2.0]), np.zeros(0)])
+def test_columns_that_say_nothing_are_not_found(values):
+    found, left = find(values[:, None])
+    assert not found.found and math.isnan(found.columns[0].interval[0])
+    assert left.spent > 0
+
+
+def test_a_constant_is_held_by_an_interval_of_some_width():
+    found, _ = find(np.full((3_000, 1), 7.0))
+    low, high = found.columns[0].interval
+    assert low <= 7.0 < high
+
+
+def test_records_that_are_not_finite_are_in_no_bin():
+    records = np.random.default_rng(1).normal(size=(4_000, 1))
+    records[::2] = [[np.nan], [np.inf], [-np.inf], [np.nan]] * 500
+    found, _ = find(records)
+    low, high = found.columns[0].interval
+    assert -10 < low < high < 10
+
+
+def test_the_box_needs_a_failure_probability():
+    with pytest.raises(ValueError, match="failure must be greater than 0"):
+        find(np.zeros((10, 1)), budget=GaussianBudget.of(1.0, 1e-6))
+
+
+def test_a_lone_record_is_kept_as_rarely_as_promised():
+    """10^6 draws at probability 1e-3; alarm 1e-6."""
+    scale = 2**31
+    threshold = location_threshold(scale, failure=2e-3, n_features=2)
+    noise = np.rint(np.random.default_rng(1).normal(scale=scale, size=1_000_000))
+    kept = int((box.GRID + noise > threshold).sum())
+    assert stats.binom.cdf(kept, 1_000_000, 1e-3) > 5e-7 and stats.binom.sf(kept - 1, 1_000_000, 1e-3) > 5e-7
+    # without the record's own count in the threshold it would be kept too often
+    assert (box.GRID + noise > threshold - box.GRID).mean() > 1.2e-3
+
+
+def test_one_record_moves_each_histogram_as_little_as_said():
+    rng = np.random.default_rng(1)
+    for n in (10, 11):
+        for _ in range(200):
+            records = rng.choice([0.0, 1.0, 5.0, 1e6, np.nan], size=(n, 2))
+            other = records.copy()
+            other[rng.integers(n)] = rng.choice([0.0, 3.0, 1e9, np.inf], size=2)
+            order = rng.permutation(n)
+            change = box._scale_counts(records, order) - box._scale_counts(other, order)
+            assert (np.square(change).sum(axis=1) <= 2).all() and (np.abs(change.sum(axis=1)) <= 1).all()
+
+
+def test_pairs_by_position_would_not_do_under_add_remove():
+    """The planted fault: a sorted file without its first record pairs everyone anew."""
+    records = np.cumsum(np.tile([1.0, 1_000.0], 500))[:, None]
+
+    def by_position(rows):
+        order = np.concatenate([np.arange(0, len(rows) - 1, 2), np.arange(1, len(rows), 2)])
+        return box._scale_counts(rows, order)
+
+    change = by_position(records) - by_position(records[1:])
+    assert np.square(change).sum() > 1_000
+
+
+@pytest.mark.parametrize(
+    "x, x_neighbour", [([0, 1, 1, 1], [2, 1, 1, 1]), ([0, 1, 1, 1], [1, 1, 1, 1]), ([1, 1, 1, 0], [1, 1, 1, 1])]
+)
+def test_what_a_lone_record_shows_is_paid_once(x, x_neighbour):
+    """Exact sums over which bins are kept and, of a common bin, over its noisy count: sup of P - e Q at epsilon 1."""
+    s, p = 4.0, 1e-3
+    threshold = 1 + s * stats.norm.isf(p)
+    counts = [np.bincount(values, minlength=3) for values in (x, x_neighbour)]
+    common = [i for i in range(3) if counts[0][i] and counts[1][i]]
+    lone = [[i for i in range(3) if c[i] and i not in common] for c in counts]
+    grid = np.linspace(threshold, threshold + 80, 200_001)
+    total = 0.0
+    for kept_first in (False, True):  # the lone bin of the first data set
+        for kept_second in (False, True):
+            first = p if kept_first else 1 - p if lone[0] else 1.0
+            second = p if kept_second else 1 - p if lone[1] else 1.0
+            first = 0.0 if kept_second or (kept_first and not lone[0]) else first
+            second = 0.0 if kept_first or (kept_second and not lone[1]) else second
+            for i in common:
+                means = [c[i] for c in counts]
+                density = np.maximum(
+                    0, first * stats.norm.pdf(grid, means[0], s) - math.e * second * stats.norm.pdf(grid, means[1], s)
+                )
+                below = max(
+                    0,
+                    first * stats.norm.cdf(threshold, means[0], s)
+                    - math.e * second * stats.norm.cdf(threshold, means[1], s),
+                )
+                total += np.trapezoid(density, grid) + below
+    allowed = GaussianBudget(Fraction(2, 16), p).loss().delta(1.0)
+    assert total <= allowed
+    if lone[0]:
+        assert total >= p * 0.999
+
+
+def test_the_scale_counts_cover_public_exponents_only():
+    found, _ = find(np.random.default_rng(1).normal(size=(2_000, 1)) * 1e-200)
+    assert found.scale_counts.shape == (1, EXPONENTS.size)
+    assert found.scale_counts[0, 0] > 300  # tiny distances go to the first bin
