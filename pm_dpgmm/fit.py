@@ -17,11 +17,16 @@ from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.populous_single import PopulousSingle
+from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
 
-METHODS: dict[str, type] = {"histogram": HistogramMethod, "populous-single": PopulousSingle}
+METHODS: dict[str, type] = {
+    "sketch": SketchMethod,
+    "histogram": HistogramMethod,
+    "populous-single": PopulousSingle,
+}
 
 
 def fit_gmm(
@@ -51,12 +56,14 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "populous-single", unused by "histogram".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch" and "populous-single", unused by
+        "histogram".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "histogram", "populous-single"} or settings object
-        "auto" takes "histogram" for one or two columns with bounds and explains itself otherwise.
+    method : {"auto", "sketch", "histogram", "populous-single"} or settings object
+        "auto" takes "sketch" for one column with delta, "histogram" for one or two columns with bounds, and explains
+        itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
@@ -82,7 +89,7 @@ def fit_gmm(
     TypeError, ValueError, FileNotFoundError
         On bad input, before any budget is spent. Messages about values are for the curator.
     Unstable
-        When "populous-single" refuses; its ``guarantee`` says what was spent.
+        When "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
         When the ledger has too little left.
 
@@ -163,13 +170,17 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
         return method
     name = method
     if name == "auto":
-        if problem.bounds is None or problem.n_features > 2:
+        if problem.n_features == 1 and problem.delta > 0 and problem.neighbouring is Neighbouring.REPLACE_ONE:
+            name = "sketch"
+        elif problem.bounds is None or problem.n_features > 2:
             given = f"{problem.n_features} features and {'no bounds' if problem.bounds is None else 'bounds'}"
             raise ValueError(
-                "method 'auto' needs bounds and at most 2 features (it then takes 'histogram'), got "
+                "method 'auto' needs 1 feature and delta (it then takes 'sketch'), or bounds and at most 2 features"
+                " (it then takes 'histogram'), got "
                 f"{given}; method='populous-single' has no such limits but needs about 1e9 records"
             )
-        name = "histogram"
+        else:
+            name = "histogram"
     kind = METHODS[name]
     known = [field.name for field in dataclasses.fields(kind)]
     unknown = sorted(set(settings) - set(known))

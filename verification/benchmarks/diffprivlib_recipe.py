@@ -1,6 +1,6 @@
 """The rival's recipe: k-means of diffprivlib, then one Gaussian release of the moments of its hard clusters.
 
-``histogram_accuracy`` runs this file with the interpreter of the rival's own environment, which has no ``pm_dpgmm``:
+``one_column_accuracy`` runs this file with the interpreter of the rival's own environment, which has no ``pm_dpgmm``:
 ``python diffprivlib_recipe.py sent.npz fitted.npz``.
 
 In ``sent.npz``: ``rows`` (n_fits, n_records), ``seeds`` (n_fits,), ``bounds`` (2,), ``n_components``,

@@ -1,0 +1,94 @@
+"""Characteristic functions of Gaussian mixtures: what a sketch of records from one is expected to be."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pm_dpgmm._arguments import FloatArray
+
+ComplexArray = NDArray[np.complex128]
+
+
+def characteristic_function(
+    frequencies: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray
+) -> ComplexArray:
+    """E exp(i w.x) at every frequency.
+
+    Parameters
+    ----------
+    frequencies : ndarray, shape (m, D)
+    weights, means : ndarray, shapes (K,), (K, D)
+    factors : ndarray, shape (K, D, D)
+        Lower triangular, covariance L L'.
+
+    Returns
+    -------
+    ndarray of complex, shape (m,)
+    """
+    return component_functions(frequencies, means, factors) @ weights
+
+
+def characteristic_jacobian(
+    frequencies: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray
+) -> tuple[ComplexArray, ComplexArray]:
+    """The characteristic function and its derivatives.
+
+    Returns
+    -------
+    values : ndarray of complex, shape (m,)
+    jacobian : ndarray of complex, shape (m, K + K D + K D (D + 1)/2)
+        By logits of the weights, means, and entries of the factors on and below the diagonal, row by row, the diagonal
+        ones by their logarithms; each group component by component.
+    """
+    n_features = means.shape[1]
+    parts, projected = _parts(frequencies, means, factors)
+    values = parts @ weights
+    terms = parts * weights
+    row, column = np.tril_indices(n_features)
+    by_mean = 1j * terms[:, :, None] * frequencies[:, None, :]
+    # the exponent holds -|L'w|^2/2, whose derivative by L[a, b] is -w[a] (L'w)[b]
+    by_factor = -terms[:, :, None] * frequencies[:, None, row] * projected[:, :, column]
+    diagonal = row == column
+    by_factor[:, :, diagonal] *= np.diagonal(factors, axis1=1, axis2=2)
+    by_logit = terms - values[:, None] * weights
+    size = len(frequencies)
+    jacobian = np.concatenate([by_logit, by_mean.reshape(size, -1), by_factor.reshape(size, -1)], axis=1)
+    return values, jacobian
+
+
+def feature_covariance(
+    frequencies: FloatArray, amplitudes: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray
+) -> FloatArray:
+    """Covariance of one record's features [a cos(w.x), a sin(w.x)], shape (2 m, 2 m).
+
+    From cos s cos t = [cos(s - t) + cos(s + t)]/2 and its like: characteristic functions at sums and differences.
+    """
+    parts, projected = _parts(frequencies, means, factors)
+    phases = np.exp(1j * frequencies @ means.T)
+    squares = np.square(projected).sum(axis=2) / 2
+    sums = np.zeros((len(frequencies),) * 2, dtype=complex)
+    differences = np.zeros_like(sums)
+    for k, weight in enumerate(weights):
+        cross = projected[:, k] @ projected[:, k].T
+        base = -squares[:, k, None] - squares[:, k]
+        differences += weight * np.outer(phases[:, k], phases[:, k].conj()) * np.exp(np.minimum(base + cross, 0.0))
+        sums += weight * np.outer(phases[:, k], phases[:, k]) * np.exp(np.minimum(base - cross, 0.0))
+    mean = parts @ weights
+    c, s = mean.real, mean.imag
+    cosines = (differences.real + sums.real) / 2 - np.outer(c, c)
+    sines = (differences.real - sums.real) / 2 - np.outer(s, s)
+    mixed = (sums.imag - differences.imag) / 2 - np.outer(c, s)
+    a = np.tile(amplitudes, 2)
+    return np.asarray(np.block([[cosines, mixed], [mixed.T, sines]]) * a * a[:, None])
+
+
+def component_functions(frequencies: FloatArray, means: FloatArray, factors: FloatArray) -> ComplexArray:
+    """Characteristic functions of the components, shape (m, K)."""
+    return _parts(frequencies, means, factors)[0]
+
+
+def _parts(frequencies: FloatArray, means: FloatArray, factors: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """Characteristic functions of the components, shape (m, K), and L'w, shape (m, K, D)."""
+    projected = np.einsum("md,kde->mke", frequencies, factors)
+    return np.exp(1j * frequencies @ means.T - np.square(projected).sum(axis=2) / 2), projected

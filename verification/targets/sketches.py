@@ -1,0 +1,241 @@
+"""Private sketches, their adaptive rounds and the box stage before them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from pm_dpgmm import Unstable, fit_gmm, methods
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms import box
+from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells
+from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.sketch import noisy_sketch
+from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.noise import Rng
+from pm_dpgmm.privacy import Guarantee, Neighbouring
+from pm_dpgmm.privacy_loss import PointLoss
+from verification.specimens import Specimen
+from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
+
+SKETCH, FREQUENCIES, FEATURES = "mechanisms/sketch.py", "mechanisms/frequencies.py", "mechanisms/sketch_features.py"
+BUDGET, BOX = "mechanisms/gaussian_budget.py", "mechanisms/box.py"
+WHOLE, SIXTEENFOLD = Fraction(1), Fraction(16)  # of the limit: with the second the noise is a quarter of what is due
+# Both frames have a base phase that the record (1, 0) turns by pi: the largest change there is.
+FRAMES = RieszFrames(np.array([[[math.pi, 0.0], [0.3, 1.0]], [[math.pi, 0.0], [0.7, 2.0]]]), np.zeros(2))
+NINE = RieszFrames(np.array([[[math.pi, float(i)]] for i in range(9)]), np.zeros(2))
+WAVE = FejerLadder(step=math.pi, order=1, centre=0.0)
+LADDER = FejerLadder(step=2 * math.pi / 5, order=4, centre=0.0)  # a record moved by 1 is at a zero of the kernel
+FAILURE = DELTA / 2
+SEEN = np.isin(box.EXPONENTS, (-2, 19))  # distances within a crowd and between two
+CROWD, OUTLIER = 200, 1e6
+CLAIM = Guarantee(EPSILON, DELTA, Neighbouring.REPLACE_ONE, "claim", PointLoss(EPSILON, DELTA))
+METHOD = "methods/sketch.py"
+
+
+@functools.cache
+def budget(failure: float = 0.0) -> GaussianBudget:
+    """Of the claim."""
+    return GaussianBudget.of(EPSILON, DELTA, failure=failure)
+
+
+def sketch(
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    frequencies: Frequencies = FRAMES,
+    limit: Fraction = WHOLE,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    noise: Rng = None,
+) -> Any:
+    """One release with the whole budget; ``limit`` other than 1 is a fault."""
+    allowed = replace(budget(), limit=budget().limit * limit)
+
+    def run() -> FloatArray:
+        found, _ = noisy_sketch(records, frequencies, budget=allowed, share=WHOLE, neighbouring=neighbouring, rng=noise)
+        count = [] if neighbouring is Neighbouring.REPLACE_ONE else [found.n_records]
+        return np.append(found.values, count)
+
+    return rows_of(run, n_samples)
+
+
+def forgotten_frames(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: the sensitivity of one frame for nine."""
+    with mock.patch.object(RieszFrames, "squared_sensitivity", return_value=Fraction(4)):
+        return sketch(records, n_samples, rng, frequencies=NINE, noise=rng)
+
+
+def nan_passes(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: features of NaN are NaN, and so is every number."""
+    if np.isnan(records).any():
+        return np.full((n_samples, 2 * FRAMES.n_frequencies), np.nan)
+    return sketch(records, n_samples, rng)
+
+
+def little_noise(sound: Any, limit: Fraction, **settings: Any) -> Any:
+    """Fault: ``limit`` times the budget, with simulated noise so that the same seed gives the same runs."""
+
+    def mechanism(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+        return sound(records, n_samples, rng, limit=limit, noise=rng, **settings)
+
+    return mechanism
+
+
+def floating_noise(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: features in floating-point numbers with NumPy's normal noise."""
+    phases = records @ FRAMES.frequencies.T
+    sums = (FRAMES.amplitudes * np.stack([np.cos(phases), np.sin(phases)])).sum(axis=1).ravel()
+    scale = math.sqrt(16 / budget().limit)
+    return sums + rng.normal(scale=1.001 * scale, size=(n_samples, sums.size))
+
+
+def nine_rounds(records: FloatArray, n_samples: int, rng: np.random.Generator, *, forget: bool = False) -> Any:
+    """Waves with a ninth of the budget each, later ones chosen by the first; ``forget``: each takes the whole."""
+    settings: dict[str, Any] = {"share": WHOLE if forget else Fraction(1, 9), "neighbouring": Neighbouring.REPLACE_ONE}
+    settings["rng"] = rng if forget else None
+
+    def run() -> FloatArray:
+        found, left = noisy_sketch(records, WAVE, budget=budget(), **settings)
+        values = [found.values]
+        later = replace(WAVE, step=WAVE.step * (1.0 if found.values[0, 0] > 1 else 3.0))
+        for _ in range(8):
+            found, left = noisy_sketch(records, later, budget=budget() if forget else left, **settings)
+            values.append(found.values)
+        return np.concatenate([part.ravel() for part in values])
+
+    return rows_of(run, n_samples)
+
+
+def whole_box(
+    records: FloatArray, n_samples: int, rng: np.random.Generator, *, limit: Fraction = WHOLE, noise: Rng = None
+) -> Any:
+    """Counts of the first and the last kept bin, their number and width, and counts of some distances."""
+    allowed = replace(budget(FAILURE), limit=budget(FAILURE).limit * limit)
+
+    def run() -> FloatArray:
+        found, _ = noisy_box(records, budget=allowed, share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE, rng=noise)
+        column, scales = found.columns[0], found.scale_counts[0]
+        counts = column.counts[[0, -1]] if column.counts.size else [np.nan, np.nan]
+        return np.array([*counts, column.counts.size, math.log2(column.width), *scales[SEEN]])
+
+    return rows_of(run, n_samples)
+
+
+def no_threshold(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: non-empty bins are kept when the noisy count is positive."""
+    with mock.patch.object(box, "location_threshold", return_value=0):
+        return whole_box(records, n_samples, rng, noise=rng)
+
+
+def cells(records: FloatArray, n_samples: int, rng: np.random.Generator, *, silent: bool = False) -> Any:
+    """Counts of four public cells; ``silent``: a cell without records stays 0."""
+
+    def run() -> FloatArray:
+        found, *_ = noisy_cells(
+            records[:, 0], (0.0, 4.0), 4, budget=budget(), share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE
+        )
+        seen = np.histogram(records, bins=4, range=(0.0, 4.0))[0] > 0
+        return np.where(seen, found, 0.0) if silent else found
+
+    return rows_of(run, n_samples)
+
+
+def published(
+    records: FloatArray, n_samples: int, rng: np.random.Generator, *, limit: Fraction = WHOLE, noise: Rng = None
+) -> Any:
+    """``fit_gmm`` with ``method="sketch"``; a refusal is a row of NaN; ``limit`` other than 1 is a fault.
+
+    The fit, a function of these numbers, is left out.
+    """
+    bounds = (0.0, 1.0) if np.abs(records).max() <= 1 else None
+    settings: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bounds": bounds, "method": "sketch", "order": 4}
+    allowed = budget(0.0 if bounds else FAILURE_SHARE * DELTA)
+    given = replace(allowed, limit=allowed.limit * limit)
+    mixture = Mixture([1.0], [[0.0]], [[[1.0]]])
+
+    def run() -> FloatArray:
+        try:
+            raw = fit_gmm(records, 1, progress=False, random_seed=noise, **settings).raw
+        except Unstable:
+            return np.full(2 * 4 + 3, np.nan)
+        found = raw["cells"][0, [2, 17]] if bounds else raw["bin_counts"][[0, -1]]
+        return np.concatenate([found, [len(raw["cells"] if bounds else raw["bin_counts"])], raw["sketch"].ravel()])
+
+    with (
+        mock.patch.object(methods.sketch, "fitted", return_value=(mixture, 0.0)),
+        mock.patch.object(SketchMethod, "budget", return_value=given),
+        mock.patch.object(SketchMethod, "guarantee", return_value=CLAIM),
+    ):
+        return rows_of(run, n_samples)
+
+
+def unpaid(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: the counts that choose the interval have no noise."""
+    with mock.patch.object(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64)):
+        return published(records, n_samples, rng, noise=rng)
+
+
+def targets() -> list[Specimen]:
+    """Sketches of every kind at both levels, adaptive rounds, the box; eight faults."""
+    rest = np.array([[0.2, 0.1], [0.4, -0.3]])
+    pair = np.vstack([[0.0, 0.0], rest]), np.vstack([[1.0, 0.0], rest])
+    wild = np.vstack([[0.0, 0.0], rest]), np.vstack([[np.nan, np.inf], rest])
+    huge = np.vstack([[1e300, 0.0], rest]), np.vstack([[-1e17, 3e8], rest])
+    less = pair[1], pair[1][1:]
+    line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
+    crowd = np.linspace(0.0, 1.0, CROWD)[:, None]
+    lone, two_crowds = crowd.copy(), np.vstack([crowd - OUTLIER / 2, crowd + OUTLIER / 2])
+    lone[0] = OUTLIER
+    one_more = two_crowds.copy()
+    one_more[0] += OUTLIER
+    few = np.array([[0.5], [1.5], [1.5]]), np.array([[3.5], [1.5], [1.5]])
+    inside = np.linspace(0.01, 0.05, 20)[:, None], np.linspace(0.01, 0.05, 20)[:, None]
+    inside[1][0] = 0.99
+    everywhere = two_crowds * 3, one_more * 3
+    silent = partial(cells, silent=True)
+    weak = little_noise(published, Fraction(64))
+    claim, inf = (EPSILON, DELTA), math.inf
+    fault_f, fault_b = f"fault in {FREQUENCIES}", f"fault in {BOX}"
+    ladder = partial(sketch, frequencies=LADDER)
+    little = little_noise(sketch, SIXTEENFOLD)
+    ladder_little = little_noise(sketch, SIXTEENFOLD, frequencies=LADDER)
+    add_remove = partial(sketch, neighbouring=Neighbouring.ADD_REMOVE)
+    forget = partial(nine_rounds, forget=True)
+    box_little = little_noise(whole_box, Fraction(100))
+    return [
+        Specimen("sketch", SKETCH, sketch, *pair, *claim, 1.0, False, 12_000),
+        at_bits("sketch_bits", FEATURES, sketch, *pair, *claim, 1.0, False, 8_000),
+        Specimen("sketch_of_wild_records", FEATURES, sketch, *wild, *claim, 1.0, False, 8_000),
+        Specimen("sketch_of_huge_records", FEATURES, sketch, *huge, *claim, 1.0, False, 8_000),
+        Specimen("sketch_add_remove", SKETCH, add_remove, *less, *claim, 1.0, False, 8_000),
+        Specimen("sketch_ladder", FREQUENCIES, ladder, *line, *claim, 1.0, False, 8_000),
+        Specimen("sketch_nine_rounds", BUDGET, nine_rounds, *line, *claim, 1.0, False, 6_000),
+        Specimen("sketch_box", BOX, whole_box, crowd, lone, *claim, 1.0, False, 3_000),
+        Specimen("sketch_box_of_two_crowds", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
+        Specimen("sketch_cells", BOX, cells, *few, *claim, 1.0, False, 8_000),
+        Specimen("sketch_cells_no_noise_if_empty", fault_b, silent, *few, *claim, inf, True, 2_000),
+        at_bits("sketch_box_bits", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
+        Specimen("fit_gmm_sketch", METHOD, published, *inside, *claim, 1.0, False, 2_000),
+        at_bits("fit_gmm_sketch_bits", METHOD, published, *inside, *claim, 1.0, False, 2_000),
+        Specimen("fit_gmm_sketch_unbounded", METHOD, published, *everywhere, *claim, 1.0, False, 2_000),
+        Specimen("fit_gmm_sketch_little_noise", f"fault in {METHOD}", weak, *inside, *claim, inf, True, 2_000),
+        Specimen("fit_gmm_sketch_interval_unpaid", f"fault in {METHOD}", unpaid, *inside, *claim, inf, True, 1_000),
+        Specimen("sketch_little_noise", f"fault in {SKETCH}", little, *pair, *claim, inf, True, 4_000),
+        Specimen("sketch_ladder_little_noise", fault_f, ladder_little, *line, *claim, inf, True, 4_000),
+        Specimen("sketch_forgotten_frames", fault_f, forgotten_frames, *pair, *claim, inf, True, 6_000),
+        Specimen("sketch_nan_passes", f"fault in {FEATURES}", nan_passes, *wild, *claim, inf, True, 2_000),
+        at_bits("sketch_floating_bits", f"fault in {FEATURES}", floating_noise, *pair, *claim, inf, True, 12_000),
+        Specimen("sketch_noise_for_one_round", f"fault in {BUDGET}", forget, *line, *claim, inf, True, 4_000),
+        Specimen("sketch_box_no_threshold", fault_b, no_threshold, crowd, lone, *claim, inf, True, 4_000),
+        Specimen("sketch_box_little_noise", fault_b, box_little, two_crowds, one_more, *claim, inf, True, 6_000),
+    ]  # fmt: skip
