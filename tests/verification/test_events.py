@@ -5,13 +5,14 @@ Nothing here is random but the choice of examples (fixed seeds), so no check can
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from verification import fixed_size
+from verification import events, fixed_size
 from verification.detection_limit import POWER, _noise_multiplier, detection_limit
 from verification.events import FIRST_RANK, Guesses, choose_guesses, epsilon_to_expect
 from verification.fixed_size import Scored, by_exact_score, by_learned_score, quantile, stages
@@ -236,3 +237,40 @@ def test_the_limit_of_an_approximate_claim_is_where_the_threshold_best_in_expect
     assert promised(limit) == pytest.approx(POWER, abs=5 * 0.0066 / 5)
     assert promised(epsilon + 0.8 * (limit - epsilon)) < POWER - 0.03
     assert promised(epsilon) <= 0.05
+
+
+# ------------------------------------------------------------------ guesses that never erred
+def test_wrong_runs_just_beyond_a_threshold_count_and_those_beyond_a_gap_do_not():
+    """The best of many thresholds lies just above a wrong run; errors to come are expected there, not across a gap."""
+    label = np.repeat([True, False], 50)
+    spaced = np.concatenate([np.linspace(2, 1, 50), np.linspace(0.99, 0, 50)])  # as dense beyond as inside
+    apart = np.concatenate([np.linspace(2, 1, 50), np.linspace(-9, -10, 50)])
+    tied = np.concatenate([np.ones(50), np.linspace(0.99, 0, 50)])  # one output that says it all
+    for score, flawless in ((spaced, False), (apart, True), (tied, True)):
+        everything = events._tail(score, label.astype(float))
+        threshold, right, wrong, near = (part[everything[1] == 50][0] for part in everything)
+        assert (right, wrong) == (50, 0) and threshold == pytest.approx(1.0)
+        assert (near == 0) == flawless and near <= events.LOOK
+    chosen = choose_guesses(spaced, label, delta=0.0, rounds=1_000, z=Z)
+    assert chosen.upper is None or chosen.flawless  # it keeps off the edge
+
+
+def test_trees_that_know_better_veto_guesses_in_thin_tails():
+    """A flag on one output in a hundred beside noise with tails: a linear score takes the tail for the flag."""
+
+    def named(data, n, rng):
+        flag = rng.random(n) < 0.01
+        return np.column_stack([flag, np.where(flag, data, data + rng.laplace(size=n))])
+
+    rng = np.random.default_rng(1)
+    n = 60_000
+    label = rng.integers(2, size=n).astype(bool)
+    rows = np.where(label[:, None], named(1.0, n, rng), named(0.0, n, rng))
+    found = by_learned_score(rows, label, delta=0.0, false_alarm=0.05, rng=rng)
+    assert found.doubted is not None and "trees" in found.name
+    coins = label[found.start :]
+    counts = found.count(found.guesses, coins, fixed_number=False, pad_seed=1)
+    flags = int(rows[found.start :, 0].sum())
+    assert counts.guesses - counts.correct <= 1 and counts.guesses <= flags + 2
+    alone = dataclasses.replace(found, doubted=None).count(found.guesses, coins, fixed_number=False, pad_seed=1)
+    assert alone.guesses >= counts.guesses and alone.guesses - alone.correct >= counts.guesses - counts.correct
