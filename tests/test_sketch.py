@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms.box import EXPONENTS, location_threshold, noisy_box
+from pm_dpgmm.mechanisms.box import EXPONENTS, location_threshold, noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
@@ -193,3 +193,37 @@ def test_the_scale_counts_cover_public_exponents_only():
     found, _ = find(np.random.default_rng(1).normal(size=(2_000, 1)) * 1e-200)
     assert found.scale_counts.shape == (1, EXPONENTS.size)
     assert found.scale_counts[0, 0] > 300  # tiny distances go to the first bin
+
+
+@pytest.mark.parametrize("neighbouring, moved", [(REPLACE, 2), (ADD_REMOVE, 1)])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_the_noise_of_counts_is_what_their_sensitivity_asks_for(neighbouring, moved, n_features):
+    share = Fraction(1, 10)
+    found, _ = find(np.zeros((10, n_features)), neighbouring=neighbouring, share=share)
+    limit = float(BUDGET.limit * share)
+    assert found.scale_noise == pytest.approx(math.sqrt(2 * n_features / (limit / 2)), rel=1e-6)
+    assert found.location_noise == pytest.approx(math.sqrt(moved * n_features / (limit / 2)), rel=1e-6)
+    _, cell_noise, left = noisy_cells(
+        np.zeros(10), (0.0, 1.0), 4, budget=BUDGET, share=share, neighbouring=neighbouring
+    )
+    assert left.remaining_share == pytest.approx(0.9, abs=1e-6)
+    assert cell_noise == pytest.approx(math.sqrt(moved / limit), rel=1e-6)
+
+
+def test_every_public_bin_and_cell_gets_noise_empty_ones_too():
+    """Alarm 1e-6 for each."""
+    found, _ = find(np.zeros((2, 2)))  # equal records: no distance is counted
+    assert stats.kstest(found.scale_counts.ravel() / found.scale_noise, "norm").pvalue > 1e-6
+    cells, cell_noise, _ = noisy_cells(
+        np.zeros(0), (0.0, 1.0), 400, budget=BUDGET, share=Fraction(1, 10), neighbouring=REPLACE
+    )
+    assert stats.kstest(cells / cell_noise, "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("rng", [None, np.random.default_rng(6)], ids=["release", "simulation"])
+def test_pairs_are_drawn_at_random_not_by_position(rng):
+    """Half of random pairs join the two halves of the file; by position all or none would. Alarm below 1e-6."""
+    records = np.repeat([0.0, 1e6], 5_000)[:, None]
+    found, _ = find(records, rng=rng)
+    far = found.scale_counts[0, EXPONENTS == 19][0]
+    assert abs(far - 2_500) < 5 * math.hypot(found.scale_noise, math.sqrt(5_000) / 2)
