@@ -100,10 +100,15 @@ def test_columns_that_say_nothing_are_not_found(values):
     assert left.spent > 0
 
 
-def test_a_constant_is_held_by_an_interval_of_some_width():
-    found, _ = find(np.full((3_000, 1), 7.0))
-    low, high = found.columns[0].interval
-    assert low <= 7.0 < high
+def test_a_constant_is_held_by_an_interval_of_whatever_width_noise_picks():
+    """No distance is counted, so the width is noise's choice; below 2^-53 of the constant there are no bins."""
+    outcomes = [find(np.full((3_000, 1), 7.0), rng=np.random.default_rng(seed))[0] for seed in range(30)]
+    assert len({found.columns[0].width for found in outcomes}) > 20
+    for found in outcomes:
+        low, high = found.columns[0].interval
+        assert found.found == (7.0 / found.columns[0].width < 2.0**53)
+        assert low <= 7.0 < high if found.found else math.isnan(low)
+    assert sum(found.found for found in outcomes) >= 10
 
 
 def test_records_that_are_not_finite_are_in_no_bin():
