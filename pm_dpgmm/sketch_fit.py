@@ -60,6 +60,21 @@ class SketchData:
             unit=np.asarray(unit, dtype=float),
         )
 
+    @property
+    def size(self) -> FloatArray:
+        """Largest sum that every number could have, shape (2 m,)."""
+        return self.n_records * np.tile(self.amplitudes, 2)
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations of noise and the most that sampling can vary, shape (2 m,)."""
+        return np.sqrt(self.variances + self.size * np.tile(self.amplitudes, 2) / 2)
+
+    def residuals(self, found: Fitted) -> FloatArray:
+        """Expected less released numbers, shape (2 m,)."""
+        values = characteristic_function(self.frequencies, found.weights, found.means, found.factors)
+        return self.size * np.concatenate([values.real, values.imag]) - self.values
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -113,9 +128,7 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
 def misfit(data: SketchData, found: Fitted) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5."""
     whitener, _ = _whitener(data, found)
-    values = characteristic_function(data.frequencies, found.weights, found.means, found.factors)
-    expected = data.n_records * np.tile(data.amplitudes, 2) * np.concatenate([values.real, values.imag])
-    residuals = linalg.solve_triangular(whitener, expected - data.values, lower=True, check_finite=False)
+    residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
     freedom = max(1, residuals.size - len(_packed(found)) + 1)
     return float((residuals @ residuals - freedom) / np.sqrt(2 * freedom))
 
@@ -159,12 +172,12 @@ def _residuals(
     n_features = data.frequencies.shape[1]
     found = _unpacked(theta, n_components, n_features, 0.0)
     values, jacobian = characteristic_jacobian(data.frequencies, found.weights, found.means, found.factors)
-    size = data.n_records * np.tile(data.amplitudes, 2)
+    size = data.size
     residuals = size * np.concatenate([values.real, values.imag]) - data.values
     slopes = size[:, None] * np.concatenate([jacobian.real, jacobian.imag])
     if whitener is None:
-        inverse = 1 / np.sqrt(data.variances + data.n_records * np.tile(data.amplitudes, 2) ** 2 / 2)
-        residuals, slopes = residuals * inverse, slopes * inverse[:, None]
+        deviations = data.deviations
+        residuals, slopes = residuals / deviations, slopes / deviations[:, None]
     else:
         both = linalg.solve_triangular(whitener, np.column_stack([residuals, slopes]), lower=True, check_finite=False)
         residuals, slopes = both[:, 0], both[:, 1:]
@@ -218,26 +231,15 @@ def _library(data: SketchData, radius: float, shares: Sequence[float]) -> _Libra
     scales = radius * np.tile(shares, ATOMS)
     factors = scales[:, None, None] * np.eye(n_features)
     shapes = component_functions(data.frequencies, means, factors)
-    weighted = _weighted(data, np.concatenate([shapes.real, shapes.imag]))
+    weighted = (data.size / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
     return _Library(means, scales, weighted, np.square(weighted).sum(axis=0))
-
-
-def _weighted(data: SketchData, shapes: FloatArray) -> FloatArray:
-    """Expected sums of features over their standard deviations, noise and most sampling error together."""
-    size = data.n_records * np.tile(data.amplitudes, 2)
-    inverse = 1 / np.sqrt(data.variances + size * np.tile(data.amplitudes, 2) / 2)
-    return (shapes.T * size * inverse).T
 
 
 def _added(data: SketchData, found: Fitted | None, prior: Prior, library: _Library) -> Fitted:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
     n_features = data.frequencies.shape[1]
-    expected = np.zeros(len(data.values))
-    if found is not None:
-        values = characteristic_function(data.frequencies, found.weights, found.means, found.factors)
-        expected = _weighted(data, np.concatenate([values.real, values.imag]))
-    inverse = 1 / np.sqrt(data.variances + data.n_records * np.tile(data.amplitudes, 2) ** 2 / 2)
-    overlap = library.shapes.T @ (data.values * inverse - expected)
+    residuals = -data.values if found is None else data.residuals(found)
+    overlap = -library.shapes.T @ (residuals / data.deviations)
     share = np.clip(overlap / library.powers, 0.02, 1.0)
     best = int(np.argmax(2 * share * overlap - share**2 * library.powers))
     factor = library.scales[best] * np.eye(n_features)[None]

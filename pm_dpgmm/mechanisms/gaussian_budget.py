@@ -12,6 +12,7 @@ from pm_dpgmm.privacy_loss import GaussianLoss
 
 LEAST_SCALE = 2**30  # of a release in grid steps; the sampler is then within 2^-64 of a rounded Gaussian a number
 MOST_NUMBERS = 2**18  # released integers of one transcript, at most
+SLACK = MOST_NUMBERS / (16 * LEAST_SCALE**2)  # total variation that the sampler may cost a transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,11 @@ class GaussianBudget:
         """The largest limit whose :meth:`loss`, spent whole, is (epsilon, delta)-DP."""
         check_positive(epsilon=epsilon)
         check_delta(delta, zero=False)
-        slack = MOST_NUMBERS / (16 * LEAST_SCALE**2)
         # the slack counts (1 + exp(epsilon)) times: where that nears delta, calibrate at a smaller epsilon
-        calibrated = min(epsilon, math.log((delta - failure) / (4 * slack)))
+        calibrated = min(epsilon, math.log((delta - failure) / (4 * SLACK)))
         if calibrated < min(epsilon, SMALLEST_EPSILON):
-            raise ValueError(f"delta must be at least {8 * slack + failure:.2g}, got {delta:g}")
-        mu = gaussian_mu(calibrated, (delta - failure - (1 + math.exp(calibrated)) * slack) / (1 - failure))
+            raise ValueError(f"delta must be at least {8 * SLACK + failure:.2g}, got {delta:g}")
+        mu = gaussian_mu(calibrated, (delta - failure - (1 + math.exp(calibrated)) * SLACK) / (1 - failure))
         return cls(Fraction(mu) ** 2, failure)
 
     @property
@@ -96,7 +96,7 @@ class GaussianBudget:
     def loss(self) -> GaussianLoss:
         """Privacy curve of a transcript that spends the whole limit, whatever it really spent."""
         mu = math.nextafter(math.sqrt(self.limit), math.inf)
-        return GaussianLoss(mu, MOST_NUMBERS / (16 * LEAST_SCALE**2), self.failure)
+        return GaussianLoss(mu, SLACK, self.failure)
 
 
 def steps_of(squared_sensitivity: Fraction, *, grid: float, n_numbers: int, error: float) -> int:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.sketch_features import ERROR, GRID, sketch_sums
+from pm_dpgmm.mechanisms.sketch_features import ERROR, GRID, sums_and_number
 from pm_dpgmm.noise import Rng, discrete_gaussian
 from pm_dpgmm.privacy import Neighbouring
 
@@ -97,14 +95,6 @@ def noisy_sketch(
     >>> sketch.values.shape, round(sketch.noise_scale, 1)
     ((2, 16), 17.4)
     """
-    n_records = 0
-
-    def counted() -> Iterator[FloatArray]:
-        nonlocal n_records
-        for block in [blocks] if isinstance(blocks, np.ndarray) else blocks:
-            n_records += len(block)
-            yield block
-
     n_numbers = 2 * frequencies.n_frequencies
     squared, weight = frequencies.squared_sensitivity(neighbouring), 0
     if neighbouring is Neighbouring.ADD_REMOVE:
@@ -115,7 +105,7 @@ def noisy_sketch(
     scale, left = budget.spend(
         steps_of(squared, grid=GRID, n_numbers=n_numbers, error=ERROR), share=share, n_numbers=n_numbers
     )
-    sums = sketch_sums(counted(), frequencies, n_threads=n_threads)
+    sums, n_records = sums_and_number(blocks, frequencies, n_threads=n_threads)
     noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float)
     if neighbouring is Neighbouring.REPLACE_ONE:
         return NoisySketch(frequencies, noisy * GRID, scale * GRID, float(n_records)), left

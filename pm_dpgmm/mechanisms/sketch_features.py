@@ -51,6 +51,13 @@ def sketch_sums(blocks: FloatArray | Iterable[FloatArray], frequencies: Frequenc
     ValueError
         If there are more than 2^31 records.
     """
+    return sums_and_number(blocks, frequencies, n_threads=n_threads)[0]
+
+
+def sums_and_number(
+    blocks: FloatArray | Iterable[FloatArray], frequencies: Frequencies, *, n_threads: int = 1
+) -> tuple[IntArray, int]:
+    """`sketch_sums` and the number of records, in one pass."""
     total = np.zeros((2, frequencies.n_frequencies), dtype=np.int64)
     n_records = 0
     for rows in [blocks] if isinstance(blocks, np.ndarray) else blocks:
@@ -58,7 +65,7 @@ def sketch_sums(blocks: FloatArray | Iterable[FloatArray], frequencies: Frequenc
         if n_records > MAX_RECORDS:
             raise ValueError("X must have at most 2^31 rows, got more")
         total += _sums_of(np.ascontiguousarray(rows, dtype=float), frequencies, n_threads)
-    return total
+    return total, n_records
 
 
 def _sums_of(rows: FloatArray, frequencies: Frequencies, n_threads: int) -> IntArray:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -42,7 +41,7 @@ CLAIM = Guarantee(EPSILON, DELTA, Neighbouring.REPLACE_ONE, "claim", PointLoss(E
 METHOD = "methods/sketch.py"
 
 
-@functools.cache
+@cache
 def budget(failure: float = 0.0) -> GaussianBudget:
     """Of the claim."""
     return GaussianBudget.of(EPSILON, DELTA, failure=failure)
