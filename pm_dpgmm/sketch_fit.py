@@ -1,7 +1,7 @@
 """Fit a Gaussian mixture to noisy sketches: penalised least squares with the noise and the sampling error as weights.
 
 Post-processing: only released and public numbers come in, so everything here is free, and the more is tried the better.
-Records are measured from a public centre in a public unit (`SketchData.of`).
+Records are measured from a public centre in a public unit (`SketchData.of`). The search for a start is sketch_search.py.
 """
 
 from __future__ import annotations
@@ -10,24 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, optimize, special, stats
+from scipy import linalg, special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.characteristic import (
-    characteristic_function,
-    characteristic_jacobian,
-    component_functions,
-    feature_covariance,
-)
+from pm_dpgmm.characteristic import characteristic_function, characteristic_jacobian, feature_covariance
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 
 SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a factor
-ATOMS = 192  # candidates for a new component, of each scale
-SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
-SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
-SPARE = 2  # components fitted beyond those wanted, then dropped one by one
-WORTH = 1e-2  # least fall of the objective that counts
-TOLERANCE = 1e-6  # of the least-squares solver
+TOLERANCE = 1e-4  # fall of the objective at which a fit ends
+DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
+BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +33,10 @@ class SketchData:
     n_records: float
     centre: FloatArray  # (D,)
     unit: FloatArray  # (D,)
+    spread: float = 0.0  # standard deviation of a round background component about the centre, if a fit has one
 
     @classmethod
-    def of(cls, sketches: Sequence[NoisySketch], unit: FloatArray) -> SketchData:
+    def of(cls, sketches: Sequence[NoisySketch], unit: FloatArray, *, spread: float = 0.0) -> SketchData:
         """All sketches must have the same centre."""
         centre = np.atleast_1d(sketches[0].frequencies.centre)
         for sketch in sketches:
@@ -58,6 +51,7 @@ class SketchData:
             n_records=sketches[0].n_records,
             centre=centre,
             unit=np.asarray(unit, dtype=float),
+            spread=spread,
         )
 
     @property
@@ -72,76 +66,81 @@ class SketchData:
 
     def residuals(self, found: Fitted) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
-        values = characteristic_function(self.frequencies, found.weights, found.means, found.factors)
+        values = characteristic_function(self.frequencies, *found.parts(self.spread))
         return self.size * np.concatenate([values.real, values.imag]) - self.values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prior:
     """Weak independent normal priors, in the unit of the data: they decide only what the sketch leaves open."""
 
     radius: float  # standard deviation of means about the centre
-    scale: float  # typical standard deviation of a component
+    scale: FloatArray | float  # typical standard deviation of a component, one number or one for each feature
     logits: float = 1.5
     log_scales: float = 1.0
+    slopes: float = 1.0  # spread of the entries of a factor below its diagonal, in typical standard deviations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
     """Parameters in the unit of the data; ``objective`` is the penalised sum of squares."""
 
-    weights: FloatArray
+    weights: FloatArray  # (K,), with the background they sum to 1
     means: FloatArray
     factors: FloatArray
-    objective: float
+    objective: float = np.inf
+    background: float | None = None  # weight of a broad component; None: the model has none
 
     @property
     def n_components(self) -> int:
-        """K."""
+        """K, the background not counted."""
         return len(self.weights)
 
+    def parts(self, spread: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, means and factors of all components, the background last."""
+        if self.background is None:
+            return self.weights, self.means, self.factors
+        n_features = self.means.shape[1]
+        return (
+            np.append(self.weights, self.background),
+            np.vstack([self.means, np.zeros(n_features)]),
+            np.concatenate([self.factors, spread * np.eye(n_features)[None]]),
+        )
 
-def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> Fitted:
-    """Several searches from an empty mixture: add the best candidate, refine, replace; with spare components, too.
+    def without(self, component: int) -> Fitted:
+        """One component less; its weight goes to all others in proportion."""
+        keep = np.arange(self.n_components) != component
+        rest = self.weights[keep] * (self.weights.sum() / self.weights[keep].sum())
+        return Fitted(rest, self.means[keep], self.factors[keep], np.inf, self.background)
 
-    The three best are refined with the full covariance of the sketch as weights, and the best of these is returned.
-    """
-    candidates = []
-    for scales in SEARCHES:
-        library = _library(data, radius, scales)
-        found: Fitted | None = None
-        for k in range(1, n_components + 1 + SPARE):
-            found = _replaced(data, _added(data, found, prior, library), prior, library)
-            if k == n_components:
-                candidates.append(found)
-        while found is not None and found.n_components > n_components:
-            found = min(_all_dropped(data, found, prior), key=lambda other: other.objective)
-        assert found is not None
-        candidates.append(_replaced(data, found, prior, library))
-    best: list[Fitted] = []
-    for found in sorted(candidates, key=lambda other: other.objective):
-        if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
-            best.append(found)
-    return min((reweighted(data, found, prior) for found in best[:3]), key=lambda other: other.objective)
+    def with_component(self, weight: float, mean: FloatArray, factor: FloatArray) -> Fitted:
+        """One component more, last; the others keep their proportions."""
+        weights = np.append(self.weights * (1 - weight), weight * self.weights.sum())
+        means, factors = np.vstack([self.means, mean]), np.concatenate([self.factors, factor[None]])
+        return Fitted(weights, means, factors, np.inf, self.background)
 
 
 def misfit(data: SketchData, found: Fitted) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5."""
-    whitener, _ = _whitener(data, found)
+    try:
+        whitener, _ = _whitener(data, found)
+    except linalg.LinAlgError:
+        return np.inf
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
     freedom = max(1, residuals.size - len(_packed(found)) + 1)
     return float((residuals @ residuals - freedom) / np.sqrt(2 * freedom))
 
 
-def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2) -> Fitted:
+def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40) -> Fitted:
     """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far.
 
     The objective is then minus twice the log posterior density, up to a constant: it compares numbers of components.
     """
     for _ in range(rounds):
-        found = refined(data, found, prior, whitener=_whitener(data, found)[0])
+        found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps)
     whitener, log_determinant = _whitener(data, found)
-    residuals = _residuals(data, _packed(found), found.n_components, prior, whitener)[0]
+    theta, has_background = _packed(found), found.background is not None
+    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)[0]
     return replace(found, objective=float(residuals @ residuals) + log_determinant)
 
 
@@ -149,50 +148,75 @@ def refined(
     data: SketchData, found: Fitted, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40
 ) -> Fitted:
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
-    k, cache = found.n_components, dict[bytes, tuple[FloatArray, FloatArray]]()
-
-    def both(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        key = theta.tobytes()
-        if key not in cache:
-            cache.clear()
-            cache[key] = _residuals(data, theta, k, prior, whitener)
-        return cache[key]
-
-    result = optimize.least_squares(
-        lambda theta: both(theta)[0], _packed(found), jac=lambda theta: both(theta)[1], method="lm",
-        ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE, max_nfev=steps,
-    )  # fmt: skip
-    return _unpacked(result.x, k, data.frequencies.shape[1], 2 * float(result.cost))
+    k, has_background = found.n_components, found.background is not None
+    theta = _packed(found)
+    residuals, slopes = _residuals(data, theta, k, prior, whitener, has_background)
+    objective, damping = float(residuals @ residuals), DAMPING
+    for _ in range(steps):
+        normal, gradient = slopes.T @ slopes, slopes.T @ residuals
+        diagonal = np.diagonal(normal).copy()
+        for _ in range(TRIES):
+            normal[np.diag_indices_from(normal)] = diagonal * (1 + damping)
+            try:
+                step = linalg.solve(normal, -gradient, assume_a="pos", check_finite=False)
+            except linalg.LinAlgError:
+                damping *= 10
+                continue
+            new = _residuals(data, theta + step, k, prior, whitener, has_background)
+            value = float(new[0] @ new[0])
+            if value < objective:
+                break
+            damping *= MORE
+        else:
+            break
+        fall, theta, objective = objective - value, theta + step, value
+        residuals, slopes = new
+        damping = max(damping * LESS, 1e-9)
+        if fall < TOLERANCE:
+            break
+    return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
 
 
 def _residuals(
-    data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
+    data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
+    has_background: bool,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     """Whitened residuals and their derivatives, then those of the prior."""
     n_features = data.frequencies.shape[1]
-    found = _unpacked(theta, n_components, n_features, 0.0)
-    values, jacobian = characteristic_jacobian(data.frequencies, found.weights, found.means, found.factors)
+    found = _unpacked(theta, n_components, n_features, has_background)
+    values, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.spread))
+    if has_background:  # its mean and factor are fixed
+        last_mean, entries = (n_components + 1) + n_components * n_features, n_features * (n_features + 1) // 2
+        fixed = [*range(last_mean, last_mean + n_features), *range(-entries, 0)]
+        jacobian = np.delete(jacobian, fixed, axis=1)
     size = data.size
     residuals = size * np.concatenate([values.real, values.imag]) - data.values
-    slopes = size[:, None] * np.concatenate([jacobian.real, jacobian.imag])
+    slopes = np.concatenate([jacobian.real, jacobian.imag])
     if whitener is None:
         deviations = data.deviations
-        residuals, slopes = residuals / deviations, slopes / deviations[:, None]
+        residuals = residuals / deviations
+        slopes *= (size / deviations)[:, None]
     else:
+        slopes *= size[:, None]
         both = linalg.solve_triangular(whitener, np.column_stack([residuals, slopes]), lower=True, check_finite=False)
         residuals, slopes = both[:, 0], both[:, 1:]
-    middle, spread = _prior_rows(n_components, n_features, prior)
+    middle, spread = _prior_rows(n_components, n_features, prior, has_background)
     return np.concatenate([residuals, (theta - middle) / spread]), np.vstack([slopes, np.diag(1 / spread)])
 
 
-def _prior_rows(n_components: int, n_features: int, prior: Prior) -> tuple[FloatArray, FloatArray]:
+def _prior_rows(
+    n_components: int, n_features: int, prior: Prior, has_background: bool
+) -> tuple[FloatArray, FloatArray]:
     row, column = np.tril_indices(n_features)
     diagonal = row == column
-    factor_middle = np.where(diagonal, np.log(prior.scale), 0.0)
-    factor_spread = np.where(diagonal, prior.log_scales, prior.scale)
-    middle = [np.zeros(n_components * (1 + n_features)), np.tile(factor_middle, n_components)]
+    scale = np.broadcast_to(prior.scale, n_features)[row]
+    factor_middle = np.where(diagonal, np.log(scale), 0.0)
+    factor_spread = np.where(diagonal, prior.log_scales, prior.slopes * scale)
+    logits = np.zeros(n_components + has_background)
+    logits[n_components:] = BACKGROUND_LOGIT
+    middle = [logits, np.zeros(n_components * n_features), np.tile(factor_middle, n_components)]
     spread = [
-        np.full(n_components, prior.logits), np.full(n_components * n_features, prior.radius),
+        np.full(logits.size, prior.logits), np.full(n_components * n_features, prior.radius),
         np.tile(factor_spread, n_components),
     ]  # fmt: skip
     return np.concatenate(middle), np.concatenate(spread)
@@ -200,82 +224,11 @@ def _prior_rows(n_components: int, n_features: int, prior: Prior) -> tuple[Float
 
 def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
-    covariance = data.n_records * feature_covariance(
-        data.frequencies, data.amplitudes, found.weights, found.means, found.factors
-    )
+    covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.spread))
+    covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
-    factor = linalg.cholesky(covariance, lower=True)
+    factor = linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
     return factor, 2 * float(np.log(np.diagonal(factor)).sum())
-
-
-# ---------------------------------------------------------------------- search
-@dataclass(frozen=True, slots=True, eq=False)
-class _Library:
-    """Candidates for a component: round Gaussians spread over the ball at several scales."""
-
-    means: FloatArray  # (A, D)
-    scales: FloatArray  # (A,)
-    shapes: FloatArray  # (2 m, A): weighted characteristic functions
-    powers: FloatArray  # (A,)
-
-
-def _library(data: SketchData, radius: float, shares: Sequence[float]) -> _Library:
-    n_features = data.frequencies.shape[1]
-    points = stats.qmc.Halton(n_features + 1, scramble=False).random(ATOMS * len(shares) + 1)[1:]
-    directions = special.ndtri(np.clip(points[:, :-1], 1e-9, 1 - 1e-9))
-    if n_features == 1:
-        means = radius * (2 * points[:, :1] - 1)
-    else:
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        means = radius * directions / lengths * points[:, -1:] ** (1 / n_features)
-    scales = radius * np.tile(shares, ATOMS)
-    factors = scales[:, None, None] * np.eye(n_features)
-    shapes = component_functions(data.frequencies, means, factors)
-    weighted = (data.size / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
-    return _Library(means, scales, weighted, np.square(weighted).sum(axis=0))
-
-
-def _added(data: SketchData, found: Fitted | None, prior: Prior, library: _Library) -> Fitted:
-    """One component more: the candidate that explains most of the residual, then a refit of all."""
-    n_features = data.frequencies.shape[1]
-    residuals = -data.values if found is None else data.residuals(found)
-    overlap = -library.shapes.T @ (residuals / data.deviations)
-    share = np.clip(overlap / library.powers, 0.02, 1.0)
-    best = int(np.argmax(2 * share * overlap - share**2 * library.powers))
-    factor = library.scales[best] * np.eye(n_features)[None]
-    if found is None:
-        new = Fitted(np.ones(1), library.means[[best]], factor, np.inf)
-    else:
-        weights = np.append(found.weights, share[best])
-        means, factors = np.vstack([found.means, library.means[[best]]]), np.concatenate([found.factors, factor])
-        new = Fitted(weights / weights.sum(), means, factors, np.inf)
-    return refined(data, new, prior)
-
-
-def _replaced(data: SketchData, found: Fitted, prior: Prior, library: _Library, *, passes: int = 3) -> Fitted:
-    """Drop a component and add the best candidate in its place, as long as the objective falls."""
-    for _ in range(passes if found.n_components > 1 else 0):
-        before = found.objective
-        for i in range(found.n_components):
-            keep = np.arange(found.n_components) != i
-            rest = found.weights[keep] / found.weights[keep].sum()
-            fewer = Fitted(rest, found.means[keep], found.factors[keep], np.inf)
-            other = _added(data, refined(data, fewer, prior, steps=6), prior, library)
-            if other.objective < found.objective - WORTH:
-                found = other
-        if found.objective > before - WORTH:
-            break
-    return found
-
-
-def _all_dropped(data: SketchData, found: Fitted, prior: Prior) -> list[Fitted]:
-    """One component less, in every way."""
-    fewer = []
-    for i in range(found.n_components):
-        keep = np.arange(found.n_components) != i
-        rest = found.weights[keep] / found.weights[keep].sum()
-        fewer.append(refined(data, Fitted(rest, found.means[keep], found.factors[keep], np.inf), prior, steps=15))
-    return fewer
 
 
 # ---------------------------------------------------------------------- parameters as one vector
@@ -284,14 +237,18 @@ def _packed(found: Fitted) -> FloatArray:
     entries = found.factors[:, row, column].copy()
     diagonal = row == column
     entries[:, diagonal] = np.log(entries[:, diagonal])
-    return np.concatenate([np.log(np.maximum(found.weights, 1e-6)), found.means.ravel(), entries.ravel()])
+    weights = found.weights if found.background is None else np.append(found.weights, found.background)
+    return np.concatenate([np.log(np.maximum(weights, 1e-6)), found.means.ravel(), entries.ravel()])
 
 
-def _unpacked(theta: FloatArray, n_components: int, n_features: int, objective: float) -> Fitted:
-    logits, means, entries = np.split(theta, [n_components, n_components * (1 + n_features)])
+def _unpacked(theta: FloatArray, n_components: int, n_features: int, has_background: bool) -> Fitted:
+    n_logits = n_components + has_background
+    logits, means, entries = np.split(theta, [n_logits, n_logits + n_components * n_features])
     row, column = np.tril_indices(n_features)
     factors = np.zeros((n_components, n_features, n_features))
     entries = entries.reshape(n_components, -1)
     clipped = np.exp(np.clip(entries, SMALLEST_SCALE, LARGEST_SCALE))
     factors[:, row, column] = np.where(row == column, clipped, entries)
-    return Fitted(special.softmax(logits), means.reshape(n_components, -1), factors, objective)
+    weights = special.softmax(logits)
+    background = float(weights[-1]) if has_background else None
+    return Fitted(weights[:n_components], means.reshape(n_components, -1), factors, np.inf, background)

@@ -10,7 +10,8 @@ from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods import sketch as method
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Prior, SketchData, fit_sketch, misfit
+from pm_dpgmm.sketch_fit import Prior, SketchData, misfit
+from pm_dpgmm.sketch_search import fit_sketch
 
 TRUE = Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}

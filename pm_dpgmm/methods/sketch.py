@@ -18,7 +18,8 @@ from pm_dpgmm.methods import Outcome, Problem, Progress
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.sketch_fit import Prior, SketchData, fit_sketch, misfit
+from pm_dpgmm.sketch_fit import Prior, SketchData, misfit
+from pm_dpgmm.sketch_search import fit_sketch
 
 BOX_SHARE, FAILURE_SHARE = Fraction(1, 10), 0.1  # of mu^2 and of delta, without bounds
 CELLS, CELLS_SHARE, MOST_ROUNDS = 16, Fraction(1, 50), 6  # of the search for a narrower interval within bounds

@@ -1,0 +1,170 @@
+"""From noisy moments to starting mixtures: which cells to split, how to trust a noisy covariance, what to merge.
+
+Post-processing: only released and public numbers come in. Everything is in the unit of the partition.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, NoisyMoments
+
+REACH = 2.2  # radius of a cell, in root mean square distances of its records
+APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
+SPLIT, LOST = 6.0, 0.35  # a cell is split above SPLIT sd sqrt(D) records, dropped below LOST times as many
+LEAST_COUNT = 0.002  # share of the records that a cell is taken to have at least
+FLOOR = 1e-9  # least variance, in squared radii
+SYNTHETIC, TRIES, EM_STEPS = 4000, 5, 60  # of the EM runs on synthetic records
+START_SEED = 20241  # public: starting points are post-processing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """Cells as Gaussians; weights sum to 1."""
+
+    weights: FloatArray  # (G,)
+    means: FloatArray  # (G, D)
+    covariances: FloatArray  # (G, D, D)
+
+    @property
+    def factors(self) -> FloatArray:
+        """Lower Cholesky factors, (G, D, D)."""
+        return np.linalg.cholesky(self.covariances)
+
+
+def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = LEAST_COUNT) -> Leaves:
+    """Means and covariances of the parts, with the noise of the covariances taken into account."""
+    partition = moments.partition
+    counts = np.maximum(moments.counts, least_count * n_records)
+    averages = np.clip(moments.sums / counts[:, None], -1.0, 1.0)
+    means = partition.centres + partition.radii[:, None] * averages
+    second = moments.squares / counts[:, None, None] - averages[:, :, None] * averages[:, None, :]
+    scales = moments.noise_scale / counts
+    shrunk = [_shrunk(matrix, scale) for matrix, scale in zip(second, scales, strict=True)]
+    covariances = np.array(shrunk) * np.square(partition.radii)[:, None, None]
+    return Leaves(counts / counts.sum(), means, covariances)
+
+
+def _shrunk(matrix: FloatArray, noise_scale: float) -> FloatArray:
+    """A noisy covariance moved towards a multiple of the identity by what its noise explains, then floored.
+
+    The noise has ``noise_scale`` on the diagonal and 1/sqrt(2) of it off it, so its squared Frobenius norm is
+    noise_scale^2 D (D + 1)/2 on average.
+    """
+    n_features = len(matrix)
+    level = max(np.trace(matrix) / n_features, noise_scale / math.sqrt(n_features), FLOOR)
+    rest = matrix - level * np.eye(n_features)
+    explained = noise_scale**2 * n_features * (n_features + 1) / 2 / max(float(np.square(rest).sum()), 1e-300)
+    trust = max(0.0, 1 - explained) if n_features > 1 else 0.0
+    values, vectors = np.linalg.eigh(level * np.eye(n_features) + trust * rest)
+    least = max(FLOOR, 0.03 * level, min(0.3 * level, 0.5 * trust * noise_scale * math.sqrt(n_features)))
+    kept = (vectors * np.clip(values, least, 4.0)) @ vectors.T
+    return np.asarray((kept + kept.T) / 2)
+
+
+def level_sizes(n_leaves: int) -> list[int]:
+    """Numbers of cells, level by level: doubled up to ``n_leaves``, then two levels in which they only move."""
+    sizes = [1]
+    while sizes[-1] < n_leaves:
+        sizes.append(min(2 * sizes[-1], n_leaves))
+    return sizes + [n_leaves] * (2 if n_leaves > 1 else 0)
+
+
+def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> Cells:
+    """Centres of the next level: cells with many records and a long axis are cut in two, lost ones dropped."""
+    partition, n_features = moments.partition, leaves.means.shape[1]
+    least = SPLIT * moments.noise_scale / COUNT_WEIGHT / 2 * math.sqrt(n_features)
+    values, vectors = np.linalg.eigh(leaves.covariances)
+    worth = np.where(moments.counts > least, moments.counts * values[:, -1], -1.0)
+    order = np.argsort(-worth)[: max(0, size - len(worth))]
+    split = {int(j) for j in order if worth[j] > 0}
+    centres, squares = [], []
+    for j, (mean, spectrum) in enumerate(zip(leaves.means, values, strict=True)):
+        total, longest = spectrum.sum(), spectrum[-1]
+        if j in split:
+            offset = APART * math.sqrt(longest) * vectors[j, :, -1]
+            centres += [mean + offset, mean - offset]
+            squares += [total - longest / 2] * 2
+        elif moments.counts[j] >= LOST * least or len(worth) == 1:
+            centres.append(mean)
+            squares.append(total)
+    if not centres:  # nothing but noise: stay where the records are
+        centres, squares = list(leaves.means), list(values.sum(axis=1))
+    return Cells(partition.origin, partition.unit, np.array(centres), REACH * np.sqrt(squares))
+
+
+def merged(leaves: Leaves, n_components: int) -> Leaves:
+    """Merge pairs, each time the one that costs least Kullback-Leibler divergence.
+
+    Source: A. R. Runnalls, Kullback-Leibler approach to Gaussian mixture reduction, 2007.
+    """
+    w, m, s = leaves.weights, leaves.means, leaves.covariances
+    while len(w) > n_components:
+        i, j = np.triu_indices(len(w), 1)
+        total = w[i] + w[j]
+        share = (w[i] / total)[:, None]
+        gap = m[i] - m[j]
+        pooled = share[:, :, None] * s[i] + (1 - share)[:, :, None] * s[j]
+        pooled = pooled + (share * (1 - share))[:, :, None] * gap[:, :, None] * gap[:, None, :]
+        logs = np.linalg.slogdet(s)[1]
+        cost = total * np.linalg.slogdet(pooled)[1] - w[i] * logs[i] - w[j] * logs[j]
+        best = int(np.argmin(cost))
+        a, b = i[best], j[best]
+        keep = (np.arange(len(w)) != a) & (np.arange(len(w)) != b)
+        mean = share[best] * m[a] + (1 - share[best]) * m[b]
+        w = np.append(w[keep], total[best])
+        m, s = np.vstack([m[keep], mean]), np.concatenate([s[keep], pooled[best][None]])
+    return Leaves(w, m, s)
+
+
+def padded(leaves: Leaves, n_components: int) -> Leaves:
+    """Cut the heaviest Gaussian in two along its longest axis until there are enough."""
+    w, m, s = leaves.weights.copy(), leaves.means.copy(), leaves.covariances.copy()
+    while len(w) < n_components:
+        j = int(np.argmax(w))
+        values, vectors = np.linalg.eigh(s[j])
+        axis = vectors[:, -1] * math.sqrt(values[-1])
+        narrow = s[j] - 0.4 * np.outer(axis, axis)
+        w[j] /= 2
+        w, m = np.append(w, w[j]), np.vstack([m, m[j] + 0.7 * axis])
+        m[j] -= 0.7 * axis
+        s[j] = narrow
+        s = np.concatenate([s, narrow[None]])
+    return Leaves(w, m, s)
+
+
+def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
+    """Mixtures of ``n_components`` to start from: the best EM runs on synthetic records from the cells, and merging."""
+    base = merged(leaves, n_components)
+    if len(leaves.weights) <= n_components or n_components == 1:
+        return [padded(base, n_components)]
+    rng = np.random.default_rng(START_SEED)
+    labels = rng.choice(len(leaves.weights), SYNTHETIC, p=leaves.weights)
+    noise = rng.standard_normal((SYNTHETIC, leaves.means.shape[1]))
+    points = leaves.means[labels] + np.einsum("nij,nj->ni", leaves.factors[labels], noise)
+    scale = points.std(axis=0) + 1e-12
+    runs = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for attempt in range(TRIES + 1):
+            settings = {"init_params": "k-means++"}
+            if attempt == 0:
+                precisions = np.linalg.inv(base.covariances / scale[:, None] / scale)
+                settings = {"weights_init": base.weights, "means_init": base.means / scale, "precisions_init": precisions}
+            model = GaussianMixture(
+                n_components, random_state=START_SEED + attempt, reg_covar=1e-6, max_iter=EM_STEPS, **settings
+            ).fit(points / scale)
+            runs.append((model.lower_bound_, attempt, model))
+    runs.sort(key=lambda run: (-run[0], run[1]))
+    found = [
+        Leaves(model.weights_, model.means_ * scale, model.covariances_ * scale[:, None] * scale)
+        for _, _, model in runs[:3]
+    ]
+    return [*found, base]
