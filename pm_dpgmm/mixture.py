@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from pm_dpgmm._arguments import FloatArray, check_count, frozen
+from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, shown
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -129,9 +129,122 @@ class Mixture:
         covariances = a @ self.covariances @ a.T
         return Mixture(self.weights, self.means @ a.T + offset, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
 
+    def marginal(self, features: Sequence[int]) -> Mixture:
+        """Law of some of the features, in the order given.
+
+        Parameters
+        ----------
+        features : sequence of int, length M
+            Distinct columns, each from 0 to D - 1.
+
+        Returns
+        -------
+        Mixture
+            K components in M dimensions, with the same weights.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``features`` is empty, repeats a column or names one that does not exist.
+
+        Examples
+        --------
+        >>> g = Mixture([0.3, 0.7], [[0.0, 1.0], [4.0, 5.0]], [np.eye(2), 2 * np.eye(2)])
+        >>> g.marginal([1]).means.tolist()
+        [[1.0], [5.0]]
+        """
+        index = _columns(features, self.n_features, "features")
+        return Mixture(self.weights, self.means[:, index], self.covariances[:, index][:, :, index])
+
+    def conditional(self, given: Mapping[int, float]) -> Mixture:
+        """Law of the other features when some are known.
+
+        Parameters
+        ----------
+        given : mapping of int to float, length M
+            Column, from 0 to D - 1, to its value, in the unit of the column; at least one column stays free. Values
+            may lie far from all components.
+
+        Returns
+        -------
+        Mixture
+            K components in D - M dimensions, the free columns in ascending order; the weight of a component is its
+            posterior probability, which may be 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``given`` is empty or leaves no column, names a column that does not exist, or holds a value that is not
+            a finite number; if a conditional mean overflows, or a conditional covariance has no inverse in double
+            precision.
+
+        Examples
+        --------
+        >>> g = Mixture([0.5, 0.5], [[0.0, 0.0], [4.0, 9.0]], [[[1.0, 0.5], [0.5, 1.0]]] * 2)
+        >>> known = g.conditional({0: 2.0})
+        >>> known.weights.tolist(), known.means.tolist(), known.covariances.round(9).tolist()
+        ([0.5, 0.5], [[1.0], [8.0]], [[[0.75]], [[0.75]]])
+        """
+        if not isinstance(given, Mapping):
+            raise TypeError(f"given must map columns to values, got {shown(given)} of type {type(given).__name__}")
+        known = _columns(given, self.n_features, "given")
+        free = [j for j in range(self.n_features) if j not in known]
+        if not free:
+            raise ValueError(f"given must leave at least one of {self.n_features} columns free, got {sorted(known)}")
+        check_real(**{f"given[{column}]": value for column, value in given.items()})
+        values = np.array([float(value) for value in given.values()])
+        if not np.isfinite(values).all():
+            raise ValueError(f"given must have finite values, got {values[~np.isfinite(values)][0]}")
+
+        # Cholesky factors with the known columns first, by QR: unlike a new Cholesky decomposition it cannot fail
+        factors = np.linalg.cholesky(self.covariances)[:, [*known, *free]]
+        lower = np.swapaxes(np.linalg.qr(np.swapaxes(factors, 1, 2), mode="r"), 1, 2)
+        m = len(known)
+        # distances in units near the largest difference, so that no square overflows; powers of 2 do not round
+        differences = values / 2 - self.means[:, known] / 2
+        unit = math.ldexp(1.0, math.frexp(np.abs(differences).max())[1] - 1)
+        whitened = np.linalg.solve(lower[:, :m, :m], (differences / unit)[:, :, None])
+        with np.errstate(over="ignore"):
+            means = self.means[:, free] + 2 * (unit * (lower[:, m:, :m] @ whitened)[:, :, 0])
+        covariances = lower[:, m:, m:] @ np.swapaxes(lower[:, m:, m:], 1, 2)
+        if not np.isfinite(means).all():
+            raise ValueError(f"given must leave the conditional means finite, got {shown(dict(given))}")
+        log_scales = np.log(np.abs(np.diagonal(lower[:, :m, :m], axis1=1, axis2=2))).sum(axis=1)
+        weights = _posterior(self.weights, 2 * np.linalg.norm(whitened[:, :, 0], axis=1), unit, log_scales)
+        return Mixture(weights, means, covariances)
+
 
 def _as_points(points: ArrayLike, n_features: int) -> FloatArray:
     array = np.asarray(points, dtype=float)
     if array.ndim != 2 or array.shape[1] != n_features:
         raise ValueError(f"points must have shape (n_points, {n_features}), got {array.shape}")
     return array
+
+
+def _posterior(weights: FloatArray, distances: FloatArray, unit: float, log_scales: FloatArray) -> FloatArray:
+    """Weights times exp(-(unit distances)^2 / 2 - log_scales), normalised, where squares may overflow."""
+    possible = weights > 0
+    nearest = distances[possible].min()
+    farther = np.where(possible, distances - nearest, 0.0)
+    # half of the square less half of the smallest is difference times mean; a difference of 0 stays 0
+    with np.errstate(over="ignore", divide="ignore"):
+        half_sum = np.where(farther > 0, unit * (distances / 2 + nearest / 2), 0.0)
+        logs = np.log(weights) - unit * farther * half_sum - log_scales
+    shares = np.exp(logs - logs.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _columns(features: Iterable[int], n_features: int, name: str) -> list[int]:
+    """Distinct columns as plain integers."""
+    if not isinstance(features, Iterable):
+        raise TypeError(f"{name} must be a sequence of columns, got {shown(features)}")
+    columns = list(features)
+    if not columns:
+        raise ValueError(f"{name} must name at least one column, got none")
+    for column in columns:
+        check_count(least=0, **{f"a column in {name}": column})
+        if column >= n_features:
+            raise ValueError(f"{name} must name columns from 0 to {n_features - 1}, got {column}")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"{name} must name distinct columns, got {shown(columns)}")
+    return [int(column) for column in columns]

@@ -116,6 +116,32 @@ class Release:
         """Synthetic records from the released mixture, shape (n_points, D)."""
         return self.mixture.sample(n_points, rng=np.random.default_rng(random_seed))
 
+    def marginal(self, names: Sequence[str]) -> Mixture:
+        """Law of some of the features, by name, in the order given: :meth:`Mixture.marginal`."""
+        if isinstance(names, str):
+            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
+        return self.mixture.marginal([self._column(name, "names") for name in names])
+
+    def conditional(self, given: Mapping[str, float]) -> Mixture:
+        """Law of the other features, in their order, when some are known by name: :meth:`Mixture.conditional`.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> release.conditional({"x0": 0.5}).n_features, release.marginal(["x1"]).n_features
+        (1, 1)
+        """
+        if not isinstance(given, Mapping):
+            raise TypeError(f"given must map feature names to values, got {shown(given)}")
+        return self.mixture.conditional({self._column(name, "given"): value for name, value in given.items()})
+
+    def _column(self, name: str, parameter: str) -> int:
+        if name not in self.feature_names:
+            raise ValueError(f"{parameter} must be among {shown(self.feature_names)}, got {shown(name)}")
+        return self.feature_names.index(name)
+
     # ------------------------------------------------------------------ text and files
     def summary(self) -> str:
         """What was fitted, what it cost and the released parameters, as text."""

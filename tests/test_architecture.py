@@ -21,6 +21,7 @@ LAYERS = [
         "sketch_fit",
         "agreement",
         "records",
+        "record_blocks",
         "learners",
         "methods",
         "ledger",

@@ -142,3 +142,21 @@ def test_sampling_and_density_are_those_of_the_mixture():
     assert points.shape == (2000, 2)
     assert release.log_density(points[:5]) == pytest.approx(release.mixture.log_density(points[:5]))
     assert points.mean(axis=0) == pytest.approx(release.mixture.mean(), abs=0.4)
+
+
+def test_marginal_and_conditional_go_by_the_names_of_the_features():
+    covariances = [[[1.0, 0.5], [0.5, 2.0]], [[3.0, 0.0], [0.0, 1.0]]]
+    release = make(dpg.Mixture([0.25, 0.75], [[0.0, 1.0], [5.0, 6.0]], covariances), feature_names=("age", "height"))
+    assert release.marginal(["height", "age"]).means.tolist() == [[1.0, 0.0], [6.0, 5.0]]
+    known, expected = release.conditional({"height": 3.0}), release.mixture.conditional({1: 3.0})
+    assert (known.weights == expected.weights).all() and (known.means == expected.means).all()
+    with pytest.raises(ValueError, match=r"names must be among \('age', 'height'\), got 'weight'"):
+        release.marginal(["weight"])
+    with pytest.raises(TypeError, match="names must be a sequence of feature names, got the text 'age'"):
+        release.marginal("age")
+    with pytest.raises(ValueError, match=r"given must be among \('age', 'height'\), got 1"):
+        release.conditional({1: 3.0})
+    with pytest.raises(TypeError, match="given must map feature names to values"):
+        release.conditional(["age"])
+    with pytest.raises(ValueError, match="given must leave at least one of 2 columns free"):
+        release.conditional({"age": 1.0, "height": 1.0})
