@@ -62,7 +62,7 @@ def fit_gmm(
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
     method : {"auto", "sketch", "histogram", "populous-single"} or settings object
-        "auto" takes "sketch" for one column with delta, "histogram" for one or two columns with bounds, and explains
+        "auto" takes "sketch" with delta, "histogram" without it for one or two columns with bounds, and explains
         itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
@@ -149,6 +149,8 @@ def fit_gmm(
         feature_names=feature_names,
         n_records=n_records if relation is Neighbouring.REPLACE_ONE else None,
         private=rng is None,
+        background_weight=0.0 if outcome.background is None else outcome.background[0],
+        background=None if outcome.background is None else outcome.background[1],
     )
 
 
@@ -170,14 +172,13 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
         return method
     name = method
     if name == "auto":
-        if problem.n_features == 1 and problem.delta > 0 and problem.neighbouring is Neighbouring.REPLACE_ONE:
+        if problem.delta > 0:
             name = "sketch"
         elif problem.bounds is None or problem.n_features > 2:
             given = f"{problem.n_features} features and {'no bounds' if problem.bounds is None else 'bounds'}"
             raise ValueError(
-                "method 'auto' needs 1 feature and delta (it then takes 'sketch'), or bounds and at most 2 features"
-                " (it then takes 'histogram'), got "
-                f"{given}; method='populous-single' has no such limits but needs about 1e9 records"
+                "method 'auto' needs delta (it then takes 'sketch'), or bounds and at most 2 features (it then takes"
+                f" 'histogram'), got {given} and no delta"
             )
         else:
             name = "histogram"

@@ -51,6 +51,10 @@ class Release:
         Names of the columns.
     n_records : int or None
         Public under replace-one neighbours, None otherwise.
+    background_weight : float
+        Share of the records that no component describes, 0 unless the method found some: outliers, heavy tails.
+    background : Mixture or None
+        One broad Gaussian for them; never one of the K components, but part of ``density``.
     private : bool
         False when the noise was drawn from a known seed, or when the records were public anyway.
     """
@@ -65,6 +69,8 @@ class Release:
     n_records: int | None
     private: bool = True
     version: str = field(default="")
+    background_weight: float = 0.0
+    background: Mixture | None = None
 
     def __post_init__(self) -> None:
         names = tuple(map(str, self.feature_names))
@@ -74,6 +80,10 @@ class Release:
             check_count(n_records=self.n_records)
             if self.guarantee.neighbouring is Neighbouring.ADD_REMOVE:
                 raise ValueError("n_records must be None under add-remove neighbours: it is private there")
+        if (self.background is None) != (self.background_weight == 0) or not 0 <= self.background_weight < 1:
+            raise ValueError(
+                f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
+            )
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
@@ -108,19 +118,40 @@ class Release:
         """Dimension of the records, D."""
         return self.mixture.n_features
 
+    @property
+    def density(self) -> Mixture:
+        """All of the released density: the K components, and the background as one more if there is one."""
+        if self.background is None:
+            return self.mixture
+        return Mixture(
+            np.append(self.weights * (1 - self.background_weight), self.background_weight),
+            np.vstack([self.means, self.background.means]),
+            np.concatenate([self.covariances, self.background.covariances]),
+        )
+
+    @property
+    def flag(self) -> str | None:
+        """What a reader should be warned of, or None: the released numbers contradict the mixture."""
+        if not self.noise.get("flagged", False):
+            return None
+        return (
+            f"the mixture does not explain the released numbers: misfit {self.noise['misfit']:.0f},"
+            " where right mixtures stay below about 5; more components, more records or other bounds may help"
+        )
+
     def log_density(self, points: ArrayLike) -> FloatArray:
-        """Log density of the released mixture at every row of ``points`` (N, D); shape (N,)."""
-        return self.mixture.log_density(points)
+        """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""
+        return self.density.log_density(points)
 
     def sample(self, n_points: int, *, random_seed: int | np.random.Generator | None = None) -> FloatArray:
-        """Synthetic records from the released mixture, shape (n_points, D)."""
-        return self.mixture.sample(n_points, rng=np.random.default_rng(random_seed))
+        """Synthetic records from ``density``, shape (n_points, D)."""
+        return self.density.sample(n_points, rng=np.random.default_rng(random_seed))
 
     def marginal(self, names: Sequence[str]) -> Mixture:
         """Law of some of the features, by name, in the order given: :meth:`Mixture.marginal`."""
         if isinstance(names, str):
             raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
-        return self.mixture.marginal([self._column(name, "names") for name in names])
+        return self.density.marginal([self._column(name, "names") for name in names])
 
     def conditional(self, given: Mapping[str, float]) -> Mixture:
         """Law of the other features, in their order, when some are known by name: :meth:`Mixture.conditional`.
@@ -135,7 +166,7 @@ class Release:
         """
         if not isinstance(given, Mapping):
             raise TypeError(f"given must map feature names to values, got {shown(given)}")
-        return self.mixture.conditional({self._column(name, "given"): value for name, value in given.items()})
+        return self.density.conditional({self._column(name, "given"): value for name, value in given.items()})
 
     def _column(self, name: str, parameter: str) -> int:
         if name not in self.feature_names:
@@ -161,6 +192,10 @@ class Release:
             lines.append(f"Records: {self.n_records:,} (public)")
         if not self.private:
             lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
+        if self.flag:
+            lines.append(f"WARNING: {self.flag}.")
+        if self.background is not None:
+            lines.append(f"Background: {self.background_weight:.3f} of the records are in no component")
         deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         width = max(9, *(len(name) for name in self.feature_names))
         lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in self.feature_names))
@@ -179,7 +214,8 @@ class Release:
 
     def card(self, path: str | os.PathLike[str]) -> Path:
         """Write a Markdown card to publish beside the file: summary, guarantee, noise law. Returns the path."""
-        noise = "\n".join(f"- {name}: {value}" for name, value in self.noise.items())
+        told = {name: value for name, value in self.noise.items() if not isinstance(value, (dict, list))}
+        noise = "\n".join(f"- {name}: {value}" for name, value in told.items())
         curve = "\n".join(
             f"| {delta:g} | {self.guarantee.epsilon_at(delta):.4g} |" for delta in (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
         )
@@ -207,6 +243,10 @@ class Release:
             "guarantee": self.guarantee.to_dict(),
             "raw": {name: array.tolist() for name, array in self.raw.items()},
             "noise": dict(self.noise),
+            "background_weight": self.background_weight,
+            "background": None
+            if self.background is None
+            else {"means": self.background.means.tolist(), "covariances": self.background.covariances.tolist()},
         }
 
     @classmethod
@@ -220,6 +260,7 @@ class Release:
                 f" got {shown(fields.get('schema_version'))}"
             )
         try:
+            broad = fields.get("background")
             return cls(
                 mixture=Mixture(fields["weights"], fields["means"], fields["covariances"]),
                 guarantee=Guarantee.from_dict(fields["guarantee"]),
@@ -231,6 +272,8 @@ class Release:
                 n_records=fields["n_records"],
                 private=fields["private"],
                 version=fields["version"],
+                background_weight=fields.get("background_weight", 0.0),
+                background=None if broad is None else Mixture([1.0], broad["means"], broad["covariances"]),
             )
         except KeyError as error:
             raise ValueError(f"a release must have the field {error.args[0]!r}, got {sorted(fields)}") from None

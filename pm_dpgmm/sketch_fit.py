@@ -33,10 +33,12 @@ class SketchData:
     n_records: float
     centre: FloatArray  # (D,)
     unit: FloatArray  # (D,)
-    spread: float = 0.0  # standard deviation of a round background component about the centre, if a fit has one
+    background: tuple[FloatArray, FloatArray] | None = None  # mean and factor of a broad component that a fit may have
 
     @classmethod
-    def of(cls, sketches: Sequence[NoisySketch], unit: FloatArray, *, spread: float = 0.0) -> SketchData:
+    def of(
+        cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None
+    ) -> SketchData:
         """All sketches must have the same centre."""
         centre = np.atleast_1d(sketches[0].frequencies.centre)
         for sketch in sketches:
@@ -51,7 +53,7 @@ class SketchData:
             n_records=sketches[0].n_records,
             centre=centre,
             unit=np.asarray(unit, dtype=float),
-            spread=spread,
+            background=background,
         )
 
     @property
@@ -66,7 +68,7 @@ class SketchData:
 
     def residuals(self, found: Fitted) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
-        values = characteristic_function(self.frequencies, *found.parts(self.spread))
+        values = characteristic_function(self.frequencies, *found.parts(self.background))
         return self.size * np.concatenate([values.real, values.imag]) - self.values
 
 
@@ -96,15 +98,14 @@ class Fitted:
         """K, the background not counted."""
         return len(self.weights)
 
-    def parts(self, spread: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights, means and factors of all components, the background last."""
-        if self.background is None:
+    def parts(self, broad: tuple[FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, means and factors of all components, the background with mean and factor ``broad`` last."""
+        if self.background is None or broad is None:
             return self.weights, self.means, self.factors
-        n_features = self.means.shape[1]
         return (
             np.append(self.weights, self.background),
-            np.vstack([self.means, np.zeros(n_features)]),
-            np.concatenate([self.factors, spread * np.eye(n_features)[None]]),
+            np.vstack([self.means, broad[0]]),
+            np.concatenate([self.factors, broad[1][None]]),
         )
 
     def without(self, component: int) -> Fitted:
@@ -152,13 +153,16 @@ def refined(
     theta = _packed(found)
     residuals, slopes = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
+    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
     for _ in range(steps):
-        normal, gradient = slopes.T @ slopes, slopes.T @ residuals
+        m = len(slopes)
+        normal, gradient = slopes.T @ slopes, slopes.T @ residuals[:m] + residuals[m:] / spread
+        normal[np.diag_indices_from(normal)] += 1 / spread**2
         diagonal = np.diagonal(normal).copy()
         for _ in range(TRIES):
             normal[np.diag_indices_from(normal)] = diagonal * (1 + damping)
             try:
-                step = linalg.solve(normal, -gradient, assume_a="pos", check_finite=False)
+                step = -linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), gradient, check_finite=False)
             except linalg.LinAlgError:
                 damping *= 10
                 continue
@@ -181,10 +185,10 @@ def _residuals(
     data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
     has_background: bool,
 ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Whitened residuals and their derivatives, then those of the prior."""
+    """Whitened residuals, then those of the prior; derivatives of the first (the prior's are 1/spread)."""
     n_features = data.frequencies.shape[1]
     found = _unpacked(theta, n_components, n_features, has_background)
-    values, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.spread))
+    values, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
     if has_background:  # its mean and factor are fixed
         last_mean, entries = (n_components + 1) + n_components * n_features, n_features * (n_features + 1) // 2
         fixed = [*range(last_mean, last_mean + n_features), *range(-entries, 0)]
@@ -201,7 +205,7 @@ def _residuals(
         both = linalg.solve_triangular(whitener, np.column_stack([residuals, slopes]), lower=True, check_finite=False)
         residuals, slopes = both[:, 0], both[:, 1:]
     middle, spread = _prior_rows(n_components, n_features, prior, has_background)
-    return np.concatenate([residuals, (theta - middle) / spread]), np.vstack([slopes, np.diag(1 / spread)])
+    return np.concatenate([residuals, (theta - middle) / spread]), slopes
 
 
 def _prior_rows(
@@ -224,7 +228,7 @@ def _prior_rows(
 
 def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
-    covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.spread))
+    covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.background))
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
     factor = linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special, stats
@@ -112,6 +112,7 @@ GOOD = 5.0  # misfit below which nothing more is tried
 BEST_ATOMS, BEST_DROPS = 3, 3  # candidates that are followed up
 PLACES = 300  # random places at which a component may be added, each at two scales
 PLACE_SEED = 20242  # public
+FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 EFFORT = 3e11  # multiplications that repairs may cost
 
 
@@ -131,8 +132,8 @@ def fit_from(
         Search on whatever the misfit says: with little signal it says little.
     """
     work = Effort(data)
-    found = refined(data, starts[0], prior)
-    if found.n_components == 1 or (not thorough and misfit(data, found) < GOOD):
+    found = with_background(data, refined(data, starts[0], prior), prior)
+    if found.n_components == 1 or (not thorough and explained(data, found)):
         return found
     moves = [
         lambda best: _others(data, starts[1:], prior, work),
@@ -144,11 +145,35 @@ def fit_from(
     ]
     for move in moves:
         other = move(found)
-        if other is not None and other.objective < found.objective:
-            found = other
-        if work.spent > EFFORT or (not thorough and misfit(data, found) < GOOD):
+        if other is not None:
+            other = with_background(data, other, prior)
+            if other.objective < found.objective:
+                found = other
+        if DEBUG:
+            print("move", moves.index(move), found.objective, misfit(data, found), found.background, work.spent)
+        if work.spent > EFFORT or (not thorough and explained(data, found)):
             break
     return found
+
+
+import os
+
+DEBUG = os.environ.get("DBG")
+
+
+def explained(data: SketchData, found: Fitted) -> bool:
+    """Whether the misfit is what a right mixture has; the fit's own weights are simpler, which costs some of it."""
+    n_parameters = found.n_components * (1 + data.frequencies.shape[1] * (data.frequencies.shape[1] + 3) // 2)
+    return misfit(data, found) < GOOD + 10 * n_parameters / data.values.size
+
+
+def with_background(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+    """The same fit with a broad component, where the sketch asks for one."""
+    if found.background is not None or data.background is None:
+        return found
+    weight = FIRST_BACKGROUND
+    other = refined(data, replace(found, weights=found.weights * (1 - weight), background=weight), prior)
+    return other if other.objective < found.objective - BACKGROUND_WORTH else found
 
 
 class Effort:

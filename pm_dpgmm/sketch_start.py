@@ -157,7 +157,11 @@ def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
             settings = {"init_params": "k-means++"}
             if attempt == 0:
                 precisions = np.linalg.inv(base.covariances / scale[:, None] / scale)
-                settings = {"weights_init": base.weights, "means_init": base.means / scale, "precisions_init": precisions}
+                settings = {
+                    "weights_init": base.weights,
+                    "means_init": base.means / scale,
+                    "precisions_init": precisions,
+                }
             model = GaussianMixture(
                 n_components, random_state=START_SEED + attempt, reg_covar=1e-6, max_iter=EM_STEPS, **settings
             ).fit(points / scale)

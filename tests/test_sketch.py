@@ -209,10 +209,15 @@ def test_the_noise_of_counts_is_what_their_sensitivity_asks_for(neighbouring, mo
     assert found.scale_noise == pytest.approx(math.sqrt(2 * n_features / (limit / 2)), rel=1e-6)
     assert found.location_noise == pytest.approx(math.sqrt(moved * n_features / (limit / 2)), rel=1e-6)
     _, cell_noise, left = noisy_cells(
-        np.zeros(10), (0.0, 1.0), 4, budget=BUDGET, share=share, neighbouring=neighbouring
+        np.zeros((10, n_features)),
+        np.tile([0.0, 1.0], (n_features, 1)),
+        4,
+        budget=BUDGET,
+        share=share,
+        neighbouring=neighbouring,
     )
     assert left.remaining_share == pytest.approx(0.9, abs=1e-6)
-    assert cell_noise == pytest.approx(math.sqrt(moved / limit), rel=1e-6)
+    assert cell_noise == pytest.approx(math.sqrt(moved * n_features / limit), rel=1e-6)
 
 
 def test_every_public_bin_and_cell_gets_noise_empty_ones_too():
@@ -220,9 +225,9 @@ def test_every_public_bin_and_cell_gets_noise_empty_ones_too():
     found, _ = find(np.zeros((2, 2)))  # equal records: no distance is counted
     assert stats.kstest(found.scale_counts.ravel() / found.scale_noise, "norm").pvalue > 1e-6
     cells, cell_noise, _ = noisy_cells(
-        np.zeros(0), (0.0, 1.0), 400, budget=BUDGET, share=Fraction(1, 10), neighbouring=REPLACE
+        np.zeros((0, 2)), np.array([[0.0, 1.0]] * 2), 200, budget=BUDGET, share=Fraction(1, 10), neighbouring=REPLACE
     )
-    assert stats.kstest(cells / cell_noise, "norm").pvalue > 1e-6
+    assert stats.kstest(cells.ravel() / cell_noise, "norm").pvalue > 1e-6
 
 
 @pytest.mark.parametrize("rng", [None, np.random.default_rng(6)], ids=["release", "simulation"])

@@ -119,8 +119,8 @@ def noisy_box(
 
 
 def noisy_cells(
-    column: FloatArray,
-    interval: tuple[float, float],
+    records: FloatArray,
+    intervals: FloatArray,
     n_cells: int,
     *,
     budget: GaussianBudget,
@@ -128,12 +128,12 @@ def noisy_cells(
     neighbouring: Neighbouring,
     rng: Rng = None,
 ) -> tuple[FloatArray, float, GaussianBudget]:
-    """Release counts of equal cells of a public interval; what lies outside, or is not finite, is in no cell.
+    """Release counts of equal cells of an interval a column; what lies outside, or is not finite, is in no cell.
 
     Parameters
     ----------
-    column : ndarray, shape (N,)
-    interval : (float, float)
+    records : ndarray, shape (N, n_features)
+    intervals : ndarray, shape (n_features, 2)
         A function of public numbers and earlier releases.
     n_cells : int
     budget, share, neighbouring, rng
@@ -141,7 +141,7 @@ def noisy_cells(
 
     Returns
     -------
-    counts : ndarray, shape (n_cells,)
+    counts : ndarray, shape (n_features, n_cells)
         With noise.
     noise_scale : float
         Its standard deviation.
@@ -154,19 +154,35 @@ def noisy_cells(
 
     Examples
     --------
-    >>> counts, noise_scale, left = noisy_cells(np.zeros(5000), (-1.0, 1.0), 4, budget=GaussianBudget.of(1.0, 1e-6),
+    >>> budget, interval = GaussianBudget.of(1.0, 1e-6), np.array([[-1.0, 1.0]])
+    >>> counts, noise_scale, left = noisy_cells(np.zeros((5000, 1)), interval, 4, budget=budget,
     ...                                         share=Fraction(1, 50), neighbouring=Neighbouring.REPLACE_ONE)
     >>> counts.shape, round(noise_scale, 1)
-    ((4,), 42.2)
+    ((1, 4), 42.2)
     """
-    changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
-    scale, left = budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells)
-    low, high = interval
-    with np.errstate(over="ignore", invalid="ignore"):
-        place = np.floor((column - low) / (high - low) * n_cells)
-    inside = (place >= 0) & (place < n_cells)
-    counts = np.bincount(place[inside].astype(np.int64), minlength=n_cells) * GRID
-    return (counts + discrete_gaussian(n_cells, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
+    n_features = len(intervals)
+    changed = (2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * n_features
+    scale, left = budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells * n_features)
+    counts = np.zeros((n_features, n_cells), dtype=np.int64)
+    for column, (low, high), row in zip(records.T, intervals, counts, strict=True):
+        with np.errstate(over="ignore", invalid="ignore"):
+            place = np.floor((column - low) / (high - low) * n_cells)
+        inside = (place >= 0) & (place < n_cells)
+        row += np.bincount(place[inside].astype(np.int64), minlength=n_cells)
+    return (counts * GRID + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
+
+
+def noisy_count(
+    records: FloatArray, *, budget: GaussianBudget, share: Fraction, rng: Rng = None
+) -> tuple[int, GaussianBudget]:
+    """Release the number of records, private under add-remove neighbours, and what is left of the budget.
+
+    Guarantee
+    ---------
+    ``share`` times the limit, in squared Gaussian differential privacy. Proof: box.md.
+    """
+    scale, left = budget.spend(GRID, share=share, n_numbers=1)
+    return round((len(records) * GRID + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])) / GRID), left
 
 
 def location_threshold(scale: int, *, failure: float, n_features: int) -> int:

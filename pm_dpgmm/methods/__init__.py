@@ -35,6 +35,7 @@ class Outcome:
     guarantee: Guarantee
     raw: Mapping[str, FloatArray]  # noisy statistics as released
     noise: Mapping[str, Any]  # their public noise law
+    background: tuple[float, Mixture] | None = None  # weight and law of what no component describes
 
 
 class Method(Protocol):

@@ -1,25 +1,30 @@
-"""Rounds of the sketch method for two columns and more: start, whitened sketches, fit. Proof: sketch_rounds.md."""
+"""Rounds of the sketch method for two columns and more: cells, parts, whitened sketches. Proof: sketch_rounds.md."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.duel import noisy_duel
 from pm_dpgmm.mechanisms.frequencies import RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts, noisy_moments
-from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
+from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit
-from pm_dpgmm.sketch_search import fit_from
-from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, padded, starts
+from pm_dpgmm.sketch_fit import Fitted, misfit
+from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
+from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts
 
 FIRST_ROUND = 0.3  # share of mu^2
+STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first round, if its fit was rejected
+SURE = 2.0  # standard deviations by which a sketch must beat a moment step then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
 RADIUS_SQUARED = 0.6  # of a frame's base frequencies, whitened
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
@@ -34,7 +39,6 @@ class Schedule:
     first: Fraction
     leaves: int
     frames: tuple[int, int]
-    thorough: bool
 
     @classmethod
     def of(cls, problem: Problem, budget: GaussianBudget) -> Schedule:
@@ -46,75 +50,98 @@ class Schedule:
         soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
         frames = (8, 12) if d < 8 else (10, 16) if d < 15 else (16, 28)
         over = min(max(signal / 15, 1.5), 4.0)
-        leaves = max(2, round(over * k)) if k > 1 else 1
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
-        return cls(
-            share[0], share[1], share[2], leaves, (max(frames[0], k), max(frames[1], k)),
-            thorough=signal < 40 and d < 9,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rounds:
-    """All that was released, and the fit to it."""
-
-    cells: tuple[NoisyMoments, ...]
-    soft: NoisyMoments
-    sketches: tuple[NoisySketch, ...]
-    data: SketchData
-    found: Fitted
-    misfit: float
+        leaves = max(2, round(over * k)) if k > 1 else 1
+        return cls(share[0], share[1], share[2], leaves, (max(frames[0], k), max(frames[1], k)))
 
 
 def run_rounds(
     records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
     progress: Progress, rng: Rng,
-) -> Rounds:  # fmt: skip
-    """Spend the rest of the budget on a start and two sketches, and fit."""
-    schedule, k, d = Schedule.of(problem, budget), problem.n_components, problem.n_features
-    settings = {"neighbouring": problem.neighbouring, "rng": rng}
-    radius = math.sqrt(d)
+) -> tuple[Evidence, SketchFit]:  # fmt: skip
+    """Spend the rest of the budget on a start and two sketches, and fit.
 
-    sizes = level_sizes(schedule.leaves)
-    partition = Cells(centre, unit, np.zeros((1, d)), np.array([radius]))
-    cells: list[NoisyMoments] = []
-    atoms: list[Leaves] = []
-    for level, _ in enumerate(sizes):
-        moments, budget = noisy_moments(
-            records, partition, budget=budget, share=schedule.cells / len(sizes), **settings
-        )
-        leaves = leaves_of(moments, problem.n_records)
-        cells.append(moments)
-        atoms.append(leaves)
-        if level + 1 < len(sizes):
-            partition = next_cells(moments, leaves, sizes[level + 1])
-    candidates = starts(leaves, k)
-    first = candidates[0]
-    parts = Parts.of(centre, unit, first.weights, first.means, first.factors, reach=SOFT_REACH)
+    Guarantee
+    ---------
+    What is left of ``budget``, in squared Gaussian differential privacy. Proof: sketch_rounds.md.
+    """
+    schedule, k = Schedule.of(problem, budget), problem.n_components
+    settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
+    cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
+    leaves = leaves_of(cells[-1], problem.n_records)
+    start = starts(leaves, k)[0]
+    parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
     soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
-    best = leaves_of(soft, problem.n_records, least_count=0.005)
-    candidates = [best, *candidates]
+    measured = leaves_of(soft, problem.n_records, least_count=0.005)
+    frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
+    sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
+    evidence = Evidence((sketch,), unit, tuple(cells), (soft,))
+    progress(1, 3)
 
-    places = np.concatenate([item.means for item in atoms]), np.concatenate([item.factors for item in atoms])
-    sketches: list[NoisySketch] = []
-    for turn in (0, 1):
-        share = schedule.first if turn == 0 else 1 - budget.spent / budget.limit
-        frames = whitened_frames(best, unit, centre, schedule.frames[turn], turn)
+    fit = fit_evidence(evidence, k)
+    progress(2, 3)
+    if not fit.rejected:
+        frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
+        share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
-        sketches.append(sketch)
-        data = SketchData.of(sketches, unit, spread=2 * radius)
-        scale = np.sqrt(np.exp(best.weights @ np.log(np.diagonal(best.covariances, axis1=1, axis2=2))))
-        prior = Prior(radius, scale, log_scales=0.7, slopes=0.3)
-        begin = [Fitted(c.weights, c.means, c.factors) for c in (candidates if turn == 0 else [best, *candidates])]
-        found = fit_from(data, begin, prior, places, radius=radius, thorough=schedule.thorough)
-        best = Leaves(found.weights / found.weights.sum(), found.means, found.factors @ found.factors.swapaxes(1, 2))
-        progress(turn + 1, 2)
-    return Rounds(tuple(cells), soft, tuple(sketches), data, found, misfit(data, found))
+        evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
+        fit = fit_evidence(evidence, k, first=[fit.found])
+    else:
+        evidence, fit = _rejected(records, evidence, fit, budget, schedule, problem, settings)
+    progress(3, 3)
+    return evidence, fit
 
 
-def whitened_frames(
-    mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, turn: int
-) -> RieszFrames:
+def _cells(
+    records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
+    problem: Problem, settings: dict[str, Any],
+) -> tuple[list[NoisyMoments], GaussianBudget]:  # fmt: skip
+    """Moments of cells, level by level."""
+    sizes, d = level_sizes(schedule.leaves), problem.n_features
+    partition = Cells(centre, unit, np.zeros((1, d)), np.array([math.sqrt(d)]))
+    cells: list[NoisyMoments] = []
+    for level in range(len(sizes)):
+        share = schedule.cells / len(sizes)
+        moments, budget = noisy_moments(records, partition, budget=budget, share=share, **settings)
+        cells.append(moments)
+        if level + 1 < len(sizes):
+            partition = next_cells(moments, leaves_of(moments, problem.n_records), sizes[level + 1])
+    return cells, budget
+
+
+def _rejected(
+    records: FloatArray, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
+    problem: Problem, settings: dict[str, Any],
+) -> tuple[Evidence, SketchFit]:  # fmt: skip
+    """The records are not like any mixture that was found: a moment step, a sketch, and duels between the fits.
+
+    A step of EM raises the likelihood whatever the records are like; a sketch is the better summary if they are not
+    too far from a mixture.
+    """
+    k, unit, centre = problem.n_components, evidence.unit, evidence.centre
+    left = 1 - budget.spent / budget.limit
+    parts = Parts.of(centre, unit, *fit.found.parts(fit.data.background), reach=SOFT_REACH)
+    moments, budget = noisy_moments(records, parts, budget=budget, share=left * STEP, **settings)
+    after = leaves_of(moments, problem.n_records, least_count=0.001)
+    background = None if fit.found.background is None else float(after.weights[-1])
+    champion = Fitted(after.weights[:k], after.means[:k], after.factors[:k], np.inf, background)
+    plain = fit_evidence(evidence, k, search=False).found
+    frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
+    sketch, budget = noisy_sketch(records, frames, budget=budget, share=left * (1 - STEP - 2 * DUEL), **settings)
+    evidence = replace(evidence, sketches=(*evidence.sketches, sketch), parts=(*evidence.parts, moments))
+    data = sketch_data(evidence)
+    for other in (
+        fit_evidence(evidence, k, first=[plain], search=False).found,
+        fit_evidence(evidence, k, first=[fit.found]).found,
+    ):
+        ours, theirs = (Parts.of(centre, unit, *found.parts(data.background), reach=1.0) for found in (champion, other))
+        gain, scale, budget = noisy_duel(records, theirs, ours, budget=budget, share=left * DUEL, **settings)
+        if gain > SURE * scale:
+            champion = other
+    return evidence, SketchFit(data, champion, misfit(data, champion))
+
+
+def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszFrames:
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
@@ -130,7 +157,6 @@ def whitened_frames(
         else:
             directions = rng.standard_normal((n_base, d))
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        j = f % k
-        whitener = vectors[j] / np.sqrt(values[j])
+        whitener = vectors[f % k] / np.sqrt(values[f % k])
         bases[f] = math.sqrt(RADIUS_SQUARED) * directions @ whitener.T / unit
     return RieszFrames(bases, centre)

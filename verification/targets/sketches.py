@@ -141,10 +141,10 @@ def cells(records: FloatArray, n_samples: int, rng: np.random.Generator, *, sile
 
     def run() -> FloatArray:
         found, *_ = noisy_cells(
-            records[:, 0], (0.0, 4.0), 4, budget=budget(), share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE
+            records, np.array([[0.0, 4.0]]), 4, budget=budget(), share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE
         )
         seen = np.histogram(records, bins=4, range=(0.0, 4.0))[0] > 0
-        return np.where(seen, found, 0.0) if silent else found
+        return np.where(seen, found[0], 0.0) if silent else found[0]
 
     return rows_of(run, n_samples)
 

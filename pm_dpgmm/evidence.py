@@ -1,0 +1,102 @@
+"""What a sketch release holds, as arrays and public numbers that survive a file, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
+from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Partition, Parts
+from pm_dpgmm.mechanisms.sketch import NoisySketch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """All noisy statistics that a fit may use.
+
+    Attributes
+    ----------
+    sketches : tuple of NoisySketch
+        At least one; all have the same centre.
+    unit : ndarray, shape (D,)
+        Public, in the unit of the records: half the width of the interval of every column.
+    cells : tuple of NoisyMoments
+        Of nearest-centre cells, level by level; empty for one column.
+    parts : tuple of NoisyMoments
+        Of the components of mixtures that were known then.
+    """
+
+    sketches: tuple[NoisySketch, ...]
+    unit: FloatArray
+    cells: tuple[NoisyMoments, ...] = ()
+    parts: tuple[NoisyMoments, ...] = ()
+
+    @property
+    def centre(self) -> FloatArray:
+        """Public point from which phases and moments are taken, shape (D,)."""
+        return np.atleast_1d(self.sketches[0].frequencies.centre)
+
+    @property
+    def n_records(self) -> float:
+        """Public, or the precision-weighted mean of what the sketches released."""
+        counts = np.array([sketch.n_records for sketch in self.sketches])
+        scales = np.array([sketch.n_records_scale for sketch in self.sketches])
+        if not scales.all():
+            return float(counts[0])
+        return float(np.average(counts, weights=scales**-2.0))
+
+    def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, Any]]:
+        """Numbers with noise, by name, and their public law; :meth:`from_arrays` reads them."""
+        raw: dict[str, FloatArray] = {}
+        sketches, moments = [], []
+        for i, sketch in enumerate(self.sketches):
+            raw[f"sketch_{i}"] = sketch.values
+            sketches.append({
+                "scale": sketch.noise_scale, "frequencies": sketch.frequencies.to_dict(),
+                "n_records": sketch.n_records, "n_records_scale": sketch.n_records_scale,
+            })  # fmt: skip
+        for i, item in enumerate((*self.cells, *self.parts)):
+            n_parts = len(item.counts)
+            raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
+            moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
+        return raw, {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
+
+    @classmethod
+    def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
+        """Inverse of :meth:`to_arrays`; ValueError when the release holds no sketch."""
+        if "sketches" not in law:
+            raise ValueError("release must be one of method 'sketch', got one without sketches")
+        sketches = tuple(
+            NoisySketch(
+                frequencies_from_dict(fields["frequencies"]), raw[f"sketch_{i}"], fields["scale"],
+                fields["n_records"], fields["n_records_scale"],
+            )
+            for i, fields in enumerate(law["sketches"])
+        )  # fmt: skip
+        cells, parts = [], []
+        for i, fields in enumerate(law["moments"]):
+            partition, table = _partition_from_dict(fields["partition"]), np.asarray(raw[f"moments_{i}"])
+            d = partition.shape[1]
+            squares = table[:, 1 + d :].reshape(-1, d, d)
+            found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
+            (cells if isinstance(partition, Cells) else parts).append(found)
+        return cls(sketches, np.array(law["unit"]), tuple(cells), tuple(parts))
+
+
+_FIELDS: dict[type, Sequence[str]] = {
+    Cells: ("origin", "unit", "centres", "radii"),
+    Parts: ("origin", "unit", "log_weights", "centres", "whiteners", "radii"),
+}
+
+
+def _partition_to_dict(partition: Partition) -> dict[str, Any]:
+    return {name: getattr(partition, name).tolist() for name in _FIELDS[type(partition)]}
+
+
+def _partition_from_dict(fields: Mapping[str, Any]) -> Partition:
+    kind = Parts if "whiteners" in fields else Cells
+    return kind(**{name: np.array(fields[name]) for name in _FIELDS[kind]})

@@ -1,0 +1,86 @@
+"""Where the records of every column lie: the first releases of the sketch method. Proof: location.md."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.box import SEEN, noisy_box, noisy_cells
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.methods import Problem
+from pm_dpgmm.noise import Rng
+
+BOX_SHARE = Fraction(1, 10)  # of mu^2, without bounds
+CELLS, CELLS_SHARE, MOST_ROUNDS = 16, Fraction(1, 50), 6  # of the search for a narrower interval within bounds
+FEW, DOUBT = 2, 2.5  # cells in use at which the search goes on; standard deviations of records that may be outside
+
+
+def unbounded_intervals(
+    records: FloatArray, budget: GaussianBudget, problem: Problem, rng: Rng
+) -> tuple[FloatArray | None, dict[str, FloatArray], GaussianBudget]:
+    """An interval for every column, shape (D, 2), from a private box; None when a column kept no bin.
+
+    Guarantee
+    ---------
+    BOX_SHARE of the budget's limit, outside an event of probability ``budget.failure``. Proof: location.md.
+    """
+    box, left = noisy_box(records, budget=budget, share=BOX_SHARE, neighbouring=problem.neighbouring, rng=rng)
+    raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
+    for j, column in enumerate(box.columns):
+        raw[f"bin_index_{j}"] = column.index.astype(float)
+        raw[f"bin_counts_{j}"] = column.counts
+    intervals = np.array([column.interval for column in box.columns])
+    if problem.n_features > 1:  # a bin more on both sides: what lies just outside is then within reach
+        intervals += np.array([-1.0, 1.0]) * raw["bin_width"][:, None]
+    return (intervals if box.found else None), raw, left
+
+
+def intervals_within(
+    records: FloatArray, budget: GaussianBudget, problem: Problem, rng: Rng
+) -> tuple[FloatArray, dict[str, FloatArray], GaussianBudget]:
+    """Bounds, or intervals inside them where almost all records lie: a few cheap histograms in turn.
+
+    Guarantee
+    ---------
+    CELLS_SHARE of the budget's limit for each round, at most MOST_ROUNDS of them. Proof: location.md.
+    """
+    assert problem.bounds is not None
+    intervals = np.array(problem.bounds)
+    raw: dict[str, FloatArray] = {}
+    active = np.arange(problem.n_features)
+    for turn in range(MOST_ROUNDS):
+        asked = intervals[active]
+        closed = np.column_stack([asked[:, 0], np.nextafter(asked[:, 1], np.inf)])
+        counts, scale, budget = noisy_cells(
+            records[:, active], closed, CELLS,
+            budget=budget, share=CELLS_SHARE, neighbouring=problem.neighbouring, rng=rng,
+        )  # fmt: skip
+        raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
+        going_on = []
+        for j, row in zip(active.tolist(), counts, strict=True):
+            intervals[j], again = _narrower(intervals[j], row, scale, problem.n_records)
+            if again:
+                going_on.append(j)
+        active = np.array(going_on, dtype=int)
+        if not active.size:
+            break
+    return intervals, raw, budget
+
+
+def _narrower(interval: FloatArray, counts: FloatArray, scale: float, n_records: float) -> tuple[FloatArray, bool]:
+    """The part of an interval that holds almost all records, with a margin, and whether to look again there."""
+    seen = np.flatnonzero(counts > SEEN * scale)
+    if not seen.size:
+        return interval, False
+    extent = seen[-1] + 1 - seen[0]
+    few = bool(extent <= FEW)
+    margin = 1 if few else max(2, math.ceil(extent / 2))
+    first, last = max(seen[0] - margin, 0), min(seen[-1] + 1 + margin, CELLS)
+    outside = n_records - counts[first:last].sum()
+    if outside > max(0.01 * n_records, DOUBT * scale * math.sqrt(last - first)):
+        return interval, False
+    low, width = interval[0], (interval[1] - interval[0]) / CELLS
+    return np.array([low + first * width, low + last * width]), few

@@ -1,0 +1,121 @@
+"""From released statistics to a mixture: what a fit, a refit with other components and a merged release all call.
+
+Post-processing: nothing here sees a record, so all of it is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined
+from pm_dpgmm.sketch_search import explained, fit_from, fit_sketch, with_background
+from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
+
+RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
+LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
+BROADER = 1.5  # standard deviations of the background, in those of all records
+FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
+REJECTED = 12.0  # misfit above which the mixture is not what the records are like
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchFit:
+    """A fit in the unit of its data."""
+
+    data: SketchData
+    found: Fitted
+    misfit: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the sketch contradicts the mixture."""
+        return self.misfit > REJECTED
+
+    @property
+    def mixture(self) -> Mixture:
+        """Components in the unit of the records, weights without the background."""
+        found = self.found
+        return _in_records(self.data, found.weights / found.weights.sum(), found.means, found.factors)
+
+    @property
+    def background(self) -> tuple[float, Mixture] | None:
+        """Weight and law of the broad component, if there is one."""
+        if self.found.background is None or self.data.background is None:
+            return None
+        mean, factor = self.data.background
+        return self.found.background, _in_records(self.data, np.ones(1), mean[None], factor[None])
+
+
+def fit_evidence(
+    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True
+) -> SketchFit:
+    """Fit ``n_components`` to everything released; ``first`` are mixtures to start from, in the unit of the evidence.
+
+    Without ``search`` the first start alone is refined.
+    """
+    data = sketch_data(evidence)
+    if len(evidence.unit) == 1:
+        found = fit_sketch(data, n_components, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
+        return SketchFit(data, found, misfit(data, found))
+    begin = [*first, *(as_fitted(item) for item in start_mixtures(evidence, n_components))]
+    deviations = np.log(np.sqrt(np.square(begin[0].factors).sum(axis=2)))
+    scale = np.exp(begin[0].weights @ deviations / begin[0].weights.sum())
+    radius = math.sqrt(len(evidence.unit))
+    prior = Prior(radius, scale, log_scales=LOG_SCALES, slopes=SLOPES)
+    if not search:
+        found = with_background(data, refined(data, begin[0], prior), prior)
+    else:
+        levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
+        atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
+        faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
+        found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
+    return SketchFit(data, found, misfit(data, found))
+
+
+def sketch_data(evidence: Evidence) -> SketchData:
+    """The sketches in the unit of the evidence, with a background as broad as the records are."""
+    if not evidence.cells:
+        return SketchData.of(evidence.sketches, evidence.unit)
+    root = leaves_of(evidence.cells[0], evidence.n_records)
+    return SketchData.of(evidence.sketches, evidence.unit, (root.means[0], BROADER * root.factors[0]))
+
+
+def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
+    """Mixtures to start from: the parts that were measured, and what the cells give."""
+    measured = [leaves_of(moments, evidence.n_records, least_count=0.005) for moments in evidence.parts]
+    known = [item for item in measured if len(item.weights) == n_components]
+    return [*known, *starts(leaves_of(evidence.cells[-1], evidence.n_records), n_components)]
+
+
+def signal(evidence: Evidence, n_components: int) -> float:
+    """Records times mu, for each component and each of its numbers but the covariances; public."""
+    relation = Neighbouring.ADD_REMOVE if evidence.sketches[0].n_records_scale else Neighbouring.REPLACE_ONE
+    spent = sum(float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in evidence.sketches)
+    moments = (*evidence.cells, *evidence.parts)
+    spent += sum(float(SQUARED_SENSITIVITY[relation]) / item.noise_scale**2 for item in moments)
+    return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
+
+
+def as_fitted(leaves: Leaves) -> Fitted:
+    """The same mixture as a start."""
+    return Fitted(leaves.weights, leaves.means, leaves.factors)
+
+
+def as_leaves(found: Fitted) -> Leaves:
+    """Components of a fit, the background left out."""
+    covariances = found.factors @ found.factors.swapaxes(1, 2)
+    return Leaves(found.weights / found.weights.sum(), found.means, covariances)
+
+
+def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Mixture:
+    scaled = data.unit[:, None] * factors
+    return Mixture(weights, means * data.unit + data.centre, scaled @ scaled.swapaxes(1, 2))
