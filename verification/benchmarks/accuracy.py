@@ -100,8 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
             recipe = RECIPES[found[0].set_name]
             n_features = len(recipe.domain.centre)
             print(
-                f"\n{recipe.name}: {recipe.what}; {recipe.n_records:,} records, {n_features} columns,"
-                f" {recipe.n_components} components, epsilon {recipe.epsilon:g}"
+                f"\n{recipe.name}: {recipe.what}; {recipe.n_records:,} records, {n_features} column"
+                f"{'s' * (n_features > 1)}, {recipe.n_components} components, epsilon {recipe.epsilon:g}"
             )
             print(heading(), *(line(one) for one in summarised(found)), sep="\n", flush=True)
     summaries = summarised(every)

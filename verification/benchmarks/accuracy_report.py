@@ -25,7 +25,7 @@ def write_csv(scores: Iterable[Score], path: Path) -> None:
 
 
 def draw(summaries: list[Summary], path: Path) -> None:
-    """Median gap (dot) and worst gap (end of the line) of every method on every set."""
+    """Median gap (dot) and worst gap (end of the line) of every method on every set; cut at ``SMALLEST``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -41,11 +41,13 @@ def draw(summaries: list[Summary], path: Path) -> None:
         axes.plot([worst, median], [height, height], color=COLOURS[place], linewidth=1)
         axes.plot([median], [height], "o", color=COLOURS[place], markersize=4)
     for colour, method in zip(COLOURS, methods, strict=True):
-        axes.plot([], [], "o-", color=colour, markersize=4, label=method)
+        if any(one.method == method for one in ran):
+            axes.plot([], [], "o-", color=colour, markersize=4, label=method)
     axes.axvline(0, color="0.6", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=LINEAR)
+    axes.set_xlim(1.2 * SMALLEST, max(3 * LINEAR, *(2 * one.median for one in ran)) if ran else 3 * LINEAR)
     axes.set_yticks(range(len(sets)), sets)
     axes.invert_yaxis()
     axes.set_xlabel("gap to the non-private ceiling, nats per held-out record: median (dot) and worst")
-    axes.legend(loc="lower left", fontsize=8, frameon=False)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
