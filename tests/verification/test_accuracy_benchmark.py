@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pm_dpgmm import Mixture, Unstable
+from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from verification.benchmarks import accuracy, accuracy_methods, diffprivlib_recipe, peers, random_instances, truths
 from verification.benchmarks.accuracy_methods import METHODS, Score, distance, scores
 from verification.benchmarks.accuracy_targets import SKETCH, summarised, targets
@@ -91,6 +92,28 @@ def test_two_stage_with_a_huge_budget_finds_the_clusters():
     data = data_set("C-1e4", 0)
     fitted = two_stage(data.training, 3, domain=data.recipe.domain, epsilon=1e4, rng=np.random.default_rng(0))
     assert distance(data.recipe.truth, fitted) < 0.1
+
+
+def test_two_stage_spends_its_budget_and_no_more():
+    class Recorder:
+        def __init__(self):
+            self.rng, self.scales = np.random.default_rng(1), []
+
+        def __getattr__(self, name):
+            return getattr(self.rng, name)
+
+        def normal(self, scale, size=None):
+            self.scales.append(scale)
+            return self.rng.normal(scale=scale, size=size)
+
+    data, seen = data_set("small", 0), Recorder()
+    two_stage(data.training, 2, domain=data.recipe.domain, epsilon=1.0, rng=seen)
+    lloyd, spread, count, sums = seen.scales[0], seen.scales[8], seen.scales[9], seen.scales[10]
+    assert seen.scales == [lloyd] * 8 + [spread] + [count, sums, sums, sums] * 4  # four Lloyd and two moment steps
+    assert count == 2 * sums  # weight 1/2
+    # a row is (1, x) in Lloyd's steps, its squared distance for the spread, (1/2, y, y y') for the moments; it can move
+    spent = 4 * (math.sqrt(2 * 2) / lloyd) ** 2 + (math.sqrt(2) / spread) ** 2 + 2 * (math.sqrt(2 * 2.25) / sums) ** 2
+    assert spent == pytest.approx(gaussian_mu(1.0, 1e-6) ** 2)
 
 
 def test_moments_without_noise_are_those_of_the_clusters():
