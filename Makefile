@@ -29,7 +29,7 @@ audit: $(STAMP)
 	$(BIN)/python -m verification targets
 
 benchmark: $(STAMP)
-	$(BIN)/python -m verification.benchmarks.one_column_accuracy
+	$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
 	$(BIN)/python -m verification.benchmarks.health_records
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from verification.benchmarks import jax_privacy, jax_privacy_peer, one_column_accuracy, peer_environment
+from verification.benchmarks import jax_privacy, jax_privacy_peer, peer_environment, peers
 from verification.benchmarks.peer_environment import interpreter, normalised
 
 # Answers with what it was sent: sizes, largest scores, delta and false alarm.
@@ -182,9 +182,7 @@ def test_a_name_that_is_not_in_the_requirements_is_refused(tmp_path, commands):
     assert not commands
 
 
-@pytest.mark.parametrize(
-    "path", [jax_privacy.REQUIREMENTS, one_column_accuracy.REQUIREMENTS], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", [jax_privacy.REQUIREMENTS, peers.REQUIREMENTS], ids=lambda path: path.name)
 def test_every_requirement_of_a_peer_is_pinned(path):
     lines = [line for line in path.read_text().splitlines() if normalised(line)]
     assert lines and all("==" in line for line in lines)
