@@ -77,7 +77,8 @@ class Evidence:
             )
             for i, fields in enumerate(law["sketches"])
         )  # fmt: skip
-        cells, parts = [], []
+        cells: list[NoisyMoments] = []
+        parts: list[NoisyMoments] = []
         for i, fields in enumerate(law["moments"]):
             partition, table = _partition_from_dict(fields["partition"]), np.asarray(raw[f"moments_{i}"])
             d = partition.shape[1]

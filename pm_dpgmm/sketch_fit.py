@@ -1,7 +1,7 @@
 """Fit a Gaussian mixture to noisy sketches: penalised least squares with the noise and the sampling error as weights.
 
-Post-processing: only released and public numbers come in, so everything here is free, and the more is tried the better.
-Records are measured from a public centre in a public unit (`SketchData.of`). The search for a start is sketch_search.py.
+Post-processing: only released and public numbers come in, so everything is free, and the more is tried the better.
+Records are measured from a public centre in a public unit (`SketchData.of`). sketch_search.py finds where to start.
 """
 
 from __future__ import annotations

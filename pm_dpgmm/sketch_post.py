@@ -17,7 +17,7 @@ from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined
-from pm_dpgmm.sketch_search import explained, fit_from, fit_sketch, with_background
+from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column

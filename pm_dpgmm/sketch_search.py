@@ -149,16 +149,9 @@ def fit_from(
             other = with_background(data, other, prior)
             if other.objective < found.objective:
                 found = other
-        if DEBUG:
-            print("move", moves.index(move), found.objective, misfit(data, found), found.background, work.spent)
         if work.spent > EFFORT or (not thorough and explained(data, found)):
             break
     return found
-
-
-import os
-
-DEBUG = os.environ.get("DBG")
 
 
 def explained(data: SketchData, found: Fitted) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -36,7 +37,7 @@ class Leaves:
     @property
     def factors(self) -> FloatArray:
         """Lower Cholesky factors, (G, D, D)."""
-        return np.linalg.cholesky(self.covariances)
+        return np.asarray(np.linalg.cholesky(self.covariances), dtype=float)
 
 
 def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = LEAST_COUNT) -> Leaves:
@@ -154,7 +155,7 @@ def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for attempt in range(TRIES + 1):
-            settings = {"init_params": "k-means++"}
+            settings: dict[str, Any] = {"init_params": "k-means++"}
             if attempt == 0:
                 precisions = np.linalg.inv(base.covariances / scale[:, None] / scale)
                 settings = {

@@ -17,7 +17,8 @@ from pm_dpgmm.privacy import Neighbouring
 GRID = 2**30  # counts are released in steps of 1/GRID
 EXPONENTS = np.arange(-100, 101)  # public bins of the scale, powers of 2; larger and smaller ones go to the ends
 QUANTILE, WIDEN = 0.6, 2.0  # of the distances within pairs; and the width of a location bin above that distance
-SEEN = 3.5  # standard deviations of noise above which a bin of the scale counts
+SEEN = 3.5  # standard deviations of noise above which a cell is in use
+SURE = 4.5  # the same for three neighbouring bins of the scale together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +206,10 @@ def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:
 
 def _width(noisy: FloatArray, noise_scale: float) -> float:
     """Width of a column's location bins, from its noisy counts by exponent."""
-    seen = np.where(noisy > SEEN * noise_scale, noisy, 0.0)
+    # distances spread over a few neighbouring exponents, noise does not: one column in 1,500 is misled
+    three = np.convolve(noisy, np.ones(3), mode="same")
+    surely = three > SURE * math.sqrt(3) * noise_scale
+    seen = np.where(surely if surely.any() else three == three.max(), np.maximum(noisy, 0.0), 0.0)
     if not seen.any():
         seen = (noisy == noisy.max()).astype(float)
     shares = np.cumsum(seen) / seen.sum()

@@ -53,7 +53,7 @@ class Cells:
     @property
     def shape(self) -> tuple[int, int]:
         """(parts, features)."""
-        return self.centres.shape  # type: ignore[return-value]
+        return self.centres.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class Parts:
     @property
     def shape(self) -> tuple[int, int]:
         """(parts, features)."""
-        return self.centres.shape  # type: ignore[return-value]
+        return self.centres.shape
 
 
 Partition = Cells | Parts

@@ -14,8 +14,11 @@ from pm_dpgmm.methods import Problem
 from pm_dpgmm.noise import Rng
 
 BOX_SHARE = Fraction(1, 10)  # of mu^2, without bounds
-CELLS, CELLS_SHARE, MOST_ROUNDS = 16, Fraction(1, 50), 6  # of the search for a narrower interval within bounds
-FEW, DOUBT = 2, 2.5  # cells in use at which the search goes on; standard deviations of records that may be outside
+CELLS, MOST_ROUNDS = 16, 6  # of the search for a narrower interval within bounds
+LEAST_SHARE, MOST_SHARE = Fraction(1, 50), Fraction(1, 12)  # of mu^2 for its first round, then LEAST_SHARE
+PRECISION = 0.04  # share of the records that the noise of four cells should not exceed
+FEW = 2  # cells in use at which the search goes on
+DOUBT, MISSED = 2.5, 0.05  # records that may be outside: this many standard deviations, at most this share of all
 
 
 def unbounded_intervals(
@@ -33,8 +36,9 @@ def unbounded_intervals(
         raw[f"bin_index_{j}"] = column.index.astype(float)
         raw[f"bin_counts_{j}"] = column.counts
     intervals = np.array([column.interval for column in box.columns])
-    if problem.n_features > 1:  # a bin more on both sides: what lies just outside is then within reach
-        intervals += np.array([-1.0, 1.0]) * raw["bin_width"][:, None]
+    # what lies just outside is then within reach; one column has waves that are longer than its interval
+    margin = 0.5 if problem.n_features == 1 else 1.0
+    intervals += margin * np.array([-1.0, 1.0]) * raw["bin_width"][:, None]
     return (intervals if box.found else None), raw, left
 
 
@@ -45,18 +49,21 @@ def intervals_within(
 
     Guarantee
     ---------
-    CELLS_SHARE of the budget's limit for each round, at most MOST_ROUNDS of them. Proof: location.md.
+    MOST_SHARE of the budget's limit and LEAST_SHARE for each further round, of MOST_ROUNDS in all, at most.
+    Proof: location.md.
     """
     assert problem.bounds is not None
     intervals = np.array(problem.bounds)
     raw: dict[str, FloatArray] = {}
     active = np.arange(problem.n_features)
+    needed = 8 * problem.n_features / (float(budget.limit) * (PRECISION * problem.n_records) ** 2)
+    first_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SHARE), MOST_SHARE)
     for turn in range(MOST_ROUNDS):
         asked = intervals[active]
         closed = np.column_stack([asked[:, 0], np.nextafter(asked[:, 1], np.inf)])
         counts, scale, budget = noisy_cells(
             records[:, active], closed, CELLS,
-            budget=budget, share=CELLS_SHARE, neighbouring=problem.neighbouring, rng=rng,
+            budget=budget, share=LEAST_SHARE if turn else first_share, neighbouring=problem.neighbouring, rng=rng,
         )  # fmt: skip
         raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
         going_on = []
@@ -80,7 +87,8 @@ def _narrower(interval: FloatArray, counts: FloatArray, scale: float, n_records:
     margin = 1 if few else max(2, math.ceil(extent / 2))
     first, last = max(seen[0] - margin, 0), min(seen[-1] + 1 + margin, CELLS)
     outside = n_records - counts[first:last].sum()
-    if outside > max(0.01 * n_records, DOUBT * scale * math.sqrt(last - first)):
-        return interval, False
+    doubt = DOUBT * scale * math.sqrt(last - first)
+    if outside > max(0.01 * n_records, min(doubt, MISSED * n_records)):
+        return interval, few  # the noise may be to blame: count again
     low, width = interval[0], (interval[1] - interval[0]) / CELLS
     return np.array([low + first * width, low + last * width]), few

@@ -43,7 +43,7 @@ class Score:
 
 def density_of(release: Release) -> Mixture:
     """The mixture that a release is scored by."""
-    return release.mixture
+    return release.density
 
 
 def by_sketch(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
