@@ -50,8 +50,8 @@ class Schedule:
         k, d = problem.n_components, problem.n_features
         signal = problem.n_records * math.sqrt(budget.limit) / (k * (d + 2))
         left = 1 - budget.spent / budget.limit
-        cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
-        soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
+        cells = min(max(0.06 * math.sqrt(100 / signal), 0.05), 0.12)
+        soft = min(max(0.08 * (100 / signal) ** 0.3, 0.06), 0.12)
         frames = min(max(LEAST_FRAMES, math.ceil(COVERED * d * (d - 1) / 12) * k), MOST_FRAMES)
         over = min(max(signal / 15, 1.5), 4.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
