@@ -97,7 +97,7 @@ class Plan:
             found = (
                 f"expected error {self.gap:.2g} nats per record, {self.worst_gap:.2g} in the worst of {m} simulations"
             )
-            return f"n is large enough: {found}, {wanted}"
+            return f"n is large enough: {found} simulations, {wanted}"
         if refused:
             return f"n is too small: the method refused in {refused} of {m} simulations"
         if self.gap_without_privacy > self.error:
@@ -119,8 +119,8 @@ class Plan:
             f"Plan for {self.n_records:,} records, {_number(self.n_features, 'feature')},"
             f" {_number(self.n_components, 'component')}, {budget} ({self.neighbouring}):"
             f" method {self.method!r}, {'with' if self.bounds else 'without'} bounds",
-            f"Simulated: {_number(len(self.trials), 'public data set')}, nearest components {self.separation:g} standard"
-            f" deviations apart, weights {' '.join(f'{w:.2g}' for w in self.weights)}",
+            f"Simulated: {_number(len(self.trials), 'public data set')}, nearest components {self.separation:g}"
+            f" standard deviations apart, weights {' '.join(f'{w:.2g}' for w in self.weights)}",
             "",
             f"{'':52}{'median':>9}{'worst':>9}",
         ]

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_delta, check_positive
-from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.fit import METHODS, fit_gmm
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive
+from pm_dpgmm.fit import METHODS
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.plan_result import Plan, Trial
-from pm_dpgmm.privacy import Neighbouring, Unstable
+from pm_dpgmm.plan_trials import predicted_gap, public_mixture, released_data, trial_of
+from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_fit import Fitted, SketchData, error_root, moved
-from pm_dpgmm.sketch_post import SketchFit, prior_about, sketch_data
 
 ERROR = 0.1  # nats per record: a visible difference between densities
 N_SIMULATIONS = 5
-N_HELD_OUT = 20_000
-DEVIATIONS = (0.7, 1.4)  # of the components along their axes
-SPREAD = 1.5  # a component's nearest neighbour is at most about this many separations away
-REACH, WIDER = 4.0, 2.0  # bounds: so many deviations around all components, then so many times as wide
-N_DRAWS, N_PREDICTED = 40, 4_000  # of a prediction: parameters, points
 PILOT = 20_000  # records for each component, at epsilon 1 or more, of the fit that a prediction starts from
 LEAST, MOST, CLOSE = 50.0, 1e8, 1.1  # records that a bisection looks at; factor at which it ends
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
@@ -59,7 +49,7 @@ def plan(
     Parameters
     ----------
     n_records, n_features, n_components : int
-        Of the fit that is planned.
+        Of the fit that is planned; so many records are simulated, and take as much memory.
     epsilon, delta, method, neighbouring, **settings
         As for :func:`fit_gmm`.
     bounds : bool
@@ -146,50 +136,6 @@ def smallest_size(
     return found
 
 
-def public_mixture(
-    n_features: int, n_components: int, *, separation: float, weights: FloatArray, rng: np.random.Generator
-) -> Mixture:
-    """Components with random axes, each near another one; the nearest two ``separation`` deviations apart."""
-    covariances = np.empty((n_components, n_features, n_features))
-    for k in range(n_components):
-        axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
-        covariances[k] = axes * np.square(rng.uniform(*DEVIATIONS, size=n_features)) @ axes.T
-    covariances = (covariances + covariances.swapaxes(1, 2)) / 2
-    means = np.zeros((1, n_features))
-    nearest = math.inf
-    while len(means) < n_components:
-        k, beside = len(means), int(rng.integers(len(means)))
-        step = rng.standard_normal(n_features)
-        length = _distance(step, covariances[k], covariances[beside])
-        candidate = means[beside] + step * (separation * rng.uniform(1.0, SPREAD) / length)
-        distances = [_distance(candidate - means[j], covariances[k], covariances[j]) for j in range(k)]
-        if min(distances) >= separation:
-            means, nearest = np.vstack([means, candidate]), min(nearest, *distances)
-    if n_components > 1:
-        means = means * (separation / nearest)
-    return Mixture(weights, means, covariances)
-
-
-def predicted_gap(data: SketchData, truth: Mixture, n_records: float) -> float:
-    """Log-density per record that a fit of the truth to such sketches of ``n_records`` records loses on average.
-
-    ``data`` gives frequencies and noise; no search is run. Mean over draws of the parameters about the truth.
-    """
-    there = Fitted(
-        truth.weights,
-        (truth.means - data.centre) / data.unit,
-        np.linalg.cholesky(truth.covariances) / data.unit[:, None],
-    )
-    sized = replace(data, n_records=float(n_records), background=None)
-    root = error_root(sized, there, prior_about(there))
-    rng = np.random.default_rng(0)  # the same draws at every size: the result is monotone in it
-    points = truth.sample(N_PREDICTED, rng=rng)
-    level = truth.log_density(points)
-    steps = rng.standard_normal((N_DRAWS, len(root))) @ root.T
-    fits = [SketchFit(sized, moved(there, step), 0.0).mixture for step in steps]
-    return float(np.mean([np.mean(level - fit.log_density(points)) for fit in fits]))
-
-
 # ---------------------------------------------------------------------- parts of a plan
 def _planned(
     n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
@@ -202,6 +148,8 @@ def _planned(
     truths = _truths(
         n_features, n_components, epsilon, delta, method, separation, weights, error, n_simulations, random_seed
     )
+    if n_records < n_components:
+        raise ValueError(f"n_records must be at least n_components = {n_components}, got {n_records}")
     problem = {"epsilon": epsilon, "delta": delta, "method": method, "neighbouring": neighbouring, **settings}
     if method == "populous-single":
         raise ValueError(_populous_words(n_records, n_features, n_components, problem))
@@ -210,12 +158,12 @@ def _planned(
     predicted: list[float] = []
     for i, truth in enumerate(truths):
         rng = np.random.default_rng([random_seed, i, 1])
-        trial, release = _trial(truth, int(n_records), bounds, problem, rng)
+        trial, release = trial_of(truth, int(n_records), bounds, problem, rng)
         trials.append(trial)
         if release is not None:
             releases.append(release)
             if "sketches" in release.noise:
-                predicted.append(predicted_gap(_data(release), truth, n_records))
+                predicted.append(predicted_gap(released_data(release), truth, n_records))
     name = releases[0].method if releases else "sketch" if method == "auto" else method  # only the sketch may refuse
     made = Plan(
         n_records=int(n_records), n_features=int(n_features), n_components=int(n_components), epsilon=float(epsilon),
@@ -248,51 +196,6 @@ def _truths(
     ]  # fmt: skip
 
 
-def _fit(truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], rng: np.random.Generator) -> Release:
-    deviations = REACH * np.sqrt(np.diagonal(truth.covariances, axis1=1, axis2=2))
-    low, high = (truth.means - deviations).min(axis=0), (truth.means + deviations).max(axis=0)
-    margin = (WIDER - 1) / 2 * (high - low)
-    box = np.column_stack([low - margin, high + margin]) if bounds else None
-    records = truth.sample(n_records, rng=rng)
-    return fit_gmm(records, truth.n_components, bounds=box, random_seed=rng, progress=False, **problem)
-
-
-def _trial(
-    truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], rng: np.random.Generator
-) -> tuple[Trial, Release | None]:
-    began = time.perf_counter()
-    try:
-        release = _fit(truth, n_records, bounds, problem, rng)
-    except Unstable:
-        return Trial(True, math.inf, math.inf, math.inf, math.inf, math.inf, None, time.perf_counter() - began), None
-    seconds = time.perf_counter() - began
-    points = truth.sample(N_HELD_OUT, rng=rng)
-    losses = truth.log_density(points) - release.log_density(points)
-    variation = float(np.maximum(1 - np.exp(-losses), 0.0).mean())
-    errors = _component_errors(truth, release.mixture)
-    return Trial(False, float(losses.mean()), variation, *errors, release.noise.get("misfit"), seconds), release
-
-
-def _component_errors(truth: Mixture, fit: Mixture) -> tuple[float, float, float]:
-    """Largest errors of weights, means and log deviations, in the deviations of the true components."""
-    whiteners = np.linalg.inv(np.linalg.cholesky(truth.covariances))
-    shifts = np.einsum("kij,kmj->kmi", whiteners, fit.means[None] - truth.means[:, None])
-    distances = np.linalg.norm(shifts, axis=2)
-    index = linear_sum_assignment(np.minimum(distances, 1e6))[1]
-    relative = whiteners @ fit.covariances[index] @ whiteners.swapaxes(1, 2)
-    logs = np.log(np.maximum(np.linalg.eigvalsh(relative), 1e-300)) / 2
-    pairs = range(truth.n_components), index
-    return (
-        float(np.abs(fit.weights[index] - truth.weights).max()),
-        float(distances[pairs].max()),
-        float(abs(logs).max()),
-    )
-
-
-def _data(release: Release) -> SketchData:
-    return sketch_data(Evidence.from_arrays(release.raw, release.noise))
-
-
 def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -> float:
     """Fewest records by the information in the released numbers, or a small start where there is none."""
     least = float(max(LEAST, 2 * n_components * (n_features + 1)))
@@ -301,7 +204,7 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
     if not releases or "sketches" not in releases[0].noise:
         return 4 * least / strength
-    data, low, high = _data(releases[0]), least, MOST
+    data, low, high = released_data(releases[0]), least, MOST
     while high / low > CLOSE:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if predicted_gap(data, truths[0], middle) <= budget["error"] else (middle, high)
@@ -312,10 +215,6 @@ def _rounded(size: float) -> int:
     """Up to two significant digits."""
     unit = 10 ** max(0, math.floor(math.log10(size)) - 1)
     return math.ceil(size / unit) * unit
-
-
-def _distance(difference: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    return float(np.sqrt(difference @ np.linalg.solve((first + second) / 2, difference)))
 
 
 def _populous_words(n_records: int, n_features: int, n_components: int, problem: dict[str, Any]) -> str:
@@ -332,6 +231,7 @@ def _populous_words(n_records: int, n_features: int, n_components: int, problem:
     radius, t = constants.friend_radius, constants.n_subsets
     least = t * 2 * n_components * n_features / radius**2
     return (
-        f"method must be 'sketch' or 'histogram' to be simulated, got 'populous-single': its test asks {t} fits to agree"
-        f" within {radius:.2g} component deviations, which takes at least about {least:.1e} records, got {n_records:,}"
+        f"method must be 'sketch' or 'histogram' to be simulated, got 'populous-single': its test asks {t} fits to"
+        f" agree within {radius:.2g} component deviations, which takes at least about {least:.1e} records,"
+        f" got {n_records:,}"
     )
