@@ -27,6 +27,9 @@ _PUBLIC = {
     "BudgetExceeded": "ledger",
     "HistogramMethod": "methods.histogram",
     "PopulousSingle": "methods.populous_single",
+    "plan": "planning",
+    "smallest_size": "planning",
+    "Plan": "plan_result",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
 }
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.histogram import HistogramMethod
     from pm_dpgmm.methods.populous_single import PopulousSingle
     from pm_dpgmm.mixture import Mixture
+    from pm_dpgmm.plan_result import Plan
+    from pm_dpgmm.planning import plan, smallest_size
     from pm_dpgmm.plots import plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
     from pm_dpgmm.release import Release

@@ -196,6 +196,43 @@ def refined(
     return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
 
 
+def error_root(data: SketchData, found: Fitted, prior: Prior, *, count_scale: float = 0.0) -> FloatArray:
+    """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, P).
+
+    To first order a fit with weights W is A^-1 (J'W y + prior) with A = J'W J + P, P the precision of the prior; over
+    noise, sampling and prior its error has covariance A^-1 (J'W S W J + P) A^-1, with S = n V + noise. At W = S^-1, as
+    in fits to one column, this is A^-1: the Laplace approximation of the posterior.
+
+    ``count_scale``: standard deviation of the noise on the number of records.
+    """
+    k, has_background = found.n_components, found.background is not None
+    efficient = data.frequencies.shape[1] == 1
+    whitener = _whitener(data, found)[0] if efficient else None
+    slopes = _residuals(data, _packed(found), k, prior, whitener, has_background)[1]
+    normal = slopes.T @ slopes
+    expected = data.residuals(found) + data.values
+    if whitener is not None:
+        middle = normal.copy()
+        expected = linalg.solve_triangular(whitener, expected, lower=True, check_finite=False)
+    else:
+        weighted = slopes / data.deviations[:, None]
+        middle = weighted.T @ _covariance(data, found) @ weighted
+        expected = expected / data.deviations
+    shift = slopes.T @ expected * (count_scale / data.n_records)
+    middle += np.outer(shift, shift)
+    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    for matrix in (normal, middle):
+        matrix[np.diag_indices_from(matrix)] += 1 / spread**2
+    root = linalg.cholesky(middle, lower=True, check_finite=False)
+    return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
+
+
+def moved(found: Fitted, step: FloatArray) -> Fitted:
+    """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
+    has_background = found.background is not None
+    return _unpacked(_packed(found) + step, found.n_components, found.means.shape[1], has_background)
+
+
 def _residuals(
     data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
     has_background: bool,
@@ -243,11 +280,16 @@ def _prior_rows(
 
 def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
+    factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
+    return factor, 2 * float(np.log(np.diagonal(factor)).sum())
+
+
+def _covariance(data: SketchData, found: Fitted) -> FloatArray:
+    """n V + noise."""
     covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.background))
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
-    factor = linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-    return factor, 2 * float(np.log(np.diagonal(factor)).sum())
+    return covariance
 
 
 # ---------------------------------------------------------------------- parameters as one vector

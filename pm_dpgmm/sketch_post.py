@@ -64,13 +64,11 @@ def fit_evidence(
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
-        found = fit_sketch(data, n_components, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
+        found = fit_sketch(data, n_components, prior_about(None), radius=1.0)
         return SketchFit(data, found, misfit(data, found))
     begin = [*first, *(as_fitted(item) for item in start_mixtures(evidence, n_components))]
-    deviations = np.log(np.sqrt(np.square(begin[0].factors).sum(axis=2)))
-    scale = np.exp(begin[0].weights @ deviations / begin[0].weights.sum())
     radius = math.sqrt(len(evidence.unit))
-    prior = Prior(radius, scale, log_scales=LOG_SCALES, slopes=SLOPES)
+    prior = prior_about(begin[0])
     if not search:
         found = with_background(data, refined(data, begin[0], prior), prior)
     else:
@@ -79,6 +77,15 @@ def fit_evidence(
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
     return SketchFit(data, found, misfit(data, found))
+
+
+def prior_about(start: Fitted | None) -> Prior:
+    """Of a fit from ``start``, in the unit of the evidence; None or a start in one column: that of one column."""
+    if start is None or start.means.shape[1] == 1:
+        return Prior(RADIUS_PRIOR, SCALE_PRIOR)
+    deviations = np.log(np.sqrt(np.square(start.factors).sum(axis=2)))
+    scale = np.exp(start.weights @ deviations / start.weights.sum())
+    return Prior(math.sqrt(start.means.shape[1]), scale, log_scales=LOG_SCALES, slopes=SLOPES)
 
 
 def sketch_data(evidence: Evidence) -> SketchData:
