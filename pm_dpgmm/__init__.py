@@ -27,6 +27,7 @@ _PUBLIC = {
     "BudgetExceeded": "ledger",
     "HistogramMethod": "methods.histogram",
     "PopulousSingle": "methods.populous_single",
+    "SliceMethod": "methods.slices",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
 }
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.methods.histogram import HistogramMethod
     from pm_dpgmm.methods.populous_single import PopulousSingle
+    from pm_dpgmm.methods.slices import SliceMethod
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plots import plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose

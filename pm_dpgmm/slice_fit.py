@@ -122,9 +122,10 @@ def _matched(
     n_directions = index.shape[1]
     weights = np.full(len(points), max(heights.sum() / n_directions, 10.0) / len(points))
     for _ in range(MATCHING_STEPS):
-        expected = np.bincount(index.ravel(), np.repeat(weights, n_directions), len(heights)) + SMALLEST_EXPECTED
+        shares = np.repeat(weights, n_directions)
+        expected = np.bincount(index.ravel(), shares, len(heights)).astype(float) + SMALLEST_EXPECTED
         _, slope = count_log_likelihood(heights, expected, noise_scale=noise_scale)
-        weights = weights * (1 + slope[index].mean(axis=1)) + 1e-12
+        weights = weights * (1 + np.nan_to_num(slope)[index].mean(axis=1)) + 1e-12
     return points, weights
 
 
@@ -144,7 +145,9 @@ def _drawn(heights: FloatArray, slices: Slices, noise_scale: float, rng: np.rand
         kept = np.minimum(np.searchsorted(np.cumsum(chance), at), N_POINTS - 1)
         points, scores, last = points[kept], scores[kept], power
         for _ in range(SWEEPS):
-            step = np.exp(rng.uniform(math.log(0.5), math.log(half), (N_POINTS, 1))) * rng.standard_normal((N_POINTS, d))
+            step = np.exp(rng.uniform(math.log(0.5), math.log(half), (N_POINTS, 1))) * rng.standard_normal(
+                (N_POINTS, d)
+            )
             one_column = rng.integers(d, size=(N_POINTS, 1)) == np.arange(d)
             moved = points + np.where(one_column | (rng.random((N_POINTS, 1)) < 0.5), step, 0.0)
             new = log_heights[slices.index(moved)].sum(axis=1)

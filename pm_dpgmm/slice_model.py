@@ -18,6 +18,7 @@ from pm_dpgmm.noise import IntArray
 
 SMALLEST_VARIANCE = 0.5**2  # of a component along any direction, in cells squared; added to F F'
 SMALLEST_EXPECTED = 1e-6  # count of a slice far from every component; keeps logarithms finite
+REFUSED = 1e100  # objective of a mixture whose likelihood overflows
 LOG_RATE, LOG_SCALE = 8.0, 8.0  # how far one search may move rates and scales, as logarithms
 
 
@@ -147,16 +148,23 @@ def improved(data: SliceData, start: Components, cloud_weight: float, *, steps: 
 
     def negative(theta: FloatArray) -> tuple[float, FloatArray]:
         found, entries = unpacked(theta)
-        value, gradient = objective(data, found, cloud_weight)
+        with np.errstate(all="ignore"):  # a step too far may overflow: it is refused
+            value, gradient = objective(data, found, cloud_weight)
         shifts = np.einsum("kij,ki->kj", start.factors, gradient.means)
         inner = (start.factors.swapaxes(1, 2) @ gradient.factors)[:, row, column]
         inner = np.where(diagonal, inner * entries, inner)
-        return -value, -np.concatenate([gradient.rates * found.rates, shifts.ravel(), inner.ravel()])
+        slopes = -np.concatenate([gradient.rates * found.rates, shifts.ravel(), inner.ravel()])
+        if not (np.isfinite(value) and np.isfinite(slopes).all()):
+            return REFUSED, np.zeros(len(slopes))
+        return -value, slopes
 
     limits = [(-LOG_RATE, LOG_RATE)] * k + [(None, None)] * (k * d)
     limits += [(-LOG_SCALE, LOG_SCALE) if on else (None, None) for on in diagonal] * k
     zero = np.zeros(len(limits))
-    result = optimize.minimize(
-        negative, zero, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": steps}
-    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        result = optimize.minimize(
+            negative, zero, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": steps}
+        )  # fmt: skip
+    if result.fun >= REFUSED or not np.isfinite(result.x).all():
+        return -REFUSED, start
     return -float(result.fun), unpacked(result.x)[0]
