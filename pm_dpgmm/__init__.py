@@ -30,6 +30,7 @@ _PUBLIC = {
     "plan": "planning",
     "smallest_size": "planning",
     "Plan": "plan_result",
+    "SliceMethod": "methods.slices",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
 }
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.methods.histogram import HistogramMethod
     from pm_dpgmm.methods.populous_single import PopulousSingle
+    from pm_dpgmm.methods.slices import SliceMethod
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size

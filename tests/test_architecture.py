@@ -17,6 +17,8 @@ LAYERS = [
     [
         "count_likelihood",
         "grid_fit",
+        "slice_model",
+        "slice_fit",
         "characteristic",
         "evidence",
         "sketch_fit",
