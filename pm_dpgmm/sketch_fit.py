@@ -20,6 +20,7 @@ SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a f
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED = 900  # frequencies in a test of fit
+MOST_WEIGHED, NOTABLE = 2500, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
@@ -56,6 +57,14 @@ class SketchData:
             unit=np.asarray(unit, dtype=float),
             background=background,
         )
+
+    @property
+    def full_weights(self) -> bool:
+        """Whether the last step of a fit weighs with the full covariance: where sampling matters, at bearable size."""
+        if self.frequencies.shape[1] == 1:
+            return True
+        sampling = self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2
+        return self.values.size <= MOST_WEIGHED and bool(np.median(sampling / self.variances) > NOTABLE)
 
     def thinned(self, stride: int) -> SketchData:
         """Every ``stride``-th frequency."""
@@ -206,7 +215,7 @@ def error_root(data: SketchData, found: Fitted, prior: Prior, *, count_scale: fl
     ``count_scale``: standard deviation of the noise on the number of records.
     """
     k, has_background = found.n_components, found.background is not None
-    efficient = data.frequencies.shape[1] == 1
+    efficient = data.full_weights
     whitener = _whitener(data, found)[0] if efficient else None
     slopes = _residuals(data, _packed(found), k, prior, whitener, has_background)[1]
     normal = slopes.T @ slopes

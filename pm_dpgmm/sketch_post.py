@@ -16,7 +16,7 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined, reweighted
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
@@ -56,11 +56,11 @@ class SketchFit:
 
 
 def fit_evidence(
-    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True
+    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
 ) -> SketchFit:
     """Fit ``n_components`` to everything released; ``first`` are mixtures to start from, in the unit of the evidence.
 
-    Without ``search`` the first start alone is refined.
+    Without ``search`` the first start alone is refined; unless ``last``, full weights are spared.
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
@@ -76,6 +76,8 @@ def fit_evidence(
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
+    if last and data.full_weights:
+        found = reweighted(data, found, prior, rounds=1, steps=20)
     return SketchFit(data, found, misfit(data, found))
 
 
