@@ -99,16 +99,7 @@ def replaced(data: SketchData, found: Fitted, prior: Prior, library: Library, *,
                 found = other
         if found.objective > before - WORTH:
             break
-    if data is full:
-        return found
-    found = with_background(full, refined(full, found, prior), prior)
-    return found if found.objective < first.objective else first
-
-
-def n_parameters(data: SketchData, found: Fitted) -> int:
-    """Numbers that a fit looks for."""
-    d = data.frequencies.shape[1]
-    return found.n_components * (1 + d + d * (d + 1) // 2)
+    return found
 
 
 def all_dropped(data: SketchData, found: Fitted, prior: Prior, *, steps: int = 15) -> list[Fitted]:
@@ -166,7 +157,16 @@ def fit_from(
         enough = not thorough or i + 1 >= ENOUGH
         if work.spent > EFFORT or (enough and explained(data, found)):
             break
-    return found
+    if data is full:
+        return found
+    found = with_background(full, refined(full, found, prior), prior)
+    return found if found.objective < first.objective else first
+
+
+def n_parameters(data: SketchData, found: Fitted) -> int:
+    """Numbers that a fit looks for."""
+    d = data.frequencies.shape[1]
+    return found.n_components * (1 + d + d * (d + 1) // 2)
 
 
 def explained(data: SketchData, found: Fitted) -> bool:
