@@ -20,7 +20,7 @@ SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a f
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED = 900  # frequencies in a test of fit
-MOST_WEIGHED, NOTABLE = 2500, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
+MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 

@@ -29,7 +29,7 @@ FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
 N_BASE = 4  # base frequencies of a frame
 RADIUS_SQUARED = {2: 0.4, 3: 0.5}  # of base frequencies, whitened, by number of columns
 MOST_RADIUS_SQUARED = 0.65  # for more columns
-LEAST_FRAMES, MOST_FRAMES = 12, 75  # of the second round
+LEAST_FRAMES, MOST_FRAMES = 20, 75  # of the second round
 COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
