@@ -27,6 +27,7 @@ STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first 
 SURE = 2.0  # standard deviations by which a sketch must beat a moment step then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
 RADIUS_SQUARED = 0.6  # of a frame's base frequencies, whitened
+FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 
@@ -92,6 +93,16 @@ def run_rounds(
     return evidence, fit
 
 
+def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
+    """Integers that :func:`run_rounds` can release, on any branch and whatever the noisy number of records is."""
+    k, d = problem.n_components, problem.n_features
+    schedules = [Schedule.of(replace(problem, n_records=10**power), budget) for power in range(11)]
+    n_parts = max(sum(level_sizes(schedule.leaves)) for schedule in schedules) + k + (k + 1)
+    n_frames = max(sum(schedule.frames) for schedule in schedules)
+    n_base = base_frequencies(d)
+    return n_parts * (1 + d + d * (d + 1) // 2) + n_frames * (3**n_base - 1) + 4  # two duels, two counts
+
+
 def _cells(
     records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
@@ -141,12 +152,18 @@ def _rejected(
     return evidence, SketchFit(data, champion, misfit(data, champion))
 
 
+def base_frequencies(n_features: int) -> int:
+    """Of a frame."""
+    return 3 if n_features == 3 else 4
+
+
 def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszFrames:
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
-    n_base = 3 if d == 3 else 4
+    n_base = base_frequencies(d)
     values, vectors = np.linalg.eigh(mixture.covariances)
+    values = np.maximum(values, FLATTEST * values[:, -1:])  # rounding may have made them negative
     if turn == 0:
         middle = np.exp(np.log(values).mean(axis=1, keepdims=True))
         values = np.sqrt(values * middle)
