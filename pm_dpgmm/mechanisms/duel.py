@@ -88,7 +88,7 @@ def duel_sum(records: FloatArray, one: Parts, other: Parts) -> int:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _log_density(
     z: FloatArray, log_weights: FloatArray, centres: FloatArray, whiteners: FloatArray, parts: FloatArray
 ) -> float:
@@ -111,7 +111,7 @@ def _log_density(
     return largest + logarithm(total)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _duel(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, weights_one: FloatArray, centres_one: FloatArray,
     whiteners_one: FloatArray, weights_other: FloatArray, centres_other: FloatArray, whiteners_other: FloatArray,

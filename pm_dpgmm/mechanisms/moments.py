@@ -236,7 +236,7 @@ def moment_sums(records: FloatArray, partition: Partition, *, n_threads: int = 1
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def exponential(x: float) -> float:
     """exp(x) for x <= 0, by a Taylor polynomial on half an octave: the same bits wherever it is called."""
     if x < -700.0:
@@ -249,7 +249,7 @@ def exponential(x: float) -> float:
     return math.ldexp(value, int(octaves))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def logarithm(x: float) -> float:
     """log(x) for positive x, by a series in the same way."""
     fraction, octaves = math.frexp(x)
@@ -261,7 +261,7 @@ def logarithm(x: float) -> float:
     return value * slope + (octaves * LOG_2 - HALF_LOG_2)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _load(record: FloatArray, origin: FloatArray, unit: FloatArray, out: FloatArray) -> bool:
     """The record in the unit of the partition; False, and zeros, unless all of it is finite."""
     finite = True
@@ -274,7 +274,7 @@ def _load(record: FloatArray, origin: FloatArray, unit: FloatArray, out: FloatAr
     return finite
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _into_ball(z: FloatArray, centre: FloatArray, radius: float, y: FloatArray) -> None:
     """y = (z - centre)/radius, moved to the unit sphere if it lies outside; zeros if that is not finite."""
     largest, finite = 0.0, True
@@ -297,7 +297,7 @@ def _into_ball(z: FloatArray, centre: FloatArray, radius: float, y: FloatArray) 
             y[a] = y[a] / largest / (length / largest)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _add(share: float, y: FloatArray, out: NDArray[np.int64]) -> None:
     """Features of one record in one part, rounded to the grid."""
     out[0] += np.int64(np.rint(share * COUNT_WEIGHT / GRID))
@@ -311,7 +311,7 @@ def _add(share: float, y: FloatArray, out: NDArray[np.int64]) -> None:
             place += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _cell_sums(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, centres: FloatArray, radii: FloatArray,
     out: NDArray[np.int64],
@@ -333,7 +333,7 @@ def _cell_sums(
         _add(1.0, y, out[nearest])
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _part_sums(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, log_weights: FloatArray, centres: FloatArray,
     whiteners: FloatArray, radii: FloatArray, out: NDArray[np.int64],
