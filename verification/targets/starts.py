@@ -201,7 +201,7 @@ def targets() -> list[Specimen]:
     column_each = partial(cells, apart=True)
     fault_m, fault_d, fault_b, fault_s = (f"fault in {module}" for module in (MOMENTS, DUEL, BOX, SKETCH))
     return [
-        Specimen("moments", MOMENTS, moments, *one_part, *claim, 1.0, False, 6_000),
+        Specimen("moments", MOMENTS, moments, *one_part, *claim, 1.0, False, 4_000),
         at_bits("moments_bits", MOMENTS, moments, *one_part, *claim, 1.0, False, 4_000),
         Specimen("moments_of_two_cells", MOMENTS, by_two, *two_parts, *claim, 1.0, False, 3_000),
         Specimen("moments_soft", MOMENTS, by_soft, *soft, *claim, 1.0, False, 4_000),
@@ -227,7 +227,7 @@ def targets() -> list[Specimen]:
         Specimen("sketch_count", BOX, count, rest, no_count, *claim, 1.0, False, 6_000),
         at_bits("sketch_count_bits", BOX, count, rest, no_count, *claim, 1.0, False, 4_000),
         Specimen("sketch_count_little_noise", fault_b, scant_count, rest, no_count, *claim, inf, True, 4_000),
-        Specimen("sketch_box_add_remove", BOX, pairs, steps, steps[1:], *claim, 1.0, False, 2_000),
+        Specimen("sketch_box_add_remove", BOX, pairs, steps, steps[1:], *claim, 1.0, False, 1_000),
         Specimen("sketch_box_by_position", fault_b, by_position, steps, steps[1:], *claim, inf, True, 1_000),
         Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
     ]  # fmt: skip
