@@ -42,12 +42,12 @@ class Evidence:
 
     @property
     def n_records(self) -> float:
-        """Public, or the precision-weighted mean of what the sketches released."""
+        """Public, or the precision-weighted mean of what the sketches released, at least 1."""
         counts = np.array([sketch.n_records for sketch in self.sketches])
         scales = np.array([sketch.n_records_scale for sketch in self.sketches])
         if not scales.all():
             return float(counts[0])
-        return float(np.average(counts, weights=scales**-2.0))
+        return max(1.0, float(np.average(counts, weights=scales**-2.0)))
 
     def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, Any]]:
         """Numbers with noise, by name, and their public law; :meth:`from_arrays` reads them."""

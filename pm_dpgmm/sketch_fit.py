@@ -52,7 +52,7 @@ class SketchData:
             amplitudes=np.concatenate([s.frequencies.amplitudes for s in sketches]),
             values=np.concatenate([s.values for s in sketches], axis=1).ravel(),
             variances=np.tile(variances, 2),
-            n_records=sketches[0].n_records,
+            n_records=max(1.0, sketches[0].n_records),
             centre=centre,
             unit=np.asarray(unit, dtype=float),
             background=background,

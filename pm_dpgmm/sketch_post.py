@@ -24,6 +24,7 @@ RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in 
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
 BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
+FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 REJECTED = 12.0  # misfit above which the mixture is not what the records are like
 
 
@@ -126,5 +127,9 @@ def as_leaves(found: Fitted) -> Leaves:
 
 
 def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Mixture:
-    scaled = data.unit[:, None] * factors
+    row, column = np.diag_indices(factors.shape[1])
+    floored = factors.copy()  # so that the product is positive definite as computed, too
+    least = FLATTEST * np.sqrt(np.square(factors).sum(axis=2))
+    floored[:, row, column] = np.maximum(factors[:, row, column], least)
+    scaled = data.unit[:, None] * floored
     return Mixture(weights, means * data.unit + data.centre, scaled @ scaled.swapaxes(1, 2))

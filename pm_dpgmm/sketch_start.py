@@ -165,7 +165,11 @@ def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
                 }
             model = GaussianMixture(
                 n_components, random_state=START_SEED + attempt, reg_covar=1e-6, max_iter=EM_STEPS, **settings
-            ).fit(points / scale)
+            )
+            try:
+                model.fit(points / scale)
+            except (ValueError, np.linalg.LinAlgError):  # a start less: the budget is spent, so go on
+                continue
             runs.append((model.lower_bound_, attempt, model))
     runs.sort(key=lambda run: (-run[0], run[1]))
     found = [

@@ -54,7 +54,7 @@ BAD_INPUT = {
     "bounds of wrong shape": (X2, {"bounds": [[0, 1], [0, 1], [0, 1]]}, ValueError, r"shape \(2, 2\), got shape \(3, 2\)"),
     "bounds not finite": (X, {"bounds": (0, np.inf)}, ValueError, "bounds must be finite"),
     "bounds not numbers": (X, {"bounds": ("low", "high")}, TypeError, "bounds must be numbers"),
-    "bounds missing": (X, {"bounds": None}, ValueError, "method 'auto' needs 1 feature and delta"),
+    "bounds missing": (X, {"bounds": None}, ValueError, "method 'auto' needs delta"),
     "bounds missing for the method": (X, {"bounds": None, "method": "histogram"}, ValueError, "needs bounds"),
     "epsilon 0": (X, {"epsilon": 0.0}, ValueError, "epsilon must be finite and greater than 0, got 0.0"),
     "epsilon negative": (X, {"epsilon": -1}, ValueError, "epsilon must be finite and greater than 0, got -1"),

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
+from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods import sketch as method
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import Prior, SketchData, misfit
+from pm_dpgmm.sketch_post import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.sketch_search import fit_sketch
 
 TRUE = Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
@@ -50,16 +51,13 @@ def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     assert release.guarantee.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-4)
     assert release.guarantee.epsilon_at(1e-4) < 0.85  # the whole curve is known
     assert float(release.guarantee.curve(50.0)) >= 1e-7  # what the box stage set aside holds at no epsilon
-    assert set(release.raw) == {"pair_distance_counts", "bin_width", "bin_index", "bin_counts", "sketch"}
+    assert set(release.raw) == {"pair_distance_counts", "bin_width", "bin_index_0", "bin_counts_0", "sketch_0"}
     path = release.save(tmp_path / "release.json")
     again = dpg.load(path)
-    assert np.array_equal(again.raw["sketch"], release.raw["sketch"])
+    assert np.array_equal(again.raw["sketch_0"], release.raw["sketch_0"])
     # the mixture follows from what is in the file
-    frequencies = frequencies_from_dict(again.noise["frequencies"])
-    sketch = NoisySketch(frequencies, again.raw["sketch"], again.noise["scale"], 5_000.0)
-    half = 2 * np.pi / method.PERIOD / frequencies.step
-    mixture, score = method.fitted(sketch, 3, half)
-    assert np.allclose(mixture.means, release.means) and score == pytest.approx(release.noise["misfit"])
+    fit = fit_evidence(Evidence.from_arrays(again.raw, again.noise), 3)
+    assert np.array_equal(fit.mixture.means, release.means) and fit.misfit == release.noise["misfit"]
     json.dumps(dict(again.noise))
 
 
@@ -74,19 +72,31 @@ def test_refusals_cost_the_budget_and_say_so():
     "settings, message",
     [
         ({"delta": None, "method": "sketch"}, "needs delta greater than 0"),
-        ({"neighbouring": "add-remove", "method": "sketch"}, "supports replace-one"),
         ({"delta": 1e-15, "method": "sketch"}, "delta must be at least"),
         ({"bounds": (0.0, 1e200)}, "bounds must lie within 1e100"),
+        ({"bounds": (1e12, 1e12 + 4)}, "bounds must not lie so far from 0"),
+        ({"order": 2_000}, "order must be at most 1024"),
         ({"order": 1}, "order must be at least 2"),
     ],
 )
 def test_bad_input_is_named_before_anything_is_spent(settings, message, monkeypatch):
-    for module in ("sketch", "box"):
+    for module in ("sketch", "box", "moments", "duel"):
         monkeypatch.setattr(f"pm_dpgmm.mechanisms.{module}.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     with pytest.raises(ValueError, match=message):
         dpg.fit_gmm(records_of(100), 2, **(BUDGET | settings))
-    with pytest.raises(ValueError, match="supports 1 feature so far"):
-        dpg.fit_gmm(np.random.default_rng(1).normal(size=(100, 2)), 2, method="sketch", **BUDGET)
+
+
+def test_what_cannot_be_finished_is_refused_before_anything_is_spent(monkeypatch):
+    for module in ("sketch", "box", "moments", "duel"):
+        monkeypatch.setattr(f"pm_dpgmm.mechanisms.{module}.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
+    wide = np.random.default_rng(1).normal(size=(100, 64))
+    with pytest.raises(
+        ValueError, match=r"at most 262144 numbers, got up to \d+ for n_components = 40 and 64 features"
+    ):
+        dpg.fit_gmm(wide, 40, **BUDGET)
+    problem = method.Problem(2**31 + 1, 2, 3, 1.0, 1e-6, None, method.Neighbouring.REPLACE_ONE)
+    with pytest.raises(ValueError, match=r"at most 2\^31 rows"):
+        method.SketchMethod().check(problem)
 
 
 @pytest.mark.parametrize("budget", [{"bounds": (0, 80)}, {"bounds": None}], ids=["bounds", "none"])
@@ -124,12 +134,12 @@ def test_without_noise_the_fit_is_the_truth():
     values = np.exp(1j * np.outer(phases, shifted) - np.outer(phases**2, TRUE.covariances[:, 0, 0]) / 2) @ TRUE.weights
     expected = 10**6 * frequencies.amplitudes * np.stack([values.real, values.imag])
     data = SketchData.of([NoisySketch(frequencies, expected, 1.0, 1e6)], np.array([40.0]))
-    found = fit_sketch(data, 3, Prior(method.RADIUS_PRIOR, method.SCALE_PRIOR), radius=1.0)
+    found = fit_sketch(data, 3, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
     order = np.argsort(found.means[:, 0])
     assert np.allclose(found.means[order, 0] * 40 + frequencies.centre, TRUE.means[:, 0], atol=0.02)
     assert np.allclose(found.weights[order], TRUE.weights, atol=2e-3)
     assert misfit(data, found) < 0  # nothing is left over
-    fewer = fit_sketch(data, 2, Prior(method.RADIUS_PRIOR, method.SCALE_PRIOR), radius=1.0)
+    fewer = fit_sketch(data, 2, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
     assert misfit(data, fewer) > 50 and fewer.objective > found.objective + 50  # a missing component shows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numba
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.moments import Parts
+from pm_dpgmm.mechanisms.moments import Parts, exponential, logarithm
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.noise import Rng, discrete_gaussian
 from pm_dpgmm.privacy import Neighbouring
@@ -89,7 +88,7 @@ def duel_sum(records: FloatArray, one: Parts, other: Parts) -> int:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _log_density(
     z: FloatArray, log_weights: FloatArray, centres: FloatArray, whiteners: FloatArray, parts: FloatArray
 ) -> float:
@@ -108,11 +107,11 @@ def _log_density(
         return largest
     total = 0.0
     for j in range(len(centres)):
-        total += math.exp(parts[j] - largest)
-    return largest + math.log(total)
+        total += exponential(parts[j] - largest)
+    return largest + logarithm(total)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _duel(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, weights_one: FloatArray, centres_one: FloatArray,
     whiteners_one: FloatArray, weights_other: FloatArray, centres_other: FloatArray, whiteners_other: FloatArray,

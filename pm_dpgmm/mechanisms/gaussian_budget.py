@@ -89,6 +89,8 @@ class GaussianBudget:
         if self.n_numbers + n_numbers > MOST_NUMBERS:
             raise ValueError(f"n_numbers must leave room under {MOST_NUMBERS}, got {n_numbers} more")
         scale = max(LEAST_SCALE, math.isqrt(math.ceil(steps**2 / allowed)) + 1)
+        if int(float(scale)) != scale:  # the sampler takes a float
+            scale = int(math.nextafter(float(scale), math.inf))
         cost = Fraction(steps**2, scale**2)
         assert cost <= allowed
         return scale, GaussianBudget(self.limit, self.failure, self.spent + cost, self.n_numbers + n_numbers)

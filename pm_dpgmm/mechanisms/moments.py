@@ -24,8 +24,9 @@ from pm_dpgmm.privacy import Neighbouring
 COUNT_WEIGHT = 0.5  # the least for which two records of one part cannot differ by more than two of different parts
 SQUARED_SENSITIVITY = {Neighbouring.REPLACE_ONE: Fraction(9, 2), Neighbouring.ADD_REMOVE: Fraction(9, 4)}
 ROOT_TWO = math.sqrt(2)
-LOG_2, HALF_LOG_2 = math.log(2), math.log(2) / 2
+LOG_2, HALF_LOG_2, ROOT_HALF = math.log(2), math.log(2) / 2, math.sqrt(0.5)
 EXPONENTIAL = tuple(1 / math.factorial(k) for k in range(14))  # |argument| is at most ln(2)/2
+LOGARITHM = tuple(2 / (2 * k + 1) for k in range(11))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +184,7 @@ def noisy_moments(
     n_numbers = n_parts * width
     # before anything is computed from records
     scale, left = budget.spend(
-        steps_of(SQUARED_SENSITIVITY[neighbouring], grid=GRID, n_numbers=n_numbers, error=ERROR),
+        steps_of(SQUARED_SENSITIVITY[neighbouring], grid=GRID, n_numbers=n_numbers, error=_error(n_parts)),
         share=share, n_numbers=n_numbers,
     )  # fmt: skip
     sums = moment_sums(records, partition, n_threads=n_threads)
@@ -195,6 +196,11 @@ def noisy_moments(
     squares[:, column, row] = upper
     counts = noisy[:, 0] / COUNT_WEIGHT
     return NoisyMoments(partition, counts, noisy[:, 1 : 1 + n_features], squares, scale * GRID), left
+
+
+def _error(n_parts: int) -> float:
+    """Of a computed feature: shares of ``n_parts`` parts may sum to 1 and one rounding error a part."""
+    return ERROR + n_parts * 2.0**-52
 
 
 def moment_sums(records: FloatArray, partition: Partition, *, n_threads: int = 1) -> NDArray[np.int64]:
@@ -230,8 +236,8 @@ def moment_sums(records: FloatArray, partition: Partition, *, n_threads: int = 1
     return total
 
 
-@numba.njit(nogil=True, cache=True)
-def _exponential(x: float) -> float:
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def exponential(x: float) -> float:
     """exp(x) for x <= 0, by a Taylor polynomial on half an octave: the same bits wherever it is called."""
     if x < -700.0:
         return 0.0
@@ -240,10 +246,22 @@ def _exponential(x: float) -> float:
     value = EXPONENTIAL[13]
     for k in range(12, -1, -1):
         value = value * rest + EXPONENTIAL[k]
-    return value * 2.0**octaves
+    return math.ldexp(value, int(octaves))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def logarithm(x: float) -> float:
+    """log(x) for positive x, by a series in the same way."""
+    fraction, octaves = math.frexp(x)
+    slope = (fraction - ROOT_HALF) / (fraction + ROOT_HALF)  # at most 0.172
+    square = slope * slope
+    value = LOGARITHM[10]
+    for k in range(9, -1, -1):
+        value = value * square + LOGARITHM[k]
+    return value * slope + (octaves * LOG_2 - HALF_LOG_2)
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _load(record: FloatArray, origin: FloatArray, unit: FloatArray, out: FloatArray) -> bool:
     """The record in the unit of the partition; False, and zeros, unless all of it is finite."""
     finite = True
@@ -256,14 +274,15 @@ def _load(record: FloatArray, origin: FloatArray, unit: FloatArray, out: FloatAr
     return finite
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _into_ball(z: FloatArray, centre: FloatArray, radius: float, y: FloatArray) -> None:
     """y = (z - centre)/radius, moved to the unit sphere if it lies outside; zeros if that is not finite."""
-    largest = 0.0
+    largest, finite = 0.0, True
     for a in range(z.size):
         y[a] = (z[a] - centre[a]) / radius
         largest = max(largest, abs(y[a]))
-    if not np.isfinite(largest):
+        finite = finite and np.isfinite(y[a])  # `max` passes over NaN
+    if not finite:
         for a in range(z.size):
             y[a] = 0.0
         return
@@ -278,7 +297,7 @@ def _into_ball(z: FloatArray, centre: FloatArray, radius: float, y: FloatArray) 
             y[a] = y[a] / largest / (length / largest)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _add(share: float, y: FloatArray, out: NDArray[np.int64]) -> None:
     """Features of one record in one part, rounded to the grid."""
     out[0] += np.int64(np.rint(share * COUNT_WEIGHT / GRID))
@@ -292,7 +311,7 @@ def _add(share: float, y: FloatArray, out: NDArray[np.int64]) -> None:
             place += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _cell_sums(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, centres: FloatArray, radii: FloatArray,
     out: NDArray[np.int64],
@@ -314,7 +333,7 @@ def _cell_sums(
         _add(1.0, y, out[nearest])
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _part_sums(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, log_weights: FloatArray, centres: FloatArray,
     whiteners: FloatArray, radii: FloatArray, out: NDArray[np.int64],
@@ -339,7 +358,7 @@ def _part_sums(
         for j in range(len(centres)):
             # far from everything no density is finite: the first part then takes the record
             found = np.isfinite(largest) and shares[j] == shares[j]
-            shares[j] = _exponential(shares[j] - largest) if found else 0.0
+            shares[j] = exponential(shares[j] - largest) if found else 0.0
             total += shares[j]
         if total == 0.0:
             shares[0], total = 1.0, 1.0

@@ -13,11 +13,12 @@ from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
+from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
 from pm_dpgmm.methods import Outcome, Problem, Progress
-from pm_dpgmm.methods.location import intervals_within, unbounded_intervals
-from pm_dpgmm.methods.sketch_rounds import run_rounds
+from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
+from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.sketch_post import SketchFit, fit_evidence
@@ -25,7 +26,7 @@ from pm_dpgmm.sketch_post import SketchFit, fit_evidence
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
-MOST_FEATURES = 64  # the numbers of a covariance must leave room in the budget's count of released numbers
+NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,30 @@ class SketchMethod:
         return FejerLadder(2 * math.pi / (PERIOD * half), order, low + half)
 
     def check(self, problem: Problem) -> None:
-        """Raise ValueError, from public facts alone, unless delta > 0 and the bounds can be computed with."""
+        """Raise ValueError unless everything that :meth:`release` computes exists; nothing fails after it has spent."""
         if problem.delta <= 0:
             raise ValueError("method 'sketch' needs delta greater than 0, got 0")
-        if problem.n_features > MOST_FEATURES:
-            raise ValueError(f"method 'sketch' supports at most {MOST_FEATURES} features, got {problem.n_features}")
+        if problem.n_records > MAX_RECORDS:
+            raise ValueError(f"X must have at most 2^31 rows, got {problem.n_records}")
         if problem.bounds is not None:
             width = problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2
             if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
                 raise ValueError(
                     f"bounds must lie within 1e100 and 1e-100 apart, got {problem.bounds.tolist()}; rescale"
                 )
+            if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
+                shown = problem.bounds.tolist()
+                raise ValueError(f"bounds must not lie so far from 0 for their width, got {shown}; shift X and bounds")
         self.guarantee(problem)
+        if problem.n_features == 1:
+            self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
+            return
+        numbers = MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, self.budget(problem))
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"method 'sketch' releases at most {MOST_NUMBERS} numbers, got up to {numbers} for"
+                f" n_components = {problem.n_components} and {problem.n_features} features"
+            )
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng

@@ -31,6 +31,7 @@ RADIUS_SQUARED = {2: 0.4, 3: 0.5}  # of base frequencies, whitened, by number of
 MOST_RADIUS_SQUARED = 0.65  # for more columns
 LEAST_FRAMES, MOST_FRAMES = 20, 75  # of the second round
 COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
+FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 
@@ -96,6 +97,15 @@ def run_rounds(
     return evidence, fit
 
 
+def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
+    """Integers that :func:`run_rounds` can release, on any branch and whatever the noisy number of records is."""
+    k, d = problem.n_components, problem.n_features
+    schedules = [Schedule.of(replace(problem, n_records=10**power), budget) for power in range(11)]
+    n_parts = max(sum(level_sizes(schedule.leaves)) for schedule in schedules) + k + (k + 1)
+    frames = max(sum(schedule.frames) for schedule in schedules)
+    return n_parts * (1 + d + d * (d + 1) // 2) + frames * (3**N_BASE - 1) + 4  # two duels, two counts
+
+
 def _cells(
     records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
@@ -157,6 +167,7 @@ def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, numbe
     k, d = mixture.means.shape
     radius = math.sqrt(RADIUS_SQUARED.get(d, MOST_RADIUS_SQUARED))
     values, vectors = np.linalg.eigh(mixture.covariances)
+    values = np.maximum(values, FLATTEST * values[:, -1:])  # rounding may have made them negative
     if turn == 0:
         middle = np.exp(np.log(values).mean(axis=1, keepdims=True))
         values = np.sqrt(values * middle)

@@ -16,7 +16,9 @@ __all__ = ["all_targets", "stability"]
 
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
-    from verification.targets import counts, keys, masks, numbers, populous, releases, sketches, slices
+    from verification.targets import (
+        counts, keys, masks, numbers, populous, releases, sketch_fits, sketches, slices, starts,
+    )  # fmt: skip
 
-    modules = (counts, numbers, keys, masks, populous, releases, sketches, slices)
+    modules = (counts, numbers, keys, masks, populous, releases, sketches, starts, sketch_fits, slices)
     return [target for module in modules for target in module.targets()]

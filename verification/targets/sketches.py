@@ -11,18 +11,14 @@ from unittest import mock
 
 import numpy as np
 
-from pm_dpgmm import Unstable, fit_gmm, methods
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
-from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Guarantee, Neighbouring
-from pm_dpgmm.privacy_loss import PointLoss
+from pm_dpgmm.privacy import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
@@ -37,8 +33,6 @@ LADDER = FejerLadder(step=2 * math.pi / 5, order=4, centre=0.0)  # a record move
 FAILURE = DELTA / 2
 SEEN = np.isin(box.EXPONENTS, (-2, 19))  # distances within a crowd and between two
 CROWD, OUTLIER = 200, 1e6
-CLAIM = Guarantee(EPSILON, DELTA, Neighbouring.REPLACE_ONE, "claim", PointLoss(EPSILON, DELTA))
-METHOD = "methods/sketch.py"
 
 
 @cache
@@ -149,43 +143,8 @@ def cells(records: FloatArray, n_samples: int, rng: np.random.Generator, *, sile
     return rows_of(run, n_samples)
 
 
-def published(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, limit: Fraction = WHOLE, noise: Rng = None
-) -> Any:
-    """``fit_gmm`` with ``method="sketch"``; a refusal is a row of NaN; ``limit`` other than 1 is a fault.
-
-    The fit, a function of these numbers, is left out.
-    """
-    bounds = (0.0, 1.0) if np.abs(records).max() <= 1 else None
-    settings: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bounds": bounds, "method": "sketch", "order": 4}
-    allowed = budget(0.0 if bounds else FAILURE_SHARE * DELTA)
-    given = replace(allowed, limit=allowed.limit * limit)
-    mixture = Mixture([1.0], [[0.0]], [[[1.0]]])
-
-    def run() -> FloatArray:
-        try:
-            raw = fit_gmm(records, 1, progress=False, random_seed=noise, **settings).raw
-        except Unstable:
-            return np.full(2 * 4 + 3, np.nan)
-        found = raw["cells"][0, [2, 17]] if bounds else raw["bin_counts"][[0, -1]]
-        return np.concatenate([found, [len(raw["cells"] if bounds else raw["bin_counts"])], raw["sketch"].ravel()])
-
-    with (
-        mock.patch.object(methods.sketch, "fitted", return_value=(mixture, 0.0)),
-        mock.patch.object(SketchMethod, "budget", return_value=given),
-        mock.patch.object(SketchMethod, "guarantee", return_value=CLAIM),
-    ):
-        return rows_of(run, n_samples)
-
-
-def unpaid(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: the counts that choose the interval have no noise."""
-    with mock.patch.object(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64)):
-        return published(records, n_samples, rng, noise=rng)
-
-
 def targets() -> list[Specimen]:
-    """Sketches of every kind at both levels, adaptive rounds, the box; eight faults."""
+    """Sketches of every kind at both levels, adaptive rounds, the box; seven faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
     pair = np.vstack([[0.0, 0.0], rest]), np.vstack([[1.0, 0.0], rest])
     wild = np.vstack([[0.0, 0.0], rest]), np.vstack([[np.nan, np.inf], rest])
@@ -198,11 +157,7 @@ def targets() -> list[Specimen]:
     one_more = two_crowds.copy()
     one_more[0] += OUTLIER
     few = np.array([[0.5], [1.5], [1.5]]), np.array([[3.5], [1.5], [1.5]])
-    inside = np.linspace(0.01, 0.05, 20)[:, None], np.linspace(0.01, 0.05, 20)[:, None]
-    inside[1][0] = 0.99
-    everywhere = two_crowds * 3, one_more * 3
     silent = partial(cells, silent=True)
-    weak = little_noise(published, Fraction(64))
     claim, inf = (EPSILON, DELTA), math.inf
     fault_f, fault_b = f"fault in {FREQUENCIES}", f"fault in {BOX}"
     ladder = partial(sketch, frequencies=LADDER)
@@ -224,11 +179,6 @@ def targets() -> list[Specimen]:
         Specimen("sketch_cells", BOX, cells, *few, *claim, 1.0, False, 8_000),
         Specimen("sketch_cells_no_noise_if_empty", fault_b, silent, *few, *claim, inf, True, 2_000),
         at_bits("sketch_box_bits", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
-        Specimen("fit_gmm_sketch", METHOD, published, *inside, *claim, 1.0, False, 2_000),
-        at_bits("fit_gmm_sketch_bits", METHOD, published, *inside, *claim, 1.0, False, 2_000),
-        Specimen("fit_gmm_sketch_unbounded", METHOD, published, *everywhere, *claim, 1.0, False, 2_000),
-        Specimen("fit_gmm_sketch_little_noise", f"fault in {METHOD}", weak, *inside, *claim, inf, True, 2_000),
-        Specimen("fit_gmm_sketch_interval_unpaid", f"fault in {METHOD}", unpaid, *inside, *claim, inf, True, 1_000),
         Specimen("sketch_little_noise", f"fault in {SKETCH}", little, *pair, *claim, inf, True, 4_000),
         Specimen("sketch_ladder_little_noise", fault_f, ladder_little, *line, *claim, inf, True, 4_000),
         Specimen("sketch_forgotten_frames", fault_f, forgotten_frames, *pair, *claim, inf, True, 6_000),
