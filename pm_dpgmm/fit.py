@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_choices, shown
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
@@ -31,7 +31,7 @@ METHODS: dict[str, type] = {
 
 def fit_gmm(
     X: Any,
-    n_components: int,
+    n_components: int | Iterable[int],
     *,
     epsilon: float,
     delta: float | None = None,
@@ -51,8 +51,10 @@ def fit_gmm(
     ----------
     X : array (N, D), DataFrame, Dask array, or path to .csv or .parquet
         The records, one row per person. NaN and infinite values are refused.
-    n_components : int
-        Components K of the mixture; choose it from public knowledge.
+    n_components : int, or sequence of int such as range(1, 6)
+        Components K of the mixture, chosen from public knowledge; or, with "sketch", numbers from which the released
+        statistics choose, at no cost beyond a start that must serve the largest. ``release.noise["k_scores"]`` then
+        holds the scores, and ``release.select_k`` compares other numbers later.
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
@@ -108,7 +110,7 @@ def fit_gmm(
     >>> release.means.shape, release.guarantee.delta
     ((2, 1), 0.0)
     """
-    check_count(n_components=n_components)
+    choices = read_choices(n_components)
     check_positive(epsilon=epsilon)
     if delta is not None:
         check_delta(delta)
@@ -126,13 +128,18 @@ def fit_gmm(
 
     records, feature_names = read_records(X)
     n_records, n_features = records.shape
-    if n_records < n_components:
-        raise ValueError(f"X must have at least n_components = {n_components} rows, got {n_records}")
+    if n_records < choices[-1]:
+        raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
     problem = Problem(
-        n_records, n_features, int(n_components), float(epsilon), float(delta or 0.0),
-        read_bounds(bounds, n_features), relation,
+        n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0),
+        read_bounds(bounds, n_features), relation, choices,
     )  # fmt: skip
     chosen = _method(method, settings, problem)
+    if len(choices) > 1 and not getattr(chosen, "chooses", False):
+        raise ValueError(
+            f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
+            " which needs delta, chooses among several"
+        )
     chosen.check(problem)
     if ledger is not None:
         cost = chosen.cost(problem)

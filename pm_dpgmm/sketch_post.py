@@ -21,6 +21,7 @@ from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
+LINE_PRIOR = Prior(RADIUS_PRIOR, SCALE_PRIOR)
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
 BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
@@ -64,13 +65,10 @@ def fit_evidence(
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
-        found = fit_sketch(data, n_components, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
+        found = fit_sketch(data, n_components, LINE_PRIOR, radius=1.0)
         return SketchFit(data, found, misfit(data, found))
     begin = [*first, *(as_fitted(item) for item in start_mixtures(evidence, n_components))]
-    deviations = np.log(np.sqrt(np.square(begin[0].factors).sum(axis=2)))
-    scale = np.exp(begin[0].weights @ deviations / begin[0].weights.sum())
-    radius = math.sqrt(len(evidence.unit))
-    prior = Prior(radius, scale, log_scales=LOG_SCALES, slopes=SLOPES)
+    prior, radius = prior_about(begin[0]), math.sqrt(len(evidence.unit))
     if not search:
         found = with_background(data, refined(data, begin[0], prior), prior)
     else:
@@ -79,6 +77,16 @@ def fit_evidence(
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
     return SketchFit(data, found, misfit(data, found))
+
+
+def prior_about(mixture: Fitted) -> Prior:
+    """Weak prior whose typical deviations are those of a mixture in the unit of the evidence."""
+    n_features = mixture.means.shape[1]
+    if n_features == 1:
+        return LINE_PRIOR
+    deviations = np.log(np.sqrt(np.square(mixture.factors).sum(axis=2)))
+    scale = np.exp(mixture.weights @ deviations / mixture.weights.sum())
+    return Prior(math.sqrt(n_features), scale, log_scales=LOG_SCALES, slopes=SLOPES)
 
 
 def sketch_data(evidence: Evidence) -> SketchData:

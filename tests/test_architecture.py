@@ -23,6 +23,7 @@ LAYERS = [
         "sketch_search",
         "sketch_start",
         "sketch_post",
+        "sketch_choice",
         "agreement",
         "records",
         "record_blocks",

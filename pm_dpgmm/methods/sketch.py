@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -20,7 +21,8 @@ from pm_dpgmm.methods.location import intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_rounds import run_rounds
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.sketch_post import SketchFit, fit_evidence
+from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_post import SketchFit
 
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
@@ -47,6 +49,7 @@ class SketchMethod:
 
     order: int | None = None
     name: ClassVar[str] = "sketch"
+    chooses: ClassVar[bool] = True  # the number of components
 
     def __post_init__(self) -> None:
         if self.order is not None:
@@ -115,16 +118,21 @@ class SketchMethod:
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
             evidence = Evidence((sketch,), unit)
             progress(1, 2)
-            fit = fit_evidence(evidence, problem.n_components)
+            choice = choose(evidence, problem.numbers)
+            fit = choice.best
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
-            evidence, fit = run_rounds(records, centre, unit, budget, problem, progress=progress, rng=rng)
-        return outcome(evidence, fit, guarantee, raw)
+            evidence, fit, choice = run_rounds(records, centre, unit, budget, problem, progress=progress, rng=rng)
+        return outcome(evidence, fit, guarantee, raw, choice)
 
 
-def outcome(evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: dict[str, FloatArray]) -> Outcome:
+def outcome(
+    evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
+) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, "misfit": fit.misfit, "flagged": fit.rejected}
-    return Outcome(fit.mixture, guarantee, raw | arrays, noise, fit.background)
+    if len(choice.fits) > 1:
+        noise["k_scores"] = choice.to_dict()
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
