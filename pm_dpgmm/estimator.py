@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +40,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: int | Iterable[int] = 1,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,

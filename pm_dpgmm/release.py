@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,8 @@ from pm_dpgmm.privacy import Guarantee, Neighbouring
 if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
+
+    from pm_dpgmm.selection import KSelection
 
 SCHEMA = "pm_dpgmm.release"
 SCHEMA_VERSION = 1
@@ -172,6 +174,26 @@ class Release:
         if name not in self.feature_names:
             raise ValueError(f"{parameter} must be among {shown(self.feature_names)}, got {shown(name)}")
         return self.feature_names.index(name)
+
+    # ------------------------------------------------------------------ other numbers of components
+    def refit(self, n_components: int) -> Release:
+        """The same statistics and guarantee with a mixture of ``n_components``; only for method "sketch". Free.
+
+        Raises ValueError for a release without a sketch. Its own number may give another mixture where a private
+        comparison had decided (``flag``).
+        """
+        from pm_dpgmm.selection import refit
+
+        return refit(self, n_components)
+
+    def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: str = "bic") -> KSelection:
+        """Compare numbers of components on the released statistics: :class:`pm_dpgmm.KSelection`. Free.
+
+        ``penalty`` prices a parameter at log(number of released numbers), or at 2 ("aic").
+        """
+        from pm_dpgmm.selection import select_k
+
+        return select_k(self, n_components, penalty=penalty)
 
     # ------------------------------------------------------------------ text and files
     def summary(self) -> str:

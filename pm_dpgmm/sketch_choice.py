@@ -45,16 +45,17 @@ class Choice:
 
 
 def choose(
-    evidence: Evidence, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None, penalty: str = "bic"
-) -> Choice:
-    """Fit every number of components in ``choices`` and score it.
+    evidence: Evidence, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None,
+    penalty: str = "bic", scored: bool = False,
+) -> Choice:  # fmt: skip
+    """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
     Parameters
     ----------
     evidence : Evidence
         What was released.
     choices : sequence of int
-        Distinct, increasing; a single one is not scored.
+        Distinct, increasing.
     first : mapping of int to Fitted, optional
         Mixtures to start from, by their number of components.
     penalty : {"bic", "aic"}
@@ -62,7 +63,7 @@ def choose(
     """
     known = first or {}
     fits = tuple(fit_evidence(evidence, k, first=[known[k]] if k in known else []) for k in choices)
-    if len(fits) == 1:
+    if len(fits) == 1 and not scored:
         return Choice(fits, (math.nan,))
     return Choice(fits, tuple(score(fit, penalty=penalty) for fit in fits))
 

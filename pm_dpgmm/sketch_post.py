@@ -113,6 +113,14 @@ def signal(evidence: Evidence, n_components: int) -> float:
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
 
 
+def as_start(evidence: Evidence, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
+    """A mixture in the unit of the records as a start."""
+    unit = evidence.unit
+    factors = np.linalg.cholesky(mixture.covariances / unit / unit[:, None])
+    weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
+    return Fitted(weights, means, np.asarray(factors), np.inf, background_weight or None)
+
+
 def as_fitted(leaves: Leaves) -> Fitted:
     """The same mixture as a start."""
     return Fitted(leaves.weights, leaves.means, leaves.factors)
