@@ -140,6 +140,9 @@ def fit_gmm(
             f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
             " which needs delta, chooses among several"
         )
+    expected = getattr(chosen, "feature_names", None)
+    if expected not in (None, feature_names):
+        raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     chosen.check(problem)
     if ledger is not None:
         cost = chosen.cost(problem)
@@ -150,7 +153,7 @@ def fit_gmm(
         mixture=outcome.mixture,
         guarantee=outcome.guarantee,
         method=chosen.name,
-        settings=dataclasses.asdict(chosen),  # type: ignore[call-overload]
+        settings=chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
         raw=outcome.raw,
         noise=outcome.noise,
         feature_names=feature_names,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
@@ -91,10 +90,11 @@ def prior_about(mixture: Fitted) -> Prior:
 
 def sketch_data(evidence: Evidence) -> SketchData:
     """The sketches in the unit of the evidence, with a background as broad as the records are."""
-    if not evidence.cells:
-        return SketchData.of(evidence.sketches, evidence.unit)
-    root = leaves_of(evidence.cells[0], evidence.n_records)
-    return SketchData.of(evidence.sketches, evidence.unit, (root.means[0], BROADER * root.factors[0]))
+    background = None
+    if evidence.cells:
+        root = leaves_of(evidence.cells[0], evidence.n_records)
+        background = root.means[0], BROADER * root.factors[0]
+    return replace(SketchData.of(evidence.sketches, evidence.unit, background), n_records=evidence.n_records)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
@@ -106,7 +106,7 @@ def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
 
 def signal(evidence: Evidence, n_components: int) -> float:
     """Records times mu, for each component and each of its numbers but the covariances; public."""
-    relation = Neighbouring.ADD_REMOVE if evidence.sketches[0].n_records_scale else Neighbouring.REPLACE_ONE
+    relation = evidence.neighbouring
     spent = sum(float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in evidence.sketches)
     moments = (*evidence.cells, *evidence.parts)
     spent += sum(float(SQUARED_SENSITIVITY[relation]) / item.noise_scale**2 for item in moments)
