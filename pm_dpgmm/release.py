@@ -95,6 +95,9 @@ class Release:
 
             object.__setattr__(self, "version", __version__)
 
+    def __deepcopy__(self, memo: object) -> Release:
+        return self  # nothing of it can change
+
     @property
     def weights(self) -> FloatArray:
         """Mixing weights, shape (K,)."""
