@@ -1,4 +1,4 @@
-"""One release from those of several sites. Post-processing of releases, with the guarantee that it leaves each person."""
+"""One release from those of several sites: post-processing, with the guarantee that it leaves each person."""
 
 from __future__ import annotations
 

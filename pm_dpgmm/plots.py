@@ -121,7 +121,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     if wrong.any():
         ax.plot(ks[wrong], above[wrong], "x", color="C3", label="does not explain the released numbers")
     ax.set_yscale("symlog", linthresh=10)
-    ax.set(xlabel="components", ylabel=f"{selection.penalty} above the best", xticks=ks)
+    ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()
     return ax
 

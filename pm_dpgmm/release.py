@@ -189,10 +189,10 @@ class Release:
 
         return refit(self, n_components)
 
-    def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: str = "bic") -> KSelection:
+    def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: float | str = 4.0) -> KSelection:
         """Compare numbers of components on the released statistics: :class:`pm_dpgmm.KSelection`. Free.
 
-        ``penalty`` prices a parameter at log(number of released numbers), or at 2 ("aic").
+        ``penalty`` is the price of a parameter: a number, "aic" (2) or "bic" (log of the number of released numbers).
         """
         from pm_dpgmm.selection import select_k
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pm_dpgmm._arguments import check_choice, read_choices
+from pm_dpgmm._arguments import read_choices
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_choice import PENALTIES, Choice, choose
+from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
 from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
 
@@ -23,13 +23,14 @@ class KSelection:
     n_components : tuple of int
         Increasing.
     scores : tuple of float
-        Minus twice the log posterior density of each fit, plus ``penalty`` for its parameters: the smallest is best,
+        Minus twice the log posterior density of each fit, plus ``penalty`` for each parameter: the smallest is best,
         and differences of a few units say little.
     misfits : tuple of float
         Of each fit; right mixtures stay below about 5.
     releases : tuple of Release
         The refits; all have the guarantee and the statistics of the release they came from.
-    penalty : {"bic", "aic"}
+    penalty : float
+        4 unless another was asked for.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class KSelection:
     scores: tuple[float, ...]
     misfits: tuple[float, ...]
     releases: tuple[Release, ...]
-    penalty: str
+    penalty: float
 
     @property
     def chosen(self) -> int:
@@ -74,7 +75,7 @@ class KSelection:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<KSelection by {self.penalty}: {self.chosen} of {', '.join(map(str, self.n_components))}>\n{self.summary()}"
+        return f"<KSelection: {self.chosen} of {', '.join(map(str, self.n_components))} components>\n{self.summary()}"
 
     def as_dict(self) -> dict[str, Any]:
         """Chosen number, and lists of numbers, scores and misfits; JSON-ready where all are finite."""
@@ -100,17 +101,17 @@ def refit(release: Release, n_components: int) -> Release:
     return with_fit(release, choice.best)
 
 
-def select_k(release: Release, n_components: Iterable[int], *, penalty: str = "bic") -> KSelection:
+def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
     """See :meth:`pm_dpgmm.Release.select_k`."""
-    check_choice(PENALTIES, penalty=penalty)
     evidence, numbers = _evidence(release, "select_k"), read_choices(n_components)
-    choice = choose(evidence, numbers, first=_own(release, evidence), penalty=penalty, scored=True)
+    price = price_of(penalty, evidence)
+    choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
     return KSelection(
         numbers,
         choice.scores,
         tuple(fit.misfit for fit in choice.fits),
         tuple(with_fit(release, fit, choice) for fit in choice.fits),
-        penalty,
+        price,
     )
 
 

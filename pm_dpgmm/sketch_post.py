@@ -66,7 +66,9 @@ def fit_evidence(
     if len(evidence.unit) == 1:
         found = fit_sketch(data, n_components, LINE_PRIOR, radius=1.0)
         return SketchFit(data, found, misfit(data, found))
-    begin = [*first, *(as_fitted(item) for item in start_mixtures(evidence, n_components))]
+    begin = list(first)
+    if search or not begin:
+        begin += [as_fitted(item) for item in start_mixtures(evidence, n_components)]
     prior, radius = prior_about(begin[0]), math.sqrt(len(evidence.unit))
     if not search:
         found = with_background(data, refined(data, begin[0], prior), prior)
