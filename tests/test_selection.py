@@ -65,7 +65,9 @@ def test_select_k_finds_the_true_number_and_says_why(line, plane, tmp_path):
         assert "<- chosen" in repr(found) and repr(found).count("\n") == 5
         assert json.loads(json.dumps(found.as_dict()))["chosen"] == 3
         assert found.release.noise["k_scores"]["n_components"] == [1, 2, 3, 4]
-        assert dpg.load(found.release.save(tmp_path / "chosen.json")).noise["k_scores"] == found.release.noise["k_scores"]
+        assert (
+            dpg.load(found.release.save(tmp_path / "chosen.json")).noise["k_scores"] == found.release.noise["k_scores"]
+        )
         axes = found.plot()
         assert axes.get_xlabel() == "components" and found.plot(ax=axes) is axes
         matplotlib.pyplot.close("all")
