@@ -27,7 +27,11 @@ FIRST_ROUND = 0.3  # share of mu^2
 STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first round, if its fit was rejected
 SURE = 2.0  # standard deviations by which a sketch must beat a moment step then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
-RADIUS_SQUARED = 0.6  # of a frame's base frequencies, whitened
+N_BASE = 4  # base frequencies of a frame
+RADIUS_SQUARED = {2: 0.4, 3: 0.5}  # of base frequencies, whitened, by number of columns
+MOST_RADIUS_SQUARED = 0.65  # for more columns
+LEAST_FRAMES, MOST_FRAMES = 12, 75  # of the second round
+COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 
@@ -49,11 +53,11 @@ class Schedule:
         left = 1 - budget.spent / budget.limit
         cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
         soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
-        frames = (8, 12) if d < 8 else (10, 16) if d < 15 else (16, 28)
+        frames = min(max(LEAST_FRAMES, math.ceil(COVERED * d * (d - 1) / 12) * k), MOST_FRAMES)
         over = min(max(signal / 15, 1.5), 4.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
         leaves = max(2, round(over * k)) if k > 1 else 1
-        return cls(share[0], share[1], share[2], leaves, (max(frames[0], k), max(frames[1], k)))
+        return cls(share[0], share[1], share[2], leaves, (max(math.ceil(0.6 * frames), k), max(frames, k)))
 
 
 def run_rounds(
@@ -148,18 +152,18 @@ def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, numbe
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
-    n_base = 3 if d == 3 else 4
+    radius = math.sqrt(RADIUS_SQUARED.get(d, MOST_RADIUS_SQUARED))
     values, vectors = np.linalg.eigh(mixture.covariances)
     if turn == 0:
         middle = np.exp(np.log(values).mean(axis=1, keepdims=True))
         values = np.sqrt(values * middle)
-    bases = np.empty((number, n_base, d))
+    bases = np.empty((number, N_BASE, d))
     for f in range(number):
-        if d >= n_base:
-            directions = np.linalg.qr(rng.standard_normal((d, n_base)))[0].T
+        if d >= N_BASE:
+            directions = np.linalg.qr(rng.standard_normal((d, N_BASE)))[0].T
         else:
-            directions = rng.standard_normal((n_base, d))
+            directions = rng.standard_normal((N_BASE, d))
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         whitener = vectors[f % k] / np.sqrt(values[f % k])
-        bases[f] = math.sqrt(RADIUS_SQUARED) * directions @ whitener.T / unit
+        bases[f] = radius * directions @ whitener.T / unit
     return RieszFrames(bases, centre)
