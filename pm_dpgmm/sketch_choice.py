@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from pm_dpgmm._arguments import check_choice, check_positive
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.sketch_fit import Fitted, reweighted
+from pm_dpgmm.sketch_fit import Fitted, penalty
 from pm_dpgmm.sketch_post import SketchFit, as_fitted, as_leaves, fit_evidence, prior_about
 from pm_dpgmm.sketch_start import merged
 
@@ -103,15 +102,10 @@ def score(fit: SketchFit, *, price: float = PRICE) -> float:
 
     A parameter too many lowers the first part by about 1, so that 2, as in Akaike's criterion, lets too many in where
     a component has few parameters; the logarithm of the number of released numbers is too much where there are few
-    records. The fit is not refined under the full
-    covariance where it was made with a diagonal one: that changes the score by less than one parameter does, and
-    takes most of the time.
+    records. The fit is not refined under the full covariance where it was made with a diagonal one: that hardly
+    changes the score, and takes most of the time.
     """
-    try:
-        objective = reweighted(fit.data, fit.found, prior_about(fit.found), rounds=0).objective
-    except linalg.LinAlgError:
-        return math.inf
-    return objective + price * n_parameters(fit.found)
+    return fit.deviance + penalty(fit.found, prior_about(fit.found)) + price * n_parameters(fit.found)
 
 
 def n_parameters(found: Fitted) -> int:

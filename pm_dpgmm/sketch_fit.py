@@ -123,13 +123,30 @@ class Fitted:
 
 def misfit(data: SketchData, found: Fitted) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5."""
+    return scaled_misfit(found, chi_square(data, found)[0], data.values.size)
+
+
+def chi_square(data: SketchData, found: Fitted) -> tuple[float, float]:
+    """Of the residuals under n V + noise, and the log-determinant of that; infinite where it cannot be factorised."""
     try:
-        whitener, _ = _whitener(data, found)
+        whitener, log_determinant = _whitener(data, found)
     except linalg.LinAlgError:
-        return np.inf
+        return np.inf, 0.0
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
-    freedom = max(1, residuals.size - len(_packed(found)) + 1)
-    return float((residuals @ residuals - freedom) / np.sqrt(2 * freedom))
+    return float(residuals @ residuals), log_determinant
+
+
+def scaled_misfit(found: Fitted, value: float, n_numbers: int) -> float:
+    """A chi-square ``value`` of ``n_numbers`` residuals in standard deviations above its mean."""
+    freedom = max(1, n_numbers - len(_packed(found)) + 1)
+    return float((value - freedom) / np.sqrt(2 * freedom))
+
+
+def penalty(found: Fitted, prior: Prior) -> float:
+    """Minus twice the log prior density, up to a constant."""
+    has_background = found.background is not None
+    middle, spread = _prior_rows(found.n_components, found.means.shape[1], prior, has_background)
+    return float(np.square((_packed(found) - middle) / spread).sum())
 
 
 def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40) -> Fitted:

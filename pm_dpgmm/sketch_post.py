@@ -15,7 +15,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, chi_square, refined, scaled_misfit
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
@@ -34,6 +34,13 @@ class SketchFit:
     data: SketchData
     found: Fitted
     misfit: float
+    deviance: float  # minus twice the log-likelihood of the sketch, up to a constant
+
+    @classmethod
+    def of(cls, data: SketchData, found: Fitted) -> SketchFit:
+        """The fit with how well it explains the sketch, under the sketch's full covariance."""
+        value, log_determinant = chi_square(data, found)
+        return cls(data, found, scaled_misfit(found, value, data.values.size), value + log_determinant)
 
     @property
     def rejected(self) -> bool:
@@ -65,7 +72,7 @@ def fit_evidence(
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
         found = fit_sketch(data, n_components, LINE_PRIOR, radius=1.0)
-        return SketchFit(data, found, misfit(data, found))
+        return SketchFit.of(data, found)
     begin = list(first)
     if search or not begin:
         begin += [as_fitted(item) for item in start_mixtures(evidence, n_components)]
@@ -77,7 +84,7 @@ def fit_evidence(
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
-    return SketchFit(data, found, misfit(data, found))
+    return SketchFit.of(data, found)
 
 
 def prior_about(mixture: Fitted) -> Prior:

@@ -19,7 +19,7 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
-from pm_dpgmm.sketch_fit import Fitted, misfit
+from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts
 
@@ -145,7 +145,7 @@ def _rejected(
         gain, scale, budget = noisy_duel(records, theirs, ours, budget=budget, share=left * DUEL, **settings)
         if gain > SURE * scale:
             champion = other
-    return evidence, SketchFit(data, champion, misfit(data, champion))
+    return evidence, SketchFit.of(data, champion)
 
 
 def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszFrames:
