@@ -19,8 +19,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     """Gaussian mixture fitted under differential privacy, with scikit-learn's interface.
 
     Every call of ``fit`` spends the whole budget again: searching over settings with cross-validation
-    multiplies the cost. Parameters are those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the
-    method's own.
+    multiplies the cost; ``n_components=range(1, 6)`` chooses at no cost. Parameters are those of
+    :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
 
     Attributes
     ----------

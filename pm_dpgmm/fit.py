@@ -79,7 +79,8 @@ def fit_gmm(
     random_seed : int or numpy.random.Generator, optional
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
     **settings
-        Settings of the method, such as ``n_cells`` for "histogram" or ``n_subsets`` for "populous-single".
+        Settings of the method, such as ``n_cells`` for "histogram" or ``n_subsets`` for "populous-single". ``like``, a
+        release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to that release.
 
     Returns
     -------

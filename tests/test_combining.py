@@ -145,5 +145,12 @@ def test_what_may_not_be_added_is_named(sites):
     ):
         with pytest.raises(kind, match=words):
             dpg.combine(bad)
+    law = [dict(fields) for fields in second.noise["sketches"]]
+    moved = dict(law[-1]["frequencies"])
+    name = "step" if columns == 1 else "bases"
+    law[-1]["frequencies"] = moved | {name: (np.array(moved[name]) * (1 + 1e-12)).tolist()}
+    other = dataclasses.replace(second, noise={**second.noise, "sketches": law})
+    with pytest.raises(ValueError, match=rf"others in sketch {len(law) - 1} of releases\[1\] than of releases\[0\]"):
+        dpg.combine([first, other])
     with pytest.raises(ValueError, match="n_components must be at least 1"):
         dpg.combine(sites, n_components=0)
