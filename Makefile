@@ -31,6 +31,7 @@ audit: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
 	$(BIN)/python -m verification.benchmarks.health_records
+	$(BIN)/python -m verification.benchmarks.slices_accuracy
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time
 	$(BIN)/python -m verification.benchmarks.auditors

@@ -29,6 +29,10 @@ _PUBLIC = {
     "BudgetExceeded": "ledger",
     "HistogramMethod": "methods.histogram",
     "PopulousSingle": "methods.populous_single",
+    "plan": "planning",
+    "smallest_size": "planning",
+    "Plan": "plan_result",
+    "SliceMethod": "methods.slices",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
 }
@@ -42,7 +46,10 @@ if TYPE_CHECKING:
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.methods.histogram import HistogramMethod
     from pm_dpgmm.methods.populous_single import PopulousSingle
+    from pm_dpgmm.methods.slices import SliceMethod
     from pm_dpgmm.mixture import Mixture
+    from pm_dpgmm.plan_result import Plan
+    from pm_dpgmm.planning import plan, smallest_size
     from pm_dpgmm.plots import plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
     from pm_dpgmm.release import Release

@@ -65,22 +65,30 @@ def feature_covariance(
     From cos s cos t = [cos(s - t) + cos(s + t)]/2 and its like: characteristic functions at sums and differences.
     """
     parts, projected = _parts(frequencies, means, factors)
-    phases = np.exp(1j * frequencies @ means.T)
-    squares = np.square(projected).sum(axis=2) / 2
-    sums = np.zeros((len(frequencies),) * 2, dtype=complex)
-    differences = np.zeros_like(sums)
+    phases = frequencies @ means.T
+    squares = np.einsum("mke,mke->mk", projected, projected) / 2
+    m = len(frequencies)
+    covariance = np.zeros((2 * m, 2 * m))
+    cosines, sines, mixed = covariance[:m, :m], covariance[m:, m:], covariance[:m, m:]
     for k, weight in enumerate(weights):
         cross = projected[:, k] @ projected[:, k].T
         base = -squares[:, k, None] - squares[:, k]
-        differences += weight * np.outer(phases[:, k], phases[:, k].conj()) * np.exp(np.minimum(base + cross, 0.0))
-        sums += weight * np.outer(phases[:, k], phases[:, k]) * np.exp(np.minimum(base - cross, 0.0))
+        difference = 0.5 * weight * np.exp(np.minimum(base + cross, 0.0))
+        total = 0.5 * weight * np.exp(np.minimum(base - cross, 0.0))
+        c, s = np.cos(phases[:, k]), np.sin(phases[:, k])
+        # cos(s - t) and its like, from the cosines and sines of single phases
+        cc, ss, cs = np.outer(c, c), np.outer(s, s), np.outer(c, s)
+        cosines += difference * (cc + ss) + total * (cc - ss)
+        sines += difference * (cc + ss) - total * (cc - ss)
+        mixed += total * (cs + cs.T) + difference * (cs - cs.T)
     mean = parts @ weights
-    c, s = mean.real, mean.imag
-    cosines = (differences.real + sums.real) / 2 - np.outer(c, c)
-    sines = (differences.real - sums.real) / 2 - np.outer(s, s)
-    mixed = (sums.imag - differences.imag) / 2 - np.outer(c, s)
+    both = np.concatenate([mean.real, mean.imag])
+    covariance[m:, :m] = mixed.T
+    covariance -= np.outer(both, both)
     a = np.tile(amplitudes, 2)
-    return np.asarray(np.block([[cosines, mixed], [mixed.T, sines]]) * a * a[:, None])
+    covariance *= a
+    covariance *= a[:, None]
+    return covariance
 
 
 def component_functions(frequencies: FloatArray, means: FloatArray, factors: FloatArray) -> ComplexArray:
@@ -90,5 +98,8 @@ def component_functions(frequencies: FloatArray, means: FloatArray, factors: Flo
 
 def _parts(frequencies: FloatArray, means: FloatArray, factors: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """Characteristic functions of the components, shape (m, K), and L'w, shape (m, K, D)."""
-    projected = np.einsum("md,kde->mke", frequencies, factors)
-    return np.exp(1j * frequencies @ means.T - np.square(projected).sum(axis=2) / 2), projected
+    projected = np.moveaxis(frequencies @ factors, 0, 1)
+    exponents = np.empty((len(frequencies), len(means)), dtype=complex)
+    exponents.real = -0.5 * np.einsum("mke,mke->mk", projected, projected)
+    exponents.imag = frequencies @ means.T
+    return np.exp(exponents), projected

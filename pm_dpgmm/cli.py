@@ -1,4 +1,4 @@
-"""Command line: ``pm-dpgmm fit|show|demo``."""
+"""Command line: ``pm-dpgmm fit|plan|show|demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status (1 for a refusal, 2 for bad input)."""
+    """Run one command; returns the exit status (1 for a refusal or a plan that is not enough, 2 for bad input)."""
     parser = argparse.ArgumentParser(prog="pm-dpgmm", description="Gaussian mixtures under differential privacy")
     commands = parser.add_subparsers(dest="command", required=True)
 
@@ -30,6 +30,22 @@ def main(arguments: list[str] | None = None) -> int:
     fit.add_argument("--output", type=Path, required=True, help="release file to write (.json)")
     fit.add_argument("--json", action="store_true")
 
+    plan = commands.add_parser("plan", help="what a number of records and a budget will buy; no records are read")
+    plan.add_argument("--n-records", type=int, help="left out: about the fewest that are enough")
+    plan.add_argument("--n-features", type=int, required=True)
+    plan.add_argument("--n-components", type=int, required=True)
+    plan.add_argument("--epsilon", type=float, required=True)
+    plan.add_argument("--delta", type=float)
+    plan.add_argument("--method", default="auto")
+    plan.add_argument("--no-bounds", action="store_true", help="there will be no public limits")
+    plan.add_argument("--neighbouring", default="replace-one")
+    plan.add_argument("--separation", type=float, default=4.0, help="of the nearest components, standard deviations")
+    plan.add_argument("--weights", type=float, nargs="+", help="of the components (default: equal)")
+    plan.add_argument("--error", type=float, default=0.1, help="log-density per record that may be lost, nats")
+    plan.add_argument("--simulations", type=int, default=5)
+    plan.add_argument("--seed", type=int, default=0)
+    plan.add_argument("--json", action="store_true")
+
     show = commands.add_parser("show", help="print what a release holds and what it cost")
     show.add_argument("release", type=Path)
     show.add_argument("--json", action="store_true")
@@ -39,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     options = parser.parse_args(arguments)
     try:
-        return {"fit": _fit, "show": _show, "demo": _demo}[options.command](options)
+        return {"fit": _fit, "plan": _plan, "show": _show, "demo": _demo}[options.command](options)
     except (TypeError, ValueError, FileNotFoundError) as error:
         print(f"pm-dpgmm {options.command}: {error}", file=sys.stderr)
         return 2
@@ -84,6 +100,22 @@ def _fit(options: argparse.Namespace) -> int:
     release.save(options.output)
     print(json.dumps(release.to_dict()) if options.json else release.summary())
     return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from pm_dpgmm.planning import plan, smallest_size
+
+    settings: dict[str, Any] = {
+        "epsilon": options.epsilon, "delta": options.delta, "method": options.method, "bounds": not options.no_bounds,
+        "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
+        "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
+    }  # fmt: skip
+    size = options.n_features, options.n_components
+    found = (
+        smallest_size(*size, **settings) if options.n_records is None else plan(options.n_records, *size, **settings)
+    )
+    print(json.dumps(found.as_dict()) if options.json else found.table())
+    return 0 if found.enough else 1
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from pm_dpgmm.methods import Method, Problem, Progress
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.methods.sketch import SketchMethod
+from pm_dpgmm.methods.slices import SliceMethod
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
@@ -25,6 +26,7 @@ from pm_dpgmm.release import Release
 METHODS: dict[str, type] = {
     "sketch": SketchMethod,
     "histogram": HistogramMethod,
+    "slices": SliceMethod,
     "populous-single": PopulousSingle,
 }
 
@@ -59,13 +61,13 @@ def fit_gmm(
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
         Probability outside the epsilon bound; well below 1/N. Needed by "sketch" and "populous-single", unused by
-        "histogram".
+        "histogram" and "slices".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "sketch", "histogram", "populous-single"} or settings object
-        "auto" takes "sketch" with delta, "histogram" without it for one or two columns with bounds, and explains
-        itself otherwise.
+    method : {"auto", "sketch", "histogram", "slices", "populous-single"} or settings object
+        "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two columns and "slices"
+        for more; and explains itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
@@ -79,8 +81,8 @@ def fit_gmm(
     random_seed : int or numpy.random.Generator, optional
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
     **settings
-        Settings of the method, such as ``n_cells`` for "histogram" or ``n_subsets`` for "populous-single". ``like``, a
-        release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to that release.
+        Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
+        ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it.
 
     Returns
     -------
@@ -185,14 +187,13 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
     if name == "auto":
         if problem.delta > 0:
             name = "sketch"
-        elif problem.bounds is None or problem.n_features > 2:
-            given = f"{problem.n_features} features and {'no bounds' if problem.bounds is None else 'bounds'}"
+        elif problem.bounds is None:
             raise ValueError(
-                "method 'auto' needs delta (it then takes 'sketch'), or bounds and at most 2 features (it then takes"
-                f" 'histogram'), got {given} and no delta"
+                "method 'auto' needs delta (it then takes 'sketch'), or bounds (it then takes 'histogram' or 'slices'),"
+                f" got {problem.n_features} features, no bounds and no delta"
             )
         else:
-            name = "histogram"
+            name = "histogram" if problem.n_features <= 2 else "slices"
     kind = METHODS[name]
     known = [field.name for field in dataclasses.fields(kind)]
     unknown = sorted(set(settings) - set(known))

@@ -12,9 +12,13 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
 from pm_dpgmm.selection import KSelection
 
+BAND_DRAWS = 300
+
 
 def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
     """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
+
+    The curve of method "sketch" has pointwise 90 % intervals.
 
     Parameters
     ----------
@@ -40,6 +44,9 @@ def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points
     if release.n_features == 1:
         grid = _axis(release.mixture, n_points)
         ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released mixture")
+        if "sketches" in release.noise:
+            band = release.band(grid, n_draws=BAND_DRAWS, random_seed=0)
+            ax.fill_between(grid, band.lower, band.upper, color="C0", alpha=0.2, label="90 % intervals")
         for k in range(release.n_components):
             one = Mixture([1.0], release.means[k : k + 1], release.covariances[k : k + 1])
             ax.plot(grid, release.weights[k] * np.exp(one.log_density(grid[:, None])), color="C0", lw=0.8, ls=":")

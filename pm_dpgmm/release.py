@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
+from pm_dpgmm.files import write_text
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.selection import KSelection
+    from pm_dpgmm.uncertainty import Band, StandardErrors
 
 SCHEMA = "pm_dpgmm.release"
 SCHEMA_VERSION = 1
@@ -180,11 +181,7 @@ class Release:
 
     # ------------------------------------------------------------------ other numbers of components
     def refit(self, n_components: int) -> Release:
-        """The same statistics and guarantee with a mixture of ``n_components``; only for method "sketch". Free.
-
-        Raises ValueError for a release without a sketch. Its own number may give another mixture where a private
-        comparison had decided (``flag``).
-        """
+        """The same statistics and guarantee, another mixture; ValueError unless of method "sketch". Free."""
         from pm_dpgmm.selection import refit
 
         return refit(self, n_components)
@@ -197,6 +194,31 @@ class Release:
         from pm_dpgmm.selection import select_k
 
         return select_k(self, n_components, penalty=penalty)
+
+    # ------------------------------------------------------------------ uncertainty (method "sketch"; imported on use)
+    def draws(self, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
+        """Mixtures that the released numbers leave plausible, labels as here: :func:`pm_dpgmm.uncertainty.draws`."""
+        from pm_dpgmm.uncertainty import draws
+
+        return draws(self, n_draws, random_seed=random_seed)
+
+    def standard_errors(self) -> StandardErrors:
+        """Of weights, means and standard deviations: :func:`pm_dpgmm.uncertainty.standard_errors`."""
+        from pm_dpgmm.uncertainty import standard_errors
+
+        return standard_errors(self)
+
+    def interval(self, quantity: Callable[[Mixture], ArrayLike], **settings: Any) -> Band:
+        """Interval of any function of ``density``: :func:`pm_dpgmm.uncertainty.interval`."""
+        from pm_dpgmm.uncertainty import interval
+
+        return interval(self, quantity, **settings)
+
+    def band(self, points: ArrayLike, **settings: Any) -> Band:
+        """Pointwise intervals of a marginal or conditional density: :func:`pm_dpgmm.uncertainty.band`."""
+        from pm_dpgmm.uncertainty import band
+
+        return band(self, points, **settings)
 
     # ------------------------------------------------------------------ text and files
     def summary(self) -> str:
@@ -249,7 +271,7 @@ class Release:
             f"## Noise in the raw statistics\n\n{noise}\n\n"
             f"## Privacy curve\n\n| delta | epsilon |\n|---|---|\n{curve}\n\nMade with pm_dpgmm {self.version}.\n"
         )
-        return _write(Path(path), text)
+        return write_text(Path(path), text)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
@@ -307,7 +329,7 @@ class Release:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release as JSON, all or nothing. Returns the path."""
-        return _write(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
+        return write_text(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
@@ -373,23 +395,3 @@ class Release:
         from pm_dpgmm.plots import plot_release
 
         return plot_release(self, **kwargs)
-
-
-def _write(path: Path, text: str) -> Path:
-    """Write a text file atomically: a reader sees the old file or the new one, never a part."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must be in an existing folder, got {str(path)!r}")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path

@@ -95,7 +95,11 @@ class KSelection:
 
 
 def refit(release: Release, n_components: int) -> Release:
-    """See :meth:`pm_dpgmm.Release.refit`."""
+    """See :meth:`pm_dpgmm.Release.refit`.
+
+    The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
+    of so many components explained the first round.
+    """
     evidence, (number,) = _evidence(release, "refit"), read_choices([n_components])
     choice = choose(evidence, [number], first=_own(release, evidence))
     return with_fit(release, choice.best)

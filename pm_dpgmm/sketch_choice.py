@@ -47,7 +47,7 @@ class Choice:
 
 def choose(
     evidence: Evidence, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None,
-    price: float = PRICE, scored: bool = False,
+    price: float = PRICE, scored: bool = False, last: bool = True,
 ) -> Choice:  # fmt: skip
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
@@ -61,7 +61,8 @@ def choose(
         Mixtures to start from, by their number of components.
     price : float
         See :func:`score`.
-    scored : bool
+    scored, last : bool
+        ``last`` as for :func:`pm_dpgmm.sketch_post.fit_evidence`.
 
     Notes
     -----
@@ -76,12 +77,15 @@ def choose(
         if larger is not None and len(evidence.unit) > 1:
             leaves = merged(as_leaves(found[larger].found), k)
             begin.append(as_fitted(leaves))
-            quick = [fit_evidence(evidence, k, first=one, search=False) for one in ([], *([item] for item in begin))]
+            quick = [
+                fit_evidence(evidence, k, first=one, search=False, last=False)
+                for one in ([], *([item] for item in begin))
+            ]
             best = min(quick, key=lambda fit: fit.found.objective)
             if best.misfit > HOPELESS:
                 found[k] = best
                 continue
-        found[k] = fit_evidence(evidence, k, first=begin)
+        found[k] = fit_evidence(evidence, k, first=begin, last=last)
     fits = tuple(found[k] for k in choices)
     if len(fits) == 1 and not scored:
         return Choice(fits, (math.nan,))

@@ -19,6 +19,8 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a factor
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
+MOST_TESTED = 900  # frequencies in a test of fit
+MOST_WEIGHED, NOTABLE = 2500, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
@@ -55,6 +57,24 @@ class SketchData:
             unit=np.asarray(unit, dtype=float),
             background=background,
         )
+
+    @property
+    def full_weights(self) -> bool:
+        """Whether the last step of a fit weighs with the full covariance: where sampling matters, at bearable size."""
+        if self.frequencies.shape[1] == 1:
+            return True
+        sampling = self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2
+        return self.values.size <= MOST_WEIGHED and bool(np.median(sampling / self.variances) > NOTABLE)
+
+    def thinned(self, stride: int) -> SketchData:
+        """Every ``stride``-th frequency."""
+        if stride == 1:
+            return self
+        pair = np.s_[:, ::stride]
+        return replace(
+            self, frequencies=self.frequencies[::stride], amplitudes=self.amplitudes[::stride],
+            values=self.values.reshape(2, -1)[pair].ravel(), variances=self.variances.reshape(2, -1)[pair].ravel(),
+        )  # fmt: skip
 
     @property
     def size(self) -> FloatArray:
@@ -122,24 +142,23 @@ class Fitted:
 
 
 def misfit(data: SketchData, found: Fitted) -> float:
-    """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5."""
-    return scaled_misfit(found, chi_square(data, found)[0], data.values.size)
+    """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5.
+
+    Of a sketch with more than MOST_TESTED frequencies every second, or third and so on, is tested.
+    """
+    return tested(data, found)[0]
 
 
-def chi_square(data: SketchData, found: Fitted) -> tuple[float, float]:
-    """Of the residuals under n V + noise, and the log-determinant of that; infinite where it cannot be factorised."""
+def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
+    """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
+    data = data.thinned(-(-len(data.amplitudes) // MOST_TESTED))
     try:
         whitener, log_determinant = _whitener(data, found)
     except linalg.LinAlgError:
-        return np.inf, 0.0
+        return np.inf, np.inf
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
-    return float(residuals @ residuals), log_determinant
-
-
-def scaled_misfit(found: Fitted, value: float, n_numbers: int) -> float:
-    """A chi-square ``value`` of ``n_numbers`` residuals in standard deviations above its mean."""
-    freedom = max(1, n_numbers - len(_packed(found)) + 1)
-    return float((value - freedom) / np.sqrt(2 * freedom))
+    value, freedom = float(residuals @ residuals), max(1, residuals.size - len(_packed(found)) + 1)
+    return float((value - freedom) / np.sqrt(2 * freedom)), value + log_determinant
 
 
 def penalty(found: Fitted, prior: Prior) -> float:
@@ -198,6 +217,43 @@ def refined(
     return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
 
 
+def error_root(data: SketchData, found: Fitted, prior: Prior, *, count_scale: float = 0.0) -> FloatArray:
+    """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, P).
+
+    To first order a fit with weights W is A^-1 (J'W y + prior) with A = J'W J + P, P the precision of the prior; over
+    noise, sampling and prior its error has covariance A^-1 (J'W S W J + P) A^-1, with S = n V + noise. At W = S^-1, as
+    in fits to one column, this is A^-1: the Laplace approximation of the posterior.
+
+    ``count_scale``: standard deviation of the noise on the number of records.
+    """
+    k, has_background = found.n_components, found.background is not None
+    efficient = data.full_weights
+    whitener = _whitener(data, found)[0] if efficient else None
+    slopes = _residuals(data, _packed(found), k, prior, whitener, has_background)[1]
+    normal = slopes.T @ slopes
+    expected = data.residuals(found) + data.values
+    if whitener is not None:
+        middle = normal.copy()
+        expected = linalg.solve_triangular(whitener, expected, lower=True, check_finite=False)
+    else:
+        weighted = slopes / data.deviations[:, None]
+        middle = weighted.T @ _covariance(data, found) @ weighted
+        expected = expected / data.deviations
+    shift = slopes.T @ expected * (count_scale / data.n_records)
+    middle += np.outer(shift, shift)
+    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    for matrix in (normal, middle):
+        matrix[np.diag_indices_from(matrix)] += 1 / spread**2
+    root = linalg.cholesky(middle, lower=True, check_finite=False)
+    return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
+
+
+def moved(found: Fitted, step: FloatArray) -> Fitted:
+    """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
+    has_background = found.background is not None
+    return _unpacked(_packed(found) + step, found.n_components, found.means.shape[1], has_background)
+
+
 def _residuals(
     data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
     has_background: bool,
@@ -245,11 +301,16 @@ def _prior_rows(
 
 def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
+    factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
+    return factor, 2 * float(np.log(np.diagonal(factor)).sum())
+
+
+def _covariance(data: SketchData, found: Fitted) -> FloatArray:
+    """n V + noise."""
     covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.background))
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
-    factor = linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-    return factor, 2 * float(np.log(np.diagonal(factor)).sum())
+    return covariance
 
 
 # ---------------------------------------------------------------------- parameters as one vector

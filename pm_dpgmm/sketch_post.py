@@ -15,12 +15,11 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, chi_square, refined, scaled_misfit
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
-LINE_PRIOR = Prior(RADIUS_PRIOR, SCALE_PRIOR)
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
 BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
@@ -34,13 +33,12 @@ class SketchFit:
     data: SketchData
     found: Fitted
     misfit: float
-    deviance: float  # minus twice the log-likelihood of the sketch, up to a constant
+    deviance: float = math.nan  # minus twice the log-likelihood of the sketch, up to a constant
 
     @classmethod
     def of(cls, data: SketchData, found: Fitted) -> SketchFit:
         """The fit with how well it explains the sketch, under the sketch's full covariance."""
-        value, log_determinant = chi_square(data, found)
-        return cls(data, found, scaled_misfit(found, value, data.values.size), value + log_determinant)
+        return cls(data, found, *tested(data, found))
 
     @property
     def rejected(self) -> bool:
@@ -63,20 +61,20 @@ class SketchFit:
 
 
 def fit_evidence(
-    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True
+    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
 ) -> SketchFit:
     """Fit ``n_components`` to everything released; ``first`` are mixtures to start from, in the unit of the evidence.
 
-    Without ``search`` the first start alone is refined.
+    Without ``search`` the first start alone is refined; unless ``last``, full weights are spared.
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
-        found = fit_sketch(data, n_components, LINE_PRIOR, radius=1.0)
-        return SketchFit.of(data, found)
+        return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
     begin = list(first)
     if search or not begin:
         begin += [as_fitted(item) for item in start_mixtures(evidence, n_components)]
-    prior, radius = prior_about(begin[0]), math.sqrt(len(evidence.unit))
+    radius = math.sqrt(len(evidence.unit))
+    prior = prior_about(begin[0])
     if not search:
         found = with_background(data, refined(data, begin[0], prior), prior)
     else:
@@ -84,17 +82,18 @@ def fit_evidence(
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
+    if last and data.full_weights:
+        found = reweighted(data, found, prior, rounds=1, steps=20)
     return SketchFit.of(data, found)
 
 
-def prior_about(mixture: Fitted) -> Prior:
-    """Weak prior whose typical deviations are those of a mixture in the unit of the evidence."""
-    n_features = mixture.means.shape[1]
-    if n_features == 1:
-        return LINE_PRIOR
-    deviations = np.log(np.sqrt(np.square(mixture.factors).sum(axis=2)))
-    scale = np.exp(mixture.weights @ deviations / mixture.weights.sum())
-    return Prior(math.sqrt(n_features), scale, log_scales=LOG_SCALES, slopes=SLOPES)
+def prior_about(start: Fitted | None) -> Prior:
+    """Of a fit from ``start``, in the unit of the evidence; None or a start in one column: that of one column."""
+    if start is None or start.means.shape[1] == 1:
+        return Prior(RADIUS_PRIOR, SCALE_PRIOR)
+    deviations = np.log(np.sqrt(np.square(start.factors).sum(axis=2)))
+    scale = np.exp(start.weights @ deviations / start.weights.sum())
+    return Prior(math.sqrt(start.means.shape[1]), scale, log_scales=LOG_SCALES, slopes=SLOPES)
 
 
 def sketch_data(evidence: Evidence) -> SketchData:

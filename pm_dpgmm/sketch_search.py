@@ -113,6 +113,7 @@ BEST_ATOMS, BEST_DROPS = 3, 3  # candidates that are followed up
 PLACES = 300  # random places at which a component may be added, each at two scales
 PLACE_SEED = 20242  # public
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
+ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
 EFFORT = 3e11  # multiplications that repairs may cost
 
 
@@ -143,13 +144,14 @@ def fit_from(
         lambda best: spare(data, atoms, best, prior, work, (1, 3, best.n_components)),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
     ]
-    for move in moves:
+    for i, move in enumerate(moves):
         other = move(found)
         if other is not None:
             other = with_background(data, other, prior)
             if other.objective < found.objective:
                 found = other
-        if work.spent > EFFORT or (not thorough and explained(data, found)):
+        enough = not thorough or i + 1 >= ENOUGH
+        if work.spent > EFFORT or (enough and explained(data, found)):
             break
     return found
 

@@ -12,11 +12,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
     ["_arguments"],
-    ["privacy_loss", "privacy", "mixture", "noise"],
+    ["privacy_loss", "privacy", "mixture", "noise", "files"],
     ["total_variation", "geometry", "mechanisms"],
     [
         "count_likelihood",
         "grid_fit",
+        "slice_model",
+        "slice_fit",
         "characteristic",
         "evidence",
         "sketch_fit",
@@ -30,10 +32,10 @@ LAYERS = [
         "learners",
         "methods",
         "ledger",
-        "planning",
+        "uncertainty",
     ],
     ["release", "selection", "combining", "fit", "estimator"],
-    ["bayes", "plots", "cli", "demo"],
+    ["bayes", "plots", "plan_result", "plan_trials", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # The Release offers these as methods; it imports them inside the method and nowhere else.

@@ -42,12 +42,12 @@ def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntA
     return np.bincount(flat, minlength=math.prod(shape)).astype(np.int64).reshape(shape)
 
 
-def histogram_loss(*, epsilon: float, neighbouring: Neighbouring) -> GeometricLoss:
+def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1) -> GeometricLoss:
     """Noise scale and exact privacy curve of :func:`noisy_counts`."""
     check_positive(epsilon=epsilon)
     if epsilon < SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
-    changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
+    changed = n_histograms * (2 if neighbouring is Neighbouring.REPLACE_ONE else 1)
     scale = changed / epsilon
     while changed / scale > epsilon:  # the quotient may round down by one unit in the last place
         scale = math.nextafter(scale, math.inf)
@@ -55,25 +55,28 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring) -> GeometricLo
 
 
 def noisy_counts(
-    counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, rng: Rng = None
+    counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1, rng: Rng = None
 ) -> tuple[IntArray, GeometricLoss]:
-    """Add independent geometric (discrete Laplace) noise to every cell of a histogram.
+    """Add independent geometric (discrete Laplace) noise to every cell of one or more histograms.
 
     Parameters
     ----------
     counts : ndarray of int64, any shape
-        Exact counts of disjoint public cells, empty cells included.
+        Exact counts of public cells, empty cells included.
     epsilon : float
         Privacy cost.
     neighbouring : Neighbouring
-        Replacing a record moves two counts by one each, adding or removing one moves a single count.
+        In each histogram, replacing a record moves two counts by one each, adding or removing one a single count.
+    n_histograms : int
+        Histograms of the same records in ``counts``: sets of disjoint cells that each hold every record once.
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
 
     Returns
     -------
     noisy : ndarray of int64, shape of ``counts``
-        May be negative. Noise: P[z] proportional to exp(-|z| / scale), scale 2/epsilon or 1/epsilon.
+        May be negative. Noise: P[z] proportional to exp(-|z| / scale), scale 2/epsilon or 1/epsilon for
+        each histogram.
     loss : GeometricLoss
         Exact privacy curve.
 
@@ -88,5 +91,5 @@ def noisy_counts(
     >>> noisy.shape, loss.scale
     ((3,), 2.0)
     """
-    loss = histogram_loss(epsilon=epsilon, neighbouring=neighbouring)
+    loss = histogram_loss(epsilon=epsilon, neighbouring=neighbouring, n_histograms=n_histograms)
     return counts + discrete_laplace(counts.shape, scale=loss.scale, rng=rng), loss

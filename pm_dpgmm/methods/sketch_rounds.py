@@ -51,13 +51,13 @@ class Schedule:
         k, d = problem.n_components, problem.n_features
         signal = problem.n_records * math.sqrt(budget.limit) / (k * (d + 2))
         left = 1 - budget.spent / budget.limit
-        cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
-        soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
-        frames = min(max(LEAST_FRAMES, math.ceil(COVERED * d * (d - 1) / 12) * k), MOST_FRAMES)
+        cells = min(max(0.06 * math.sqrt(100 / signal), 0.05), 0.12)
+        soft = min(max(0.08 * (100 / signal) ** 0.3, 0.06), 0.12)
+        frames = n_frames(d, k)
         over = min(max(signal / 15, 1.5), 4.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
         leaves = max(2, round(over * k)) if k > 1 else 1
-        return cls(share[0], share[1], share[2], leaves, (max(math.ceil(0.6 * frames), k), max(frames, k)))
+        return cls(share[0], share[1], share[2], leaves, (max(math.ceil(0.6 * frames), k), frames))
 
 
 def run_rounds(
@@ -83,7 +83,7 @@ def run_rounds(
     evidence = Evidence((sketch,), unit, tuple(cells), (soft,))
     progress(1, 3)
 
-    choice = choose(evidence, problem.numbers)
+    choice = choose(evidence, problem.numbers, last=False)
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
@@ -132,7 +132,7 @@ def _rejected(
     after = leaves_of(moments, problem.n_records, least_count=0.001)
     background = None if fit.found.background is None else float(after.weights[-1])
     champion = Fitted(after.weights[:k], after.means[:k], after.factors[:k], np.inf, background)
-    plain = fit_evidence(evidence, k, search=False).found
+    plain = fit_evidence(evidence, k, search=False, last=False).found
     frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=left * (1 - STEP - 2 * DUEL), **settings)
     evidence = replace(evidence, sketches=(*evidence.sketches, sketch), parts=(*evidence.parts, moments))
@@ -146,6 +146,12 @@ def _rejected(
         if gain > SURE * scale:
             champion = other
     return evidence, SketchFit.of(data, champion)
+
+
+def n_frames(n_features: int, n_components: int) -> int:
+    """Frames of the second round: enough to tell all entries of all covariances."""
+    enough = math.ceil(COVERED * n_features * (n_features - 1) / 12) * n_components
+    return max(min(max(LEAST_FRAMES, enough), MOST_FRAMES), n_components)
 
 
 def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszFrames:

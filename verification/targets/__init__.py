@@ -16,7 +16,7 @@ __all__ = ["all_targets", "stability"]
 
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
-    from verification.targets import counts, keys, masks, numbers, populous, releases, sites, sketches
+    from verification.targets import counts, keys, masks, numbers, populous, releases, sites, sketches, slices
 
-    modules = (counts, numbers, keys, masks, populous, releases, sites, sketches)
+    modules = (counts, numbers, keys, masks, populous, releases, sites, sketches, slices)
     return [target for module in modules for target in module.targets()]
