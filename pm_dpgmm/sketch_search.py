@@ -114,7 +114,8 @@ PLACES = 300  # random places at which a component may be added, each at two sca
 PLACE_SEED = 20242  # public
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
-EFFORT = 3e11  # multiplications that repairs may cost
+ROWS = 4  # numbers for each parameter that a search looks at; the fit itself uses all
+EFFORT = 6e10  # multiplications that repairs may cost
 
 
 def fit_from(
@@ -132,10 +133,13 @@ def fit_from(
     thorough : bool
         Search on whatever the misfit says: with little signal it says little.
     """
-    work = Effort(data)
     found = with_background(data, refined(data, starts[0], prior), prior)
     if found.n_components == 1 or (not thorough and explained(data, found)):
         return found
+    first, full = found, data
+    data = full.thinned(max(1, full.values.size // (ROWS * n_parameters(full, found))))
+    work = Effort(data)
+    found = refined(data, found, prior)
     moves = [
         lambda best: _others(data, starts[1:], prior, work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
@@ -153,13 +157,21 @@ def fit_from(
         enough = not thorough or i + 1 >= ENOUGH
         if work.spent > EFFORT or (enough and explained(data, found)):
             break
-    return found
+    if data is full:
+        return found
+    found = with_background(full, refined(full, found, prior), prior)
+    return found if found.objective < first.objective else first
+
+
+def n_parameters(data: SketchData, found: Fitted) -> int:
+    """Numbers that a fit looks for."""
+    d = data.frequencies.shape[1]
+    return found.n_components * (1 + d + d * (d + 1) // 2)
 
 
 def explained(data: SketchData, found: Fitted) -> bool:
     """Whether the misfit is what a right mixture has; the fit's own weights are simpler, which costs some of it."""
-    n_parameters = found.n_components * (1 + data.frequencies.shape[1] * (data.frequencies.shape[1] + 3) // 2)
-    return misfit(data, found) < GOOD + 10 * n_parameters / data.values.size
+    return misfit(data, found) < GOOD + 10 * n_parameters(data, found) / data.values.size
 
 
 def with_background(data: SketchData, found: Fitted, prior: Prior) -> Fitted:

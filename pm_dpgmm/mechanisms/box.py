@@ -18,7 +18,7 @@ GRID = 2**30  # counts are released in steps of 1/GRID
 EXPONENTS = np.arange(-100, 101)  # public bins of the scale, powers of 2; larger and smaller ones go to the ends
 QUANTILE, WIDEN = 0.6, 2.0  # of the distances within pairs; and the width of a location bin above that distance
 SEEN = 3.5  # standard deviations of noise above which a cell is in use
-SURE = 4.5  # the same for three neighbouring bins of the scale together
+SURE = 4.0  # the same for three neighbouring bins of the scale together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +58,7 @@ def noisy_box(
     budget: GaussianBudget,
     share: Fraction,
     neighbouring: Neighbouring,
+    scale_part: Fraction = Fraction(1, 2),
     rng: Rng = None,
 ) -> tuple[Box, GaussianBudget]:
     """Release a scale and an interval for every column of unbounded records.
@@ -69,8 +70,10 @@ def noisy_box(
     budget : GaussianBudget
         Its ``failure`` is used up by this release: call it once for a budget.
     share : Fraction
-        Of the budget's limit; half goes to the scale, half to the location.
+        Of the budget's limit.
     neighbouring : Neighbouring
+    scale_part : Fraction
+        Of ``share``, for the scale; the rest is for the location.
     rng : numpy.random.Generator, optional
         None draws from OpenDP and the operating system (release); a generator simulates.
 
@@ -105,8 +108,8 @@ def noisy_box(
     squared = (2 * n_features, 2 * n_features if neighbouring is Neighbouring.REPLACE_ONE else n_features)
     steps = [math.isqrt(part * GRID**2) + 1 for part in squared]
     # both before anything is computed from records; 4 n_features numbers at most can differ in law
-    scale, left = budget.spend(steps[0], share=Fraction(share) / 2, n_numbers=2 * n_features)
-    location, left = left.spend(steps[1], share=Fraction(share) / 2, n_numbers=2 * n_features)
+    scale, left = budget.spend(steps[0], share=share * scale_part, n_numbers=2 * n_features)
+    location, left = left.spend(steps[1], share=share * (1 - scale_part), n_numbers=2 * n_features)
 
     counts = _scale_counts(records, permutation(len(records), rng=rng)) * GRID
     scale_counts = (counts + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID
@@ -205,13 +208,15 @@ def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:
 
 
 def _width(noisy: FloatArray, noise_scale: float) -> float:
-    """Width of a column's location bins, from its noisy counts by exponent."""
-    # distances spread over a few neighbouring exponents, noise does not: one column in 1,500 is misled
+    """Width of a column's location bins, from its noisy counts by exponent; NaN if they do not stand out."""
+    # distances spread over a few neighbouring exponents, noise does not: it misleads less than one column in 150
     three = np.convolve(noisy, np.ones(3), mode="same")
     surely = three > SURE * math.sqrt(3) * noise_scale
-    seen = np.where(surely if surely.any() else three == three.max(), np.maximum(noisy, 0.0), 0.0)
+    if not surely.any():
+        return math.nan  # and no bin is kept
+    seen = np.where(surely, np.maximum(noisy, 0.0), 0.0)
     if not seen.any():
-        seen = (noisy == noisy.max()).astype(float)
+        return math.nan
     shares = np.cumsum(seen) / seen.sum()
     return float(WIDEN * 2.0 ** EXPONENTS[np.searchsorted(shares, QUANTILE)])
 

@@ -13,7 +13,9 @@ from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.noise import Rng
 
-BOX_SHARE = Fraction(1, 10)  # of mu^2, without bounds
+LOCATION_SHARE = Fraction(1, 20)  # of mu^2, without bounds
+LEAST_SCALE_SHARE, MOST_SCALE_SHARE = Fraction(1, 20), Fraction(3, 20)  # the same for scales
+STAND_OUT = 7.0  # standard deviations of noise by which three quarters of the pairs should
 CELLS, MOST_ROUNDS = 16, 6  # of the search for a narrower interval within bounds
 LEAST_SHARE, MOST_SHARE = Fraction(1, 50), Fraction(1, 12)  # of mu^2 for its first round, then LEAST_SHARE
 PRECISION = 0.04  # share of the records that the noise of four cells should not exceed
@@ -28,9 +30,14 @@ def unbounded_intervals(
 
     Guarantee
     ---------
-    BOX_SHARE of the budget's limit, outside an event of probability ``budget.failure``. Proof: location.md.
+    LOCATION_SHARE and at most MOST_SCALE_SHARE of the budget's limit, outside an event of probability ``budget.failure``. Proof: location.md.
     """
-    box, left = noisy_box(records, budget=budget, share=BOX_SHARE, neighbouring=problem.neighbouring, rng=rng)
+    needed = 6 * problem.n_features * (STAND_OUT / (0.375 * problem.n_records)) ** 2 / float(budget.limit)
+    scale_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SCALE_SHARE), MOST_SCALE_SHARE)
+    share = scale_share + LOCATION_SHARE
+    box, left = noisy_box(
+        records, budget=budget, share=share, scale_part=scale_share / share, neighbouring=problem.neighbouring, rng=rng
+    )
     raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
     for j, column in enumerate(box.columns):
         raw[f"bin_index_{j}"] = column.index.astype(float)
