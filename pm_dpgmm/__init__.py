@@ -18,6 +18,8 @@ _PUBLIC = {
     "fit_gmm": "fit",
     "PrivateGaussianMixture": "estimator",
     "Release": "release",
+    "KSelection": "selection",
+    "combine": "combining",
     "Mixture": "mixture",
     "Guarantee": "privacy",
     "Neighbouring": "privacy",
@@ -38,6 +40,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
+    from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.plots import plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
     from pm_dpgmm.release import Release
+    from pm_dpgmm.selection import KSelection
 
 
 def load(path: Any) -> Release:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+MOST_CHOICES = 64  # numbers of components to compare: each is a fit
 
 
 def shown(value: object) -> str:
@@ -64,6 +66,29 @@ def check_count(*, least: int = 1, **parameters: Any) -> None:
             raise TypeError(f"{name} must be an integer, got {shown(value)} of type {type(value).__name__}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {shown(value)}")
+
+
+def read_choices(n_components: object, *, most: int | None = None) -> tuple[int, ...]:
+    """One number of components or several as an increasing tuple; raise unless they are distinct integers from 1 on.
+
+    ``most`` is the largest number that is allowed, if there is one.
+    """
+    if isinstance(n_components, Iterable) and not isinstance(n_components, (str, bytes, Mapping)):
+        given = list(itertools.islice(n_components, MOST_CHOICES + 1))
+        if not 0 < len(given) <= MOST_CHOICES:
+            raise ValueError(
+                f"n_components must hold 1 to {MOST_CHOICES} numbers, got"
+                f" {'none' if not given else f'more in {shown(n_components)}'}"
+            )
+    else:
+        given = [n_components]
+    for number in given:
+        check_count(n_components=number)
+        if most is not None and number > most:
+            raise ValueError(f"n_components must be at most {most}, got {number}")
+    if len(set(given)) < len(given):
+        raise ValueError(f"n_components must hold distinct numbers, got {shown(n_components)}")
+    return tuple(sorted(int(number) for number in given))
 
 
 def check_choice(options: Sequence[str], **parameters: Any) -> None:

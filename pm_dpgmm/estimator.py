@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +19,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     """Gaussian mixture fitted under differential privacy, with scikit-learn's interface.
 
     Every call of ``fit`` spends the whole budget again: searching over settings with cross-validation
-    multiplies the cost. Parameters are those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the
-    method's own.
+    multiplies the cost; ``n_components=range(1, 6)`` chooses at no cost. Parameters are those of
+    :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: int | Iterable[int] = 1,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,

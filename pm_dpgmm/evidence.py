@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Partition, Parts
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.privacy import Neighbouring
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +51,34 @@ class Evidence:
         if not scales.all():
             return float(counts[0])
         return max(1.0, float(np.average(counts, weights=scales**-2.0)))
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """Relation under which the sketches were made: their number of records is exact, or has noise."""
+        noisy = any(sketch.n_records_scale for sketch in self.sketches)
+        return Neighbouring.ADD_REMOVE if noisy else Neighbouring.REPLACE_ONE
+
+    def with_sketches(self, sketches: Sequence[NoisySketch]) -> Evidence:
+        """Other sketches; the moments, which say where a fit may start, are scaled to their number of records."""
+        new = Evidence(tuple(sketches), self.unit)
+        factor = new.n_records / self.n_records
+        scaled = [
+            tuple(
+                replace(
+                    item, counts=factor * item.counts, sums=factor * item.sums, squares=factor * item.squares,
+                    noise_scale=factor * item.noise_scale,
+                )
+                for item in moments
+            )
+            for moments in (self.cells, self.parts)
+        ]  # fmt: skip
+        return replace(new, cells=scaled[0], parts=scaled[1])
+
+    @property
+    def fingerprint(self) -> str:
+        """Of unit and frequencies: sketches can be added up when these are equal, to the last bit."""
+        law = [sketch.frequencies.to_dict() for sketch in self.sketches]
+        return hashlib.sha256(json.dumps([self.unit.tolist(), law]).encode()).hexdigest()[:16]
 
     def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, Any]]:
         """Numbers with noise, by name, and their public law; :meth:`from_arrays` reads them."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_choices, shown
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
@@ -33,7 +33,7 @@ METHODS: dict[str, type] = {
 
 def fit_gmm(
     X: Any,
-    n_components: int,
+    n_components: int | Iterable[int],
     *,
     epsilon: float,
     delta: float | None = None,
@@ -53,8 +53,10 @@ def fit_gmm(
     ----------
     X : array (N, D), DataFrame, Dask array, or path to .csv or .parquet
         The records, one row per person. NaN and infinite values are refused.
-    n_components : int
-        Components K of the mixture; choose it from public knowledge.
+    n_components : int, or sequence of int such as range(1, 6)
+        Components K of the mixture, chosen from public knowledge; or, with "sketch", numbers from which the released
+        statistics choose, at no cost beyond a start that must serve the largest. ``release.noise["k_scores"]`` then
+        holds the scores, and ``release.select_k`` compares other numbers later.
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
@@ -80,6 +82,7 @@ def fit_gmm(
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
     **settings
         Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
+        ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def fit_gmm(
     >>> release.means.shape, release.guarantee.delta
     ((2, 1), 0.0)
     """
-    check_count(n_components=n_components)
+    choices = read_choices(n_components)
     check_positive(epsilon=epsilon)
     if delta is not None:
         check_delta(delta)
@@ -128,13 +131,21 @@ def fit_gmm(
 
     records, feature_names = read_records(X)
     n_records, n_features = records.shape
-    if n_records < n_components:
-        raise ValueError(f"X must have at least n_components = {n_components} rows, got {n_records}")
+    if n_records < choices[-1]:
+        raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
     problem = Problem(
-        n_records, n_features, int(n_components), float(epsilon), float(delta or 0.0),
-        read_bounds(bounds, n_features), relation,
+        n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0),
+        read_bounds(bounds, n_features), relation, choices,
     )  # fmt: skip
     chosen = _method(method, settings, problem)
+    if len(choices) > 1 and not getattr(chosen, "chooses", False):
+        raise ValueError(
+            f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
+            " which needs delta, chooses among several"
+        )
+    expected = getattr(chosen, "feature_names", None)
+    if expected not in (None, feature_names):
+        raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     chosen.check(problem)
     if ledger is not None:
         cost = chosen.cost(problem)
@@ -145,7 +156,7 @@ def fit_gmm(
         mixture=outcome.mixture,
         guarantee=outcome.guarantee,
         method=chosen.name,
-        settings=dataclasses.asdict(chosen),  # type: ignore[call-overload]
+        settings=chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
         raw=outcome.raw,
         noise=outcome.noise,
         feature_names=feature_names,

@@ -10,6 +10,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
+from pm_dpgmm.selection import KSelection
 
 BAND_DRAWS = 300
 
@@ -97,6 +98,37 @@ def plot_prior_posterior(
     if truth is not None:
         ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
     ax.set(xlabel=label, ylabel="density", ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
+    """Score above the best for every number of components; the chosen one is filled, those with a misfit crossed.
+
+    Parameters
+    ----------
+    selection : KSelection
+        What ``release.select_k`` returned.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure when None.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    above = np.array(selection.scores) - min(selection.scores)
+    ks, wrong = np.array(selection.n_components), np.array([release.flag is not None for release in selection.releases])
+    ax.plot(ks, above, color="C0", lw=0.8)
+    ax.plot(ks, above, "o", color="C0", mfc="white")
+    ax.plot(selection.chosen, 0, "o", color="C0", label=f"chosen: {selection.chosen}")
+    if wrong.any():
+        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="does not explain the released numbers")
+    ax.set_yscale("symlog", linthresh=10)
+    ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()
     return ax
 

@@ -244,6 +244,36 @@ class SumLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
+class MaxLoss(_Parameters):
+    """Parallel composition, the largest delta of the ``parts`` at every epsilon: each person is in one of them."""
+
+    parts: tuple[PrivacyLoss, ...]
+    kind: ClassVar[str] = "max"
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("parts must hold at least one loss, got none")
+
+    @property
+    def slack(self) -> float:
+        """Largest of the parts' slacks; :func:`pm_dpgmm.compose` adds it."""
+        return float(max(getattr(part, "slack", 0.0) for part in self.parts))
+
+    def delta(self, epsilon: float) -> float:
+        return max(part.delta(epsilon) for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+    def to_pld(self) -> Any | None:
+        gaussian = [part for part in self.parts if isinstance(part, GaussianLoss)]
+        if len(gaussian) < len(self.parts):
+            return None
+        # larger parameters dominate
+        return GaussianLoss(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).to_pld()
+
+
+@dataclass(frozen=True, slots=True)
 class TableLoss(_Parameters):
     """A curve given by points; between points the value at the smaller epsilon counts."""
 
@@ -286,8 +316,10 @@ def loss_from_dict(fields: dict[str, Any]) -> PrivacyLoss:
     kind = fields.get("kind")
     if kind == SumLoss.kind:
         return SumLoss(loss_from_dict(fields["first"]), loss_from_dict(fields["second"]), fields["split"])
+    if kind == MaxLoss.kind:
+        return MaxLoss(tuple(loss_from_dict(part) for part in fields["parts"]))
     if kind not in LOSSES:
-        raise ValueError(f"kind of privacy loss must be one of {[*LOSSES, SumLoss.kind]}, got {kind!r}")
+        raise ValueError(f"kind of privacy loss must be one of {[*LOSSES, SumLoss.kind, MaxLoss.kind]}, got {kind!r}")
     parameters = {name: value for name, value in fields.items() if name != "kind"}
     try:
         return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
 
+    from pm_dpgmm.selection import KSelection
     from pm_dpgmm.uncertainty import Band, StandardErrors
 
 SCHEMA = "pm_dpgmm.release"
@@ -94,6 +95,9 @@ class Release:
             from pm_dpgmm import __version__
 
             object.__setattr__(self, "version", __version__)
+
+    def __deepcopy__(self, memo: object) -> Release:
+        return self  # nothing of it can change
 
     @property
     def weights(self) -> FloatArray:
@@ -174,6 +178,22 @@ class Release:
         if name not in self.feature_names:
             raise ValueError(f"{parameter} must be among {shown(self.feature_names)}, got {shown(name)}")
         return self.feature_names.index(name)
+
+    # ------------------------------------------------------------------ other numbers of components
+    def refit(self, n_components: int) -> Release:
+        """The same statistics and guarantee, another mixture; ValueError unless of method "sketch". Free."""
+        from pm_dpgmm.selection import refit
+
+        return refit(self, n_components)
+
+    def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: float | str = 4.0) -> KSelection:
+        """Compare numbers of components on the released statistics: :class:`pm_dpgmm.KSelection`. Free.
+
+        ``penalty`` is the price of a parameter: a number, "aic" (2) or "bic" (log of the number of released numbers).
+        """
+        from pm_dpgmm.selection import select_k
+
+        return select_k(self, n_components, penalty=penalty)
 
     # ------------------------------------------------------------------ uncertainty (method "sketch"; imported on use)
     def draws(self, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:

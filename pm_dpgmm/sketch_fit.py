@@ -146,14 +146,26 @@ def misfit(data: SketchData, found: Fitted) -> float:
 
     Of a sketch with more than MOST_TESTED frequencies every second, or third and so on, is tested.
     """
+    return tested(data, found)[0]
+
+
+def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
+    """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
     data = data.thinned(-(-len(data.amplitudes) // MOST_TESTED))
     try:
-        whitener, _ = _whitener(data, found)
+        whitener, log_determinant = _whitener(data, found)
     except linalg.LinAlgError:
-        return np.inf
+        return np.inf, np.inf
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
-    freedom = max(1, residuals.size - len(_packed(found)) + 1)
-    return float((residuals @ residuals - freedom) / np.sqrt(2 * freedom))
+    value, freedom = float(residuals @ residuals), max(1, residuals.size - len(_packed(found)) + 1)
+    return float((value - freedom) / np.sqrt(2 * freedom)), value + log_determinant
+
+
+def penalty(found: Fitted, prior: Prior) -> float:
+    """Minus twice the log prior density, up to a constant."""
+    has_background = found.background is not None
+    middle, spread = _prior_rows(found.n_components, found.means.shape[1], prior, has_background)
+    return float(np.square((_packed(found) - middle) / spread).sum())
 
 
 def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40) -> Fitted:

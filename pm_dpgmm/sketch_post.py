@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined, reweighted
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
 
@@ -35,6 +34,12 @@ class SketchFit:
     data: SketchData
     found: Fitted
     misfit: float
+    deviance: float = math.nan  # minus twice the log-likelihood of the sketch, up to a constant
+
+    @classmethod
+    def of(cls, data: SketchData, found: Fitted) -> SketchFit:
+        """The fit with how well it explains the sketch, under the sketch's full covariance."""
+        return cls(data, found, *tested(data, found))
 
     @property
     def rejected(self) -> bool:
@@ -65,9 +70,10 @@ def fit_evidence(
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
-        found = fit_sketch(data, n_components, prior_about(None), radius=1.0)
-        return SketchFit(data, found, misfit(data, found))
-    begin = [*first, *(as_fitted(item) for item in start_mixtures(evidence, n_components))]
+        return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
+    begin = list(first)
+    if search or not begin:
+        begin += [as_fitted(item) for item in start_mixtures(evidence, n_components)]
     radius = math.sqrt(len(evidence.unit))
     prior = prior_about(begin[0])
     if not search:
@@ -79,7 +85,7 @@ def fit_evidence(
         found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
     if last and data.full_weights:
         found = reweighted(data, found, prior, rounds=1, steps=20)
-    return SketchFit(data, found, misfit(data, found))
+    return SketchFit.of(data, found)
 
 
 def prior_about(start: Fitted | None) -> Prior:
@@ -93,10 +99,11 @@ def prior_about(start: Fitted | None) -> Prior:
 
 def sketch_data(evidence: Evidence) -> SketchData:
     """The sketches in the unit of the evidence, with a background as broad as the records are."""
-    if not evidence.cells:
-        return SketchData.of(evidence.sketches, evidence.unit)
-    root = leaves_of(evidence.cells[0], evidence.n_records)
-    return SketchData.of(evidence.sketches, evidence.unit, (root.means[0], BROADER * root.factors[0]))
+    background = None
+    if evidence.cells:
+        root = leaves_of(evidence.cells[0], evidence.n_records)
+        background = root.means[0], BROADER * root.factors[0]
+    return replace(SketchData.of(evidence.sketches, evidence.unit, background), n_records=evidence.n_records)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
@@ -108,11 +115,19 @@ def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
 
 def signal(evidence: Evidence, n_components: int) -> float:
     """Records times mu, for each component and each of its numbers but the covariances; public."""
-    relation = Neighbouring.ADD_REMOVE if evidence.sketches[0].n_records_scale else Neighbouring.REPLACE_ONE
+    relation = evidence.neighbouring
     spent = sum(float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in evidence.sketches)
     moments = (*evidence.cells, *evidence.parts)
     spent += sum(float(SQUARED_SENSITIVITY[relation]) / item.noise_scale**2 for item in moments)
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
+
+
+def as_start(evidence: Evidence, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
+    """A mixture in the unit of the records as a start."""
+    unit = evidence.unit
+    factors = np.linalg.cholesky(mixture.covariances / unit / unit[:, None])
+    weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
+    return Fitted(weights, means, np.asarray(factors), np.inf, background_weight or None)
 
 
 def as_fitted(leaves: Leaves) -> Fitted:

@@ -25,6 +25,7 @@ LAYERS = [
         "sketch_search",
         "sketch_start",
         "sketch_post",
+        "sketch_choice",
         "agreement",
         "records",
         "record_blocks",
@@ -33,12 +34,12 @@ LAYERS = [
         "ledger",
         "uncertainty",
     ],
-    ["release", "fit", "estimator"],
+    ["release", "selection", "combining", "fit", "estimator"],
     ["bayes", "plots", "plan_result", "plan_trials", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # The Release offers these as methods; it imports them inside the method and nowhere else.
-DELEGATIONS = {("release", "bayes"), ("release", "plots")}
+DELEGATIONS = {("release", "bayes"), ("release", "plots"), ("selection", "plots")}
 AUDIT_CORE = [
     "audit", "audit_result", "detection_limit", "events", "outputs", "score_features", "scores", "references",
     "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",

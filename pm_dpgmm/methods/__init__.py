@@ -25,6 +25,12 @@ class Problem:
     delta: float
     bounds: FloatArray | None  # (D, 2), in the unit of the records
     neighbouring: Neighbouring
+    choices: tuple[int, ...] = ()  # numbers of components to choose from, increasing; n_components is the last
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of components that the mixture may have."""
+        return self.choices or (self.n_components,)
 
 
 @dataclass(frozen=True, slots=True)

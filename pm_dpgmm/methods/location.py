@@ -30,7 +30,8 @@ def unbounded_intervals(
 
     Guarantee
     ---------
-    LOCATION_SHARE and at most MOST_SCALE_SHARE of the budget's limit, outside an event of probability ``budget.failure``. Proof: location.md.
+    LOCATION_SHARE and at most MOST_SCALE_SHARE of the limit, outside an event of probability ``budget.failure``.
+    Proof: location.md.
     """
     needed = 6 * problem.n_features * (STAND_OUT / (0.375 * problem.n_records)) ** 2 / float(budget.limit)
     scale_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SCALE_SHARE), MOST_SCALE_SHARE)

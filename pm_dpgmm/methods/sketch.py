@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -18,10 +19,12 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
 from pm_dpgmm.methods import Outcome, Problem, Progress
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
+from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.sketch_post import SketchFit, fit_evidence
+from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_post import SketchFit
 
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
@@ -38,20 +41,42 @@ class SketchMethod:
     order : int, optional
         Frequencies of the ladder that is released for one column. None: 16, or 24 for many records. A component
         narrower than about 0.4 half-widths of the interval over ``order`` is not resolved. Not used for more columns.
+    like : Release, optional
+        A release of another site's records, never of these. The whole budget goes into sketches at its frequencies,
+        in its shares, and the two releases can be added up by :func:`pm_dpgmm.combine`. Bounds are then only used to
+        clip: give those of the other release, if it had any.
 
     Guarantee
     ---------
     (epsilon, delta)-DP of everything in the release, under replace-one or add-remove neighbours, with or without
     bounds; mixture, background and misfit are functions of the noisy statistics. Proof: sketch.md, sketch_rounds.md,
-    location.md.
+    location.md, sketch_like.md.
     """
 
     order: int | None = None
+    like: Any = None
     name: ClassVar[str] = "sketch"
+    chooses: ClassVar[bool] = True  # the number of components
 
     def __post_init__(self) -> None:
         if self.order is not None:
             check_count(least=2, order=self.order)
+            if self.like is not None:
+                raise ValueError(f"order must be None with like, whose frequencies are used, got {self.order}")
+        if self.like is not None:
+            object.__setattr__(self, "like", Reference.of(self.like))
+
+    def recorded(self) -> dict[str, Any]:
+        """Settings as a release holds them: the reference by the fingerprint of its frequencies."""
+        settings: dict[str, Any] = {"order": self.order}
+        if self.like is not None:
+            settings["like"] = self.like.evidence.fingerprint
+        return settings
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names that the columns must have, or None."""
+        return None if self.like is None else self.like.feature_names
 
     def cost(self, problem: Problem) -> tuple[float, float]:
         """The whole budget, also for a refusal."""
@@ -59,12 +84,12 @@ class SketchMethod:
 
     def budget(self, problem: Problem) -> GaussianBudget:
         """What may be spent; without bounds a tenth of delta is set aside for the box."""
-        failure = 0.0 if problem.bounds is not None else FAILURE_SHARE * problem.delta
+        failure = 0.0 if problem.bounds is not None or self.like is not None else FAILURE_SHARE * problem.delta
         return GaussianBudget.of(problem.epsilon, problem.delta, failure=failure)
 
     def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
-        words = "private sketch (methods/sketch.md)"
+        words = f"private sketch (methods/{'sketch' if self.like is None else 'sketch_like'}.md)"
         return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, self.budget(problem).loss())
 
     def ladder(self, problem: Problem, interval: FloatArray) -> FejerLadder:
@@ -90,6 +115,8 @@ class SketchMethod:
             if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
                 shown = problem.bounds.tolist()
                 raise ValueError(f"bounds must not lie so far from 0 for their width, got {shown}; shift X and bounds")
+        if self.like is not None:
+            self.like.check(problem)
         self.guarantee(problem)
         if problem.n_features == 1:
             self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
@@ -106,6 +133,14 @@ class SketchMethod:
     ) -> Outcome:
         """Find intervals, sketch, fit; see the class for the guarantee."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
+        if self.like is not None:
+            if problem.bounds is not None:
+                records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
+            evidence = sketch_like(records, self.like, budget, problem, rng=rng)
+            progress(1, 2)
+            choice = choose(evidence, problem.numbers, first=self.like.starts)
+            progress(2, 2)
+            return outcome(evidence, choice.best, guarantee, {}, choice)
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
             count, budget = noisy_count(records, budget=budget, share=COUNT_SHARE, rng=rng)
             problem = replace(problem, n_records=max(count, 4 * problem.n_components))
@@ -128,16 +163,21 @@ class SketchMethod:
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
             evidence = Evidence((sketch,), unit)
             progress(1, 2)
-            fit = fit_evidence(evidence, problem.n_components)
+            choice = choose(evidence, problem.numbers)
+            fit = choice.best
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
-            evidence, fit = run_rounds(records, centre, unit, budget, problem, progress=progress, rng=rng)
-        return outcome(evidence, fit, guarantee, raw)
+            evidence, fit, choice = run_rounds(records, centre, unit, budget, problem, progress=progress, rng=rng)
+        return outcome(evidence, fit, guarantee, raw, choice)
 
 
-def outcome(evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: dict[str, FloatArray]) -> Outcome:
+def outcome(
+    evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
+) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, "misfit": fit.misfit, "flagged": fit.rejected}
-    return Outcome(fit.mixture, guarantee, raw | arrays, noise, fit.background)
+    if len(choice.fits) > 1:
+        noise["k_scores"] = choice.to_dict()
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)

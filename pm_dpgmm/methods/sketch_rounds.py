@@ -18,7 +18,8 @@ from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts, noisy_moment
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
-from pm_dpgmm.sketch_fit import Fitted, misfit
+from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts
 
@@ -63,8 +64,8 @@ class Schedule:
 def run_rounds(
     records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
     progress: Progress, rng: Rng,
-) -> tuple[Evidence, SketchFit]:  # fmt: skip
-    """Spend the rest of the budget on a start and two sketches, and fit.
+) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
+    """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
     Guarantee
     ---------
@@ -83,18 +84,20 @@ def run_rounds(
     evidence = Evidence((sketch,), unit, tuple(cells), (soft,))
     progress(1, 3)
 
-    fit = fit_evidence(evidence, k, last=False)
+    choice = choose(evidence, problem.numbers, last=False)
+    fit = choice.best
     progress(2, 3)
     if not fit.rejected:
         frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
         share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
-        fit = fit_evidence(evidence, k, first=[fit.found])
+        choice = choose(evidence, problem.numbers, first=choice.starts)
+        fit = choice.best
     else:
         evidence, fit = _rejected(records, evidence, fit, budget, schedule, problem, settings)
     progress(3, 3)
-    return evidence, fit
+    return evidence, fit, choice
 
 
 def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
@@ -132,7 +135,7 @@ def _rejected(
     A step of EM raises the likelihood whatever the records are like; a sketch is the better summary if they are not
     too far from a mixture.
     """
-    k, unit, centre = problem.n_components, evidence.unit, evidence.centre
+    k, unit, centre = fit.found.n_components, evidence.unit, evidence.centre
     left = 1 - budget.spent / budget.limit
     parts = Parts.of(centre, unit, *fit.found.parts(fit.data.background), reach=SOFT_REACH)
     moments, budget = noisy_moments(records, parts, budget=budget, share=left * STEP, **settings)
@@ -152,7 +155,7 @@ def _rejected(
         gain, scale, budget = noisy_duel(records, theirs, ours, budget=budget, share=left * DUEL, **settings)
         if gain > SURE * scale:
             champion = other
-    return evidence, SketchFit(data, champion, misfit(data, champion))
+    return evidence, SketchFit.of(data, champion)
 
 
 def n_frames(n_features: int, n_components: int) -> int:

@@ -17,8 +17,18 @@ __all__ = ["all_targets", "stability"]
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
-        counts, keys, masks, numbers, populous, releases, sketch_fits, sketches, slices, starts,
+        counts,
+        keys,
+        masks,
+        numbers,
+        populous,
+        releases,
+        sites,
+        sketch_fits,
+        sketches,
+        slices,
+        starts,
     )  # fmt: skip
 
-    modules = (counts, numbers, keys, masks, populous, releases, sketches, starts, sketch_fits, slices)
+    modules = (counts, numbers, keys, masks, populous, releases, sketches, starts, sketch_fits, sites, slices)
     return [target for module in modules for target in module.targets()]

@@ -1,0 +1,140 @@
+"""Other numbers of components for a stored release: a refit, a comparison. Post-processing, so free of budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pm_dpgmm._arguments import read_choices
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.release import Release
+from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
+from pm_dpgmm.sketch_fit import Fitted
+from pm_dpgmm.sketch_post import SketchFit, as_start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KSelection:
+    """Numbers of components compared on the statistics of one release.
+
+    Attributes
+    ----------
+    n_components : tuple of int
+        Increasing.
+    scores : tuple of float
+        Minus twice the log posterior density of each fit, plus ``penalty`` for each parameter: the smallest is best,
+        and differences of a few units say little.
+    misfits : tuple of float
+        Of each fit; right mixtures stay below about 5.
+    releases : tuple of Release
+        The refits; all have the guarantee and the statistics of the release they came from.
+    penalty : float
+        4 unless another was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pm_dpgmm as dpg
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 2000 + [[9.0]] * 2000)
+    >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 15))
+    >>> found = release.select_k(range(1, 4))
+    >>> found.chosen, found.release.n_components, found.release.guarantee is release.guarantee
+    (2, 2, True)
+    """
+
+    n_components: tuple[int, ...]
+    scores: tuple[float, ...]
+    misfits: tuple[float, ...]
+    releases: tuple[Release, ...]
+    penalty: float
+
+    @property
+    def chosen(self) -> int:
+        """Number of components with the smallest score; of two, the smaller."""
+        return self.n_components[self._best]
+
+    @property
+    def release(self) -> Release:
+        """The refit with ``chosen`` components."""
+        return self.releases[self._best]
+
+    @property
+    def _best(self) -> int:
+        return min(range(len(self.scores)), key=self.scores.__getitem__)
+
+    def summary(self) -> str:
+        """A table: number of components, score above the best, misfit."""
+        least = min(self.scores)
+        lines = ["components  score above best   misfit"]
+        for k, score, misfit in zip(self.n_components, self.scores, self.misfits, strict=True):
+            mark = "  <- chosen" if k == self.chosen else ""
+            lines.append(f"{k:>10}  {score - least:16.1f} {misfit:8.1f}{mark}")
+        if self.release.flag:
+            lines.append(f"WARNING: {self.release.flag}.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<KSelection: {self.chosen} of {', '.join(map(str, self.n_components))} components>\n{self.summary()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Chosen number, and lists of numbers, scores and misfits; JSON-ready where all are finite."""
+        return {
+            "chosen": self.chosen,
+            "penalty": self.penalty,
+            "n_components": list(self.n_components),
+            "scores": list(self.scores),
+            "misfits": list(self.misfits),
+        }
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Score above the best by number of components: :func:`pm_dpgmm.plots.plot_selection`."""
+        from pm_dpgmm.plots import plot_selection
+
+        return plot_selection(self, ax=ax)
+
+
+def refit(release: Release, n_components: int) -> Release:
+    """See :meth:`pm_dpgmm.Release.refit`.
+
+    The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
+    of so many components explained the first round.
+    """
+    evidence, (number,) = _evidence(release, "refit"), read_choices([n_components])
+    choice = choose(evidence, [number], first=_own(release, evidence))
+    return with_fit(release, choice.best)
+
+
+def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
+    """See :meth:`pm_dpgmm.Release.select_k`."""
+    evidence, numbers = _evidence(release, "select_k"), read_choices(n_components)
+    price = price_of(penalty, evidence)
+    choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
+    return KSelection(
+        numbers,
+        choice.scores,
+        tuple(fit.misfit for fit in choice.fits),
+        tuple(with_fit(release, fit, choice) for fit in choice.fits),
+        price,
+    )
+
+
+def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> Release:
+    """The same statistics and guarantee with another mixture."""
+    noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
+    noise |= {"misfit": fit.misfit, "flagged": fit.rejected}
+    if choice is not None and len(choice.fits) > 1:
+        noise["k_scores"] = choice.to_dict()
+    weight, broad = fit.background or (0.0, None)
+    return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
+
+
+def _evidence(release: Release, verb: str) -> Evidence:
+    if "sketches" not in release.noise:
+        raise ValueError(f"{verb} needs a release of method 'sketch', got one of method {release.method!r}")
+    return Evidence.from_arrays(release.raw, release.noise)
+
+
+def _own(release: Release, evidence: Evidence) -> dict[int, Fitted]:
+    """The release's mixture as a start."""
+    return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}

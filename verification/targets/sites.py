@@ -1,0 +1,98 @@
+"""Sketches of one site at the frequencies of another's release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.frequencies import FejerLadder
+from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
+from pm_dpgmm.methods import Problem, sketch_like
+from pm_dpgmm.methods.sketch_like import Reference
+from pm_dpgmm.noise import Rng
+from pm_dpgmm.privacy import Neighbouring
+from verification.specimens import Specimen
+from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
+
+METHOD = "methods/sketch_like.py"
+ROUNDS = 9  # sketches of the reference
+WAVES = [FejerLadder(step=math.pi * (2 * i + 1), order=1, centre=0.0) for i in range(ROUNDS)]  # all turn 1 by pi
+RELATION = {True: Neighbouring.ADD_REMOVE, False: Neighbouring.REPLACE_ONE}
+
+
+@cache
+def budget() -> GaussianBudget:
+    """Of the claim."""
+    return GaussianBudget.of(EPSILON, DELTA)
+
+
+def reference_at(waves: list[FejerLadder], add_remove: bool) -> Reference:
+    """A public release with nine sketches; what its values are does not matter."""
+    scale = 5.0 if add_remove else 0.0
+    sketches = [NoisySketch(wave, np.zeros((2, 1)), 5.0 + i, 100.0, scale) for i, wave in enumerate(waves)]
+    return Reference.of(Evidence(tuple(sketches), np.ones(1)))
+
+
+def like(
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    add_remove: bool = False,
+    centred: bool = False,
+    noise: Rng = None,
+) -> Any:
+    """The release path; ``centred``, a fault: phases are taken from a record."""
+    relation = RELATION[add_remove]
+    problem = Problem(len(records), 1, 1, EPSILON, DELTA, None, relation)
+    given = reference_at(WAVES, add_remove)
+    if centred:
+        waves = [replace(wave, centre=float(records[0, 0])) for wave in WAVES]
+        given = reference_at(waves, add_remove)
+
+    def run() -> FloatArray:
+        found = sketch_like.sketch_like(records, given, budget(), problem, rng=noise)
+        counts = [sketch.n_records for sketch in found.sketches] if add_remove else []
+        centre: list[float] = found.centre.tolist() if centred else []  # a release says what its frequencies are
+        return np.concatenate([*(sketch.values.ravel() for sketch in found.sketches), counts, centre])
+
+    return rows_of(run, n_samples)
+
+
+def whole_each(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: every sketch takes the whole budget."""
+
+    def forgetful(data: FloatArray, frequencies: Any, *, budget: Any, share: Any, neighbouring: Any, rng: Any) -> Any:
+        found, _ = noisy_sketch(
+            data, frequencies, budget=replace(budget, spent=Fraction(0)), share=Fraction(1), neighbouring=neighbouring,
+            rng=rng,
+        )  # fmt: skip
+        return found, budget
+
+    with mock.patch.object(sketch_like, "noisy_sketch", forgetful):
+        return like(records, n_samples, rng, noise=rng)
+
+
+def targets() -> list[Specimen]:
+    """Under both relations, at both levels; two faults."""
+    line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
+    less = line[1], line[1][1:]
+    claim, inf = (EPSILON, DELTA), math.inf
+    fault = f"fault in {METHOD}"
+    add_remove, centred = partial(like, add_remove=True), partial(like, centred=True)
+    return [
+        Specimen("sites_like", METHOD, like, *line, *claim, 1.0, False, 4_000),
+        at_bits("sites_like_bits", METHOD, like, *line, *claim, 1.0, False, 2_000),
+        Specimen("sites_like_add_remove", METHOD, add_remove, *less, *claim, 1.0, False, 4_000),
+        Specimen("sites_like_whole_budget_each", fault, whole_each, *line, *claim, inf, True, 8_000),
+        Specimen("sites_like_centred_on_the_records", fault, centred, *line, *claim, inf, True, 1_000),
+    ]
