@@ -46,14 +46,17 @@ def characteristic_jacobian(
     values = parts @ weights
     terms = parts * weights
     row, column = np.tril_indices(n_features)
-    by_mean = 1j * terms[:, :, None] * frequencies[:, None, :]
     # the exponent holds -|L'w|^2/2, whose derivative by L[a, b] is -w[a] (L'w)[b]
-    by_factor = -terms[:, :, None] * frequencies[:, None, row] * projected[:, :, column]
+    products = -frequencies[:, None, row] * projected[:, :, column]
     diagonal = row == column
-    by_factor[:, :, diagonal] *= np.diagonal(factors, axis1=1, axis2=2)
-    by_logit = terms - values[:, None] * weights
-    size = len(frequencies)
-    jacobian = np.concatenate([by_logit, by_mean.reshape(size, -1), by_factor.reshape(size, -1)], axis=1)
+    products[:, :, diagonal] *= np.diagonal(factors, axis1=1, axis2=2)
+    size, k = terms.shape
+    jacobian = np.empty((size, k * (1 + n_features + len(row))), dtype=complex)
+    jacobian[:, :k] = terms - values[:, None] * weights
+    by_mean = jacobian[:, k : k * (1 + n_features)].reshape(size, k, n_features)
+    np.multiply(1j * terms[:, :, None], frequencies[:, None, :], out=by_mean)
+    by_factor = jacobian[:, k * (1 + n_features) :].reshape(size, k, len(row))
+    np.multiply(terms[:, :, None], products, out=by_factor)
     return values, jacobian
 
 

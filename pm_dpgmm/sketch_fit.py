@@ -21,6 +21,7 @@ TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED = 900  # frequencies in a test of fit
 MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
+RIDGE = 1e-6  # of the step in a test of fit
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
@@ -144,7 +145,9 @@ class Fitted:
 def misfit(data: SketchData, found: Fitted) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5.
 
-    Of a sketch with more than MOST_TESTED frequencies every second, or third and so on, is tested.
+    Small errors of the parameters do not count: chi-square is that after the best small step from the fit, which may
+    have had other weights. Of a sketch with more than MOST_TESTED frequencies every second, or third and so on, is
+    tested.
     """
     return tested(data, found)[0]
 
@@ -157,8 +160,14 @@ def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
     except linalg.LinAlgError:
         return np.inf, np.inf
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
-    value, freedom = float(residuals @ residuals), max(1, residuals.size - len(_packed(found)) + 1)
-    return float((value - freedom) / np.sqrt(2 * freedom)), value + log_determinant
+    value = float(residuals @ residuals)
+    theta, has_background = _packed(found), found.background is not None
+    slopes = _slopes(data, theta, found.n_components, whitener, has_background)
+    normal, gradient = slopes.T @ slopes, slopes.T @ residuals
+    normal[np.diag_indices_from(normal)] *= 1 + RIDGE
+    gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
+    freedom = max(1, residuals.size - len(theta) + 1)
+    return float((value - gain - freedom) / np.sqrt(2 * freedom)), value + log_determinant
 
 
 def penalty(found: Fitted, prior: Prior) -> float:
@@ -177,7 +186,7 @@ def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2
         found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps)
     whitener, log_determinant = _whitener(data, found)
     theta, has_background = _packed(found), found.background is not None
-    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)[0]
+    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)
     return replace(found, objective=float(residuals @ residuals) + log_determinant)
 
 
@@ -187,10 +196,11 @@ def refined(
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
     k, has_background = found.n_components, found.background is not None
     theta = _packed(found)
-    residuals, slopes = _residuals(data, theta, k, prior, whitener, has_background)
+    residuals = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
     spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
     for _ in range(steps):
+        slopes = _slopes(data, theta, k, whitener, has_background)
         m = len(slopes)
         normal, gradient = slopes.T @ slopes, slopes.T @ residuals[:m] + residuals[m:] / spread
         normal[np.diag_indices_from(normal)] += 1 / spread**2
@@ -203,14 +213,13 @@ def refined(
                 damping *= 10
                 continue
             new = _residuals(data, theta + step, k, prior, whitener, has_background)
-            value = float(new[0] @ new[0])
+            value = float(new @ new)
             if value < objective:
                 break
             damping *= MORE
         else:
             break
-        fall, theta, objective = objective - value, theta + step, value
-        residuals, slopes = new
+        fall, theta, objective, residuals = objective - value, theta + step, value, new
         damping = max(damping * LESS, 1e-9)
         if fall < TOLERANCE:
             break
@@ -229,7 +238,7 @@ def error_root(data: SketchData, found: Fitted, prior: Prior, *, count_scale: fl
     k, has_background = found.n_components, found.background is not None
     efficient = data.full_weights
     whitener = _whitener(data, found)[0] if efficient else None
-    slopes = _residuals(data, _packed(found), k, prior, whitener, has_background)[1]
+    slopes = _slopes(data, _packed(found), k, whitener, has_background)
     normal = slopes.T @ slopes
     expected = data.residuals(found) + data.values
     if whitener is not None:
@@ -257,28 +266,35 @@ def moved(found: Fitted, step: FloatArray) -> Fitted:
 def _residuals(
     data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
     has_background: bool,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Whitened residuals, then those of the prior; derivatives of the first (the prior's are 1/spread)."""
+) -> FloatArray:  # fmt: skip
+    """Whitened residuals, then those of the prior."""
+    n_features = data.frequencies.shape[1]
+    residuals = data.residuals(_unpacked(theta, n_components, n_features, has_background))
+    if whitener is None:
+        residuals = residuals / data.deviations
+    else:
+        residuals = linalg.solve_triangular(whitener, residuals, lower=True, check_finite=False)
+    middle, spread = _prior_rows(n_components, n_features, prior, has_background)
+    return np.concatenate([residuals, (theta - middle) / spread])
+
+
+def _slopes(
+    data: SketchData, theta: FloatArray, n_components: int, whitener: FloatArray | None, has_background: bool
+) -> FloatArray:
+    """Derivatives of the whitened residuals; those of the prior are 1/spread."""
     n_features = data.frequencies.shape[1]
     found = _unpacked(theta, n_components, n_features, has_background)
-    values, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
+    _, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
     if has_background:  # its mean and factor are fixed
         last_mean, entries = (n_components + 1) + n_components * n_features, n_features * (n_features + 1) // 2
         fixed = [*range(last_mean, last_mean + n_features), *range(-entries, 0)]
         jacobian = np.delete(jacobian, fixed, axis=1)
-    size = data.size
-    residuals = size * np.concatenate([values.real, values.imag]) - data.values
     slopes = np.concatenate([jacobian.real, jacobian.imag])
     if whitener is None:
-        deviations = data.deviations
-        residuals = residuals / deviations
-        slopes *= (size / deviations)[:, None]
-    else:
-        slopes *= size[:, None]
-        both = linalg.solve_triangular(whitener, np.column_stack([residuals, slopes]), lower=True, check_finite=False)
-        residuals, slopes = both[:, 0], both[:, 1:]
-    middle, spread = _prior_rows(n_components, n_features, prior, has_background)
-    return np.concatenate([residuals, (theta - middle) / spread]), slopes
+        slopes *= (data.size / data.deviations)[:, None]
+        return slopes
+    slopes *= data.size[:, None]
+    return np.asarray(linalg.solve_triangular(whitener, slopes, lower=True, check_finite=False))
 
 
 def _prior_rows(

@@ -114,8 +114,8 @@ PLACES = 300  # random places at which a component may be added, each at two sca
 PLACE_SEED = 20242  # public
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
-ROWS = 4  # numbers for each parameter that a search looks at; the fit itself uses all
-EFFORT = 6e10  # multiplications that repairs may cost
+ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
+EFFORT = 4e10  # multiplications that repairs may cost
 
 
 def fit_from(
@@ -133,13 +133,11 @@ def fit_from(
     thorough : bool
         Search on whatever the misfit says: with little signal it says little.
     """
+    full, data = data, data.thinned(max(1, data.values.size // max(LEAST_ROWS, ROWS * n_parameters(data, starts[0]))))
+    work = Effort(data)
     found = with_background(data, refined(data, starts[0], prior), prior)
     if found.n_components == 1 or (not thorough and explained(data, found)):
-        return found
-    first, full = found, data
-    data = full.thinned(max(1, full.values.size // (ROWS * n_parameters(full, found))))
-    work = Effort(data)
-    found = refined(data, found, prior)
+        return found if data is full else with_background(full, refined(full, found, prior), prior)
     moves = [
         lambda best: _others(data, starts[1:], prior, work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
@@ -157,10 +155,7 @@ def fit_from(
         enough = not thorough or i + 1 >= ENOUGH
         if work.spent > EFFORT or (enough and explained(data, found)):
             break
-    if data is full:
-        return found
-    found = with_background(full, refined(full, found, prior), prior)
-    return found if found.objective < first.objective else first
+    return found if data is full else with_background(full, refined(full, found, prior), prior)
 
 
 def n_parameters(data: SketchData, found: Fitted) -> int:
@@ -170,8 +165,8 @@ def n_parameters(data: SketchData, found: Fitted) -> int:
 
 
 def explained(data: SketchData, found: Fitted) -> bool:
-    """Whether the misfit is what a right mixture has; the fit's own weights are simpler, which costs some of it."""
-    return misfit(data, found) < GOOD + 10 * n_parameters(data, found) / data.values.size
+    """Whether the misfit is what a right mixture has."""
+    return misfit(data, found) < GOOD
 
 
 def with_background(data: SketchData, found: Fitted, prior: Prior) -> Fitted:

@@ -33,6 +33,7 @@ MOST_RADIUS_SQUARED = 0.65  # for more columns
 LEAST_FRAMES, MOST_FRAMES = 20, 75  # of the second round
 COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
 FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
+MANY = 8  # columns at which the start gets more of the budget
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 
@@ -52,8 +53,12 @@ class Schedule:
         k, d = problem.n_components, problem.n_features
         signal = problem.n_records * math.sqrt(budget.limit) / (k * (d + 2))
         left = 1 - budget.spent / budget.limit
-        cells = min(max(0.06 * math.sqrt(100 / signal), 0.05), 0.12)
-        soft = min(max(0.08 * (100 / signal) ** 0.3, 0.06), 0.12)
+        if d < MANY:  # a search in the sketch finds clusters with a rougher start
+            cells = min(max(0.06 * math.sqrt(100 / signal), 0.05), 0.12)
+            soft = min(max(0.08 * (100 / signal) ** 0.3, 0.06), 0.12)
+        else:
+            cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
+            soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
         frames = n_frames(d, k)
         over = min(max(signal / 15, 1.5), 4.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
