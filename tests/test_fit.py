@@ -72,7 +72,7 @@ BAD_INPUT = {
     "unknown method": (X, {"method": "magic"}, ValueError, "method must be one of 'auto', 'sketch', 'histogram'"),
     "no method": (X, {"method": 3}, ValueError, "method must be 'auto', one of .* or a settings object, got 3"),
     "three columns": (np.hstack([X2, X2[:, :1] ** 2]), {"method": "histogram"}, ValueError, "supports 1 or 2 features, got 3"),
-    "three columns without bounds": (np.hstack([X2, X2[:, :1] ** 2]), {"bounds": None}, ValueError, "got 3 features and no bounds"),
+    "three columns without bounds": (np.hstack([X2, X2[:, :1] ** 2]), {"bounds": None}, ValueError, "got 3 features, no bounds and no delta"),
     "thirteen columns": (np.tile(X2, 7)[:, :13] + RNG.normal(size=13) * X, {}, ValueError, "supports 2 to 12 features, got 13"),
     "slices without bounds": (X2, {"bounds": None, "method": "slices"}, ValueError, "method 'slices' needs bounds"),
     "slices of one column": (X, {"method": "slices"}, ValueError, "supports 2 to 12 features, got 1"),

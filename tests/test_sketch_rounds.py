@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm import sketch_choice
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import NoisySketch
@@ -65,7 +66,7 @@ def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path
         assert law == same_law and raw.keys() == found.keys()
         assert all(np.array_equal(raw[name], found[name]) for name in raw)
     # the release's own path: a fit to the first sketch, then one to both that starts from it
-    first = fit_evidence(replace(other, sketches=other.sketches[:1]), 2)
+    first = fit_evidence(replace(other, sketches=other.sketches[:1]), 2, last=False)
     fit = fit_evidence(other, 2, first=[first.found])
     assert np.array_equal(fit.mixture.means, release.means) and fit.misfit == release.noise["misfit"]
     assert np.array_equal(fit.mixture.covariances, release.covariances)
@@ -94,7 +95,8 @@ def test_every_branch_spends_the_budget_once(given, rejected, monkeypatch):
         shares.append(share)
         return scale, left
 
-    monkeypatch.setattr(sketch_rounds, "fit_evidence", fit)
+    for module in (sketch_choice, sketch_rounds):
+        monkeypatch.setattr(module, "fit_evidence", fit)
     monkeypatch.setattr(GaussianBudget, "spend", spend)
     release = dpg.fit_gmm(records_of(2, 3_000), 3, **given, **BUDGET)
     (limit,) = limits
@@ -151,7 +153,8 @@ def test_noise_alone_never_costs_the_release(kind, rejected, monkeypatch):
         found = real_fit(evidence, n_components, **(settings | {"search": False}))
         return replace(found, misfit=REJECTED + 1 if rejected else 0.0)
 
-    monkeypatch.setattr(sketch_rounds, "fit_evidence", fit)
+    for module in (sketch_choice, sketch_rounds):
+        monkeypatch.setattr(module, "fit_evidence", fit)
     for seed in range(6):
         rng = np.random.default_rng(seed)
         n, d, k = int(rng.choice([6, 30, 300])), int(rng.choice([2, 3, 6])), int(rng.choice([1, 2, 5]))

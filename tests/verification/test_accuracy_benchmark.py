@@ -177,8 +177,13 @@ def test_the_distance_matches_components_and_leaves_extra_ones_out():
 
 
 def test_without_bounds_the_fit_is_mapped_back():
-    found = scores(data_set("A-1e3", 0), ["sketch, no bounds", "sketch, loose bounds"], NOBODY)
-    assert all(-0.05 < one.gap < 0.02 and one.tv < 0.3 for one in found[1:])
+    """Medians: with 1,000 records the noise misleads one fit in eight; a fit in a wrong unit is far off every time."""
+    chosen = ["sketch, no bounds", "sketch, loose bounds"]
+    every = [scores(data_set("A-1e3", repeat), chosen, NOBODY)[1:] for repeat in range(5)]
+    for found in zip(*every, strict=True):
+        assert len({one.method for one in found}) == 1 and all(one.ran for one in found)
+        assert -0.05 < np.median([one.gap for one in found]) < 0.02
+        assert np.median([one.tv for one in found]) < 0.3 and min(one.gap for one in found) > -0.2
 
 
 def test_a_refusal_is_a_miss_and_what_cannot_run_is_said(monkeypatch):
