@@ -29,7 +29,7 @@ class Choice:
     @property
     def best(self) -> SketchFit:
         """The fit with the smallest score, of two the one with fewer components."""
-        return self.fits[int(np.argmin(self.scores))]
+        return self.fits[int(np.nanargmin(self.scores))] if np.isfinite(self.scores).any() else self.fits[0]
 
     @property
     def starts(self) -> dict[int, Fitted]:

@@ -100,15 +100,12 @@ def test_columns_that_say_nothing_are_not_found(values):
     assert left.spent > 0
 
 
-def test_a_constant_is_held_by_an_interval_of_whatever_width_noise_picks():
-    """No distance is counted, so the width is noise's choice; below 2^-53 of the constant there are no bins."""
+def test_a_constant_column_is_refused():
+    """No distance is counted, so no width stands out; noise alone does so in one column of 150. Alarm below 1e-6."""
     outcomes = [find(np.full((3_000, 1), 7.0), rng=np.random.default_rng(seed))[0] for seed in range(30)]
-    assert len({found.columns[0].width for found in outcomes}) > 20
-    for found in outcomes:
-        low, high = found.columns[0].interval
-        assert found.found == (7.0 / found.columns[0].width < 2.0**53)
-        assert low <= 7.0 < high if found.found else math.isnan(low)
-    assert sum(found.found for found in outcomes) >= 10
+    refused = [found for found in outcomes if not found.found]
+    assert len(refused) >= 25
+    assert all(np.isnan(found.columns[0].width) and not found.columns[0].index.size for found in refused)
 
 
 def test_records_that_are_not_finite_are_in_no_bin():
