@@ -22,6 +22,7 @@ APART = 0.8  # halves of a cell are put at +- this many standard deviations alon
 SPLIT, LOST = 6.0, 0.35  # a cell is split above SPLIT sd sqrt(D) records, dropped below LOST times as many
 LEAST_COUNT = 0.002  # share of the records that a cell is taken to have at least
 FLOOR = 1e-9  # least variance, in squared radii
+FLATTEST = 1e-12  # least eigenvalue of a covariance that is made to have a factor, as a share of its largest
 SYNTHETIC, TRIES, EM_STEPS = 4000, 5, 60  # of the EM runs on synthetic records
 START_SEED = 20241  # public: starting points are post-processing
 
@@ -36,8 +37,13 @@ class Leaves:
 
     @property
     def factors(self) -> FloatArray:
-        """Lower Cholesky factors, (G, D, D)."""
-        return np.asarray(np.linalg.cholesky(self.covariances), dtype=float)
+        """Lower Cholesky factors, (G, D, D); of the nearest covariances that have one, should rounding deny it."""
+        try:
+            return np.asarray(np.linalg.cholesky(self.covariances), dtype=float)
+        except np.linalg.LinAlgError:  # the budget is spent, so go on
+            values, vectors = np.linalg.eigh(self.covariances)
+            values = np.maximum(values, FLATTEST * np.maximum(values[:, -1:], FLOOR))
+            return np.asarray(np.linalg.cholesky((vectors * values[:, None, :]) @ vectors.swapaxes(1, 2)), dtype=float)
 
 
 def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = LEAST_COUNT) -> Leaves:
