@@ -109,13 +109,12 @@ def score(fit: SketchFit, *, price: float = PRICE) -> float:
     records. The fit is not refined under the full covariance where it was made with a diagonal one: that hardly
     changes the score, and takes most of the time.
     """
-    return fit.deviance + penalty(fit.found, prior_about(fit.found)) + price * n_parameters(fit.found)
+    return fit.deviance + penalty(fit.found, prior_about(fit.found)) + price * n_free(fit.found)
 
 
-def n_parameters(found: Fitted) -> int:
+def n_free(found: Fitted) -> int:
     """Free numbers of the mixture, its background's weight among them."""
-    d = found.means.shape[1]
-    return found.n_components * (1 + d + d * (d + 1) // 2) - 1 + (found.background is not None)
+    return found.n_parameters - 1 + (found.background is not None)
 
 
 def finite(value: float) -> float | None:

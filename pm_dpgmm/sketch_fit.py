@@ -119,6 +119,12 @@ class Fitted:
         """K, the background not counted."""
         return len(self.weights)
 
+    @property
+    def n_parameters(self) -> int:
+        """Numbers of K weights, means and covariances."""
+        d = self.means.shape[1]
+        return self.n_components * (1 + d + d * (d + 1) // 2)
+
     def parts(self, broad: tuple[FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights, means and factors of all components, the background with mean and factor ``broad`` last."""
         if self.background is None or broad is None:
@@ -178,12 +184,14 @@ def penalty(found: Fitted, prior: Prior) -> float:
 
 
 def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40) -> Fitted:
-    """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far.
-
-    The objective is then minus twice the log posterior density, up to a constant: it compares numbers of components.
-    """
+    """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far."""
     for _ in range(rounds):
         found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps)
+    return found
+
+
+def rated(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+    """The fit with minus twice its log posterior density, up to a constant, as the objective."""
     whitener, log_determinant = _whitener(data, found)
     theta, has_background = _packed(found), found.background is not None
     residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)

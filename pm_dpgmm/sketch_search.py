@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.characteristic import component_functions
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, refined, reweighted
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, rated, refined, reweighted
 
 ATOMS = 192  # candidates for a new component, of each scale
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
@@ -40,7 +40,9 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     for found in sorted(candidates, key=lambda other: other.objective):
         if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
             best.append(found)
-    return min((reweighted(data, found, prior) for found in best[:3]), key=lambda other: other.objective)
+    return min(
+        (rated(data, reweighted(data, found, prior), prior) for found in best[:3]), key=lambda other: other.objective
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,16 +78,18 @@ class Library:
 
 def added(data: SketchData, found: Fitted | None, prior: Prior, library: Library, *, steps: int = 40) -> Fitted:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
+    return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
+
+
+def best_added(data: SketchData, found: Fitted | None, library: Library, number: int) -> list[Fitted]:
+    """The mixture with each of the candidates that explain most of its residual; None is the empty mixture."""
     residuals = -data.values if found is None else data.residuals(found)
     overlap = -library.shapes.T @ (residuals / data.deviations)
     share = np.clip(overlap / library.powers, 0.02, 1.0)
-    best = int(np.argmax(2 * share * overlap - share**2 * library.powers))
-    mean, factor = library.means[best], library.factors[best]
+    order = np.argsort(share**2 * library.powers - 2 * share * overlap, kind="stable")[:number].tolist()
     if found is None:
-        new = Fitted(np.ones(1), mean[None], factor[None])
-    else:
-        new = found.with_component(share[best] / (1 + share[best]), mean, factor)
-    return refined(data, new, prior, steps=steps)
+        return [Fitted(np.ones(1), library.means[[j]], library.factors[[j]]) for j in order]
+    return [found.with_component(share[j] / (1 + share[j]), library.means[j], library.factors[j]) for j in order]
 
 
 def replaced(data: SketchData, found: Fitted, prior: Prior, library: Library, *, passes: int = 3) -> Fitted:
@@ -133,7 +137,8 @@ def fit_from(
     thorough : bool
         Search on whatever the misfit says: with little signal it says little.
     """
-    full, data = data, data.thinned(max(1, data.values.size // max(LEAST_ROWS, ROWS * n_parameters(data, starts[0]))))
+    rows = max(LEAST_ROWS, ROWS * starts[0].n_parameters)
+    full, data = data, data.thinned(max(1, data.values.size // rows))
     work = Effort(data)
     found = with_background(data, refined(data, starts[0], prior), prior)
     if found.n_components == 1 or (not thorough and explained(data, found)):
@@ -158,12 +163,6 @@ def fit_from(
     return found if data is full else with_background(full, refined(full, found, prior), prior)
 
 
-def n_parameters(data: SketchData, found: Fitted) -> int:
-    """Numbers that a fit looks for."""
-    d = data.frequencies.shape[1]
-    return found.n_components * (1 + d + d * (d + 1) // 2)
-
-
 def explained(data: SketchData, found: Fitted) -> bool:
     """Whether the misfit is what a right mixture has."""
     return misfit(data, found) < GOOD
@@ -182,20 +181,18 @@ class Effort:
     """Counts the multiplications of Levenberg-Marquardt steps: a clock that is the same on every machine."""
 
     def __init__(self, data: SketchData) -> None:
-        self.rows, self.n_features = data.values.size, data.frequencies.shape[1]
-        self.spent = 0.0
+        self.rows, self.spent = data.values.size, 0.0
 
-    def pay(self, n_components: int, steps: int) -> None:
-        """Of ``steps`` steps with so many components."""
-        d = self.n_features
-        self.spent += steps * self.rows * float(n_components * (1 + d + d * (d + 1) // 2)) ** 2
+    def pay(self, found: Fitted, steps: int) -> None:
+        """Of ``steps`` steps for a mixture of that size."""
+        self.spent += steps * self.rows * float(found.n_parameters) ** 2
 
 
 def _others(data: SketchData, starts: Sequence[Fitted], prior: Prior, work: Effort) -> Fitted | None:
     best = None
     for start in starts:
         found = refined(data, start, prior)
-        work.pay(start.n_components, 20)
+        work.pay(start, 20)
         if best is None or found.objective < best.objective:
             best = found
         if work.spent > EFFORT:
@@ -224,29 +221,19 @@ def add_and_drop(
         factors.append(np.broadcast_to(scale * size * np.eye(n_features), (PLACES, n_features, n_features)))
     library = Library.of(data, np.concatenate(means), np.concatenate(factors))
     more = [refined(data, new, prior, steps=15) for new in best_added(data, found, library, BEST_ATOMS)]
-    work.pay(found.n_components + 1, 15 * len(more))
     larger = min(more, key=lambda other: other.objective)
+    work.pay(larger, 15 * len(more))
     fewer = sorted(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
-    work.pay(found.n_components, 5 * len(fewer) + 30)
+    work.pay(found, 5 * len(fewer) + 30)
     best = None
     for other in fewer[:BEST_DROPS]:
         if other.objective > 3 * found.objective or work.spent > EFFORT:
             continue
         other = refined(data, other, prior, steps=30)
-        work.pay(found.n_components, 30)
+        work.pay(found, 30)
         if best is None or other.objective < best.objective:
             best = other
     return best
-
-
-def best_added(data: SketchData, found: Fitted, library: Library, number: int) -> list[Fitted]:
-    """The mixture with each of the atoms that explain most of its residual."""
-    overlap = -library.shapes.T @ (data.residuals(found) / data.deviations)
-    share = np.clip(overlap / library.powers, 0.02, 1.0)
-    order = np.argsort(share**2 * library.powers - 2 * share * overlap)[:number]
-    return [
-        found.with_component(share[j] / (1 + share[j]), library.means[j], library.factors[j]) for j in order.tolist()
-    ]
 
 
 def spare(
@@ -260,14 +247,14 @@ def spare(
         larger = found
         for _ in range(extra):
             larger = refined(data, best_added(data, larger, library, 1)[0], prior, steps=8)
-            work.pay(larger.n_components, 8)
+            work.pay(larger, 8)
         larger = refined(data, larger, prior, steps=20)
-        work.pay(larger.n_components, 20)
+        work.pay(larger, 20)
         while larger.n_components > k:
             larger = min(all_dropped(data, larger, prior, steps=4), key=lambda other: other.objective)
-            work.pay(larger.n_components, 4 * (larger.n_components + 1))
+            work.pay(larger, 4 * (larger.n_components + 1))
         larger = refined(data, larger, prior)
-        work.pay(k, 20)
+        work.pay(larger, 20)
         if best is None or larger.objective < best.objective:
             best = larger
         if work.spent > EFFORT:

@@ -8,7 +8,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.sketch_choice import choose, n_parameters, price_of, score
+from pm_dpgmm.sketch_choice import choose, n_free, price_of, score
 
 LINE = dpg.Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
 PLANE = dpg.Mixture([0.3, 0.3, 0.4], [[0.0, 0.0], [5.0, 1.0], [1.0, 6.0]], [np.eye(2)] * 3)
@@ -81,8 +81,8 @@ def test_the_price_of_a_parameter(line):
     one = choose(evidence, [2])
     assert np.isnan(one.scores[0])  # nothing to compare
     fit = one.best
-    assert score(fit, price=7.0) - score(fit, price=2.0) == pytest.approx(5.0 * n_parameters(fit.found))
-    assert n_parameters(fit.found) == 5
+    assert score(fit, price=7.0) - score(fit, price=2.0) == pytest.approx(5.0 * n_free(fit.found))
+    assert n_free(fit.found) == 5
     assert line.select_k([3, 1], penalty=1e6).chosen == 1 and line.select_k([3, 1]).n_components == (1, 3)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.moments import Parts, exponential, logarithm
+from pm_dpgmm.mechanisms.moments import Parts, exponential, log_joint, logarithm
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.noise import Rng, discrete_gaussian
 from pm_dpgmm.privacy import Neighbouring
@@ -93,16 +93,7 @@ def _log_density(
     z: FloatArray, log_weights: FloatArray, centres: FloatArray, whiteners: FloatArray, parts: FloatArray
 ) -> float:
     """Up to a constant that both mixtures share."""
-    largest = -np.inf
-    for j in range(len(centres)):
-        square = 0.0
-        for a in range(z.size):
-            entry = 0.0
-            for b in range(a + 1):
-                entry += whiteners[j, a, b] * (z[b] - centres[j, b])
-            square += entry * entry
-        parts[j] = log_weights[j] - 0.5 * square
-        largest = max(largest, parts[j])
+    largest = log_joint(z, log_weights, centres, whiteners, parts)
     if not np.isfinite(largest):
         return largest
     total = 0.0

@@ -334,6 +334,24 @@ def _cell_sums(
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
+def log_joint(
+    z: FloatArray, log_weights: FloatArray, centres: FloatArray, whiteners: FloatArray, out: FloatArray
+) -> float:
+    """Log of weight times density of every part at one record, up to a constant, into ``out``; returns the largest."""
+    largest = -np.inf
+    for j in range(len(centres)):
+        square = 0.0
+        for a in range(z.size):
+            entry = 0.0
+            for b in range(a + 1):
+                entry += whiteners[j, a, b] * (z[b] - centres[j, b])
+            square += entry * entry
+        out[j] = log_weights[j] - 0.5 * square
+        largest = max(largest, out[j])
+    return largest
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _part_sums(
     rows: FloatArray, origin: FloatArray, unit: FloatArray, log_weights: FloatArray, centres: FloatArray,
     whiteners: FloatArray, radii: FloatArray, out: NDArray[np.int64],
@@ -344,16 +362,7 @@ def _part_sums(
             y[:] = 0.0
             _add(1.0, y, out[0])
             continue
-        largest = -np.inf
-        for j in range(len(centres)):
-            square = 0.0
-            for a in range(z.size):
-                entry = 0.0
-                for b in range(a + 1):
-                    entry += whiteners[j, a, b] * (z[b] - centres[j, b])
-                square += entry * entry
-            shares[j] = log_weights[j] - 0.5 * square
-            largest = max(largest, shares[j])
+        largest = log_joint(z, log_weights, centres, whiteners, shares)
         total = 0.0
         for j in range(len(centres)):
             # far from everything no density is finite: the first part then takes the record
