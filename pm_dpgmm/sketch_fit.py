@@ -19,7 +19,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a factor
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
-MOST_TESTED = 900  # frequencies in a test of fit
+MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
 MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
 RIDGE = 1e-6  # of the step in a test of fit
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
@@ -152,15 +152,15 @@ def misfit(data: SketchData, found: Fitted) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5.
 
     Small errors of the parameters do not count: chi-square is that after the best small step from the fit, which may
-    have had other weights. Of a sketch with more than MOST_TESTED frequencies every second, or third and so on, is
-    tested.
+    have had other weights. Of a sketch with more than MOST_TESTED numbers every second or third frequency is tested:
+    fewer would leave few degrees of freedom, as the number of frames grows with that of the parameters.
     """
     return tested(data, found)[0]
 
 
 def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
     """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
-    data = data.thinned(-(-len(data.amplitudes) // MOST_TESTED))
+    data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
     try:
         whitener, log_determinant = _whitener(data, found)
     except linalg.LinAlgError:

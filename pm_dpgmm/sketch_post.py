@@ -17,7 +17,7 @@ from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
-from pm_dpgmm.sketch_start import Leaves, leaves_of, starts
+from pm_dpgmm.sketch_start import Leaves, leaves_of, starts, trusted_leaves
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
@@ -110,7 +110,7 @@ def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
     """Mixtures to start from: the parts that were measured, and what the cells give."""
     measured = [leaves_of(moments, evidence.n_records, least_count=0.005) for moments in evidence.parts]
     known = [item for item in measured if len(item.weights) == n_components]
-    return [*known, *starts(leaves_of(evidence.cells[-1], evidence.n_records), n_components)]
+    return [*known, *starts(trusted_leaves(evidence.cells[-1], evidence.n_records), n_components)]
 
 
 def signal(evidence: Evidence, n_components: int) -> float:

@@ -114,7 +114,8 @@ def all_dropped(data: SketchData, found: Fitted, prior: Prior, *, steps: int = 1
 # ---------------------------------------------------------------------- from given starts
 GOOD = 5.0  # misfit below which nothing more is tried
 BEST_ATOMS, BEST_DROPS = 3, 3  # candidates that are followed up
-PLACES = 300  # random places at which a component may be added, each at two scales
+PLACES, MANY_PLACES = 300, 4000  # random places at which a component may be added, each at two scales
+FARTHEST = 4.0  # half of the places lie up to so many radii away: bounds may have been narrowed past a small cluster
 PLACE_SEED = 20242  # public
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
@@ -143,13 +144,14 @@ def fit_from(
     found = with_background(data, refined(data, starts[0], prior), prior)
     if found.n_components == 1 or (not thorough and explained(data, found)):
         return found if data is full else with_background(full, refined(full, found, prior), prior)
+    places = MANY_PLACES if thorough else PLACES
     moves = [
         lambda best: _others(data, starts[1:], prior, work),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
         lambda best: spare(data, atoms, best, prior, work, (2, 4)),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
         lambda best: spare(data, atoms, best, prior, work, (1, 3, best.n_components)),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
     ]
     for i, move in enumerate(moves):
         other = move(found)
@@ -201,8 +203,9 @@ def _others(data: SketchData, starts: Sequence[Fitted], prior: Prior, work: Effo
 
 
 def add_and_drop(
-    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float
-) -> Fitted | None:
+    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float,
+    places: int = PLACES,
+) -> Fitted | None:  # fmt: skip
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
     n_features = data.frequencies.shape[1]
     rng = np.random.default_rng(PLACE_SEED)
@@ -213,12 +216,14 @@ def add_and_drop(
         for offset in (-1.5, -0.7, 0.7, 1.5):
             means.append(found.means + offset * np.sqrt(values[:, axis, None]) * vectors[:, :, axis])
             factors.append(found.factors * np.sqrt(0.5))
-    directions = rng.standard_normal((PLACES, n_features))
-    lengths = radius * rng.random(PLACES) ** (1 / n_features) / np.linalg.norm(directions, axis=1)
+    directions = rng.standard_normal((places, n_features))
+    lengths = radius * rng.random(places) ** (1 / n_features)
+    lengths[::2] *= FARTHEST ** rng.random(len(lengths[::2]))
+    lengths /= np.linalg.norm(directions, axis=1)
     size = np.sqrt(np.median(np.exp(np.log(values).mean(axis=1))))
     for scale in (1.0, 2.0):
         means.append(directions * lengths[:, None])
-        factors.append(np.broadcast_to(scale * size * np.eye(n_features), (PLACES, n_features, n_features)))
+        factors.append(np.broadcast_to(scale * size * np.eye(n_features), (places, n_features, n_features)))
     library = Library.of(data, np.concatenate(means), np.concatenate(factors))
     more = [refined(data, new, prior, steps=15) for new in best_added(data, found, library, BEST_ATOMS)]
     larger = min(more, key=lambda other: other.objective)

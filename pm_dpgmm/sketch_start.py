@@ -20,6 +20,8 @@ from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, NoisyMoments
 REACH = 2.2  # radius of a cell, in root mean square distances of its records
 APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
 SPLIT, LOST = 6.0, 0.35  # a cell is split above SPLIT sd sqrt(D) records, dropped below LOST times as many
+MIXED = 0.2  # a cell is split only if its spread, times its records, is at least this share of the largest
+TRUSTED = 2.0  # a cell with fewer than TRUSTED sd sqrt(D) records says nothing
 LEAST_COUNT = 0.002  # share of the records that a cell is taken to have at least
 FLOOR = 1e-9  # least variance, in squared radii
 FLATTEST = 1e-12  # least eigenvalue of a covariance that is made to have a factor, as a share of its largest
@@ -59,6 +61,27 @@ def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = L
     return Leaves(counts / counts.sum(), means, covariances)
 
 
+def trusted_leaves(moments: NoisyMoments, n_records: float) -> Leaves:
+    """Those cells that hold more than noise, or the fullest, of sizes that noise does not explain.
+
+    With many columns a little noise on the size of a cell is much on its likelihood, so cells whose sizes differ no
+    more than noise lets them are given one: the logarithms of their mean variances are moved towards their average.
+    """
+    leaves, n_features = leaves_of(moments, n_records), moments.partition.centres.shape[1]
+    least = TRUSTED * moments.noise_scale * math.sqrt(n_features)
+    keep = moments.counts >= min(least, float(moments.counts.max()))
+    weights = leaves.weights[keep] / leaves.weights[keep].sum()
+    variances = np.trace(leaves.covariances[keep], axis1=1, axis2=2) / n_features
+    records = np.maximum(moments.counts[keep], 1.0)
+    noise = moments.noise_scale * np.square(moments.partition.radii[keep]) / records / math.sqrt(n_features) / variances
+    middle = float(weights @ np.log(variances))
+    offsets = np.log(variances) - middle
+    spread = max(0.0, float(weights @ (np.square(offsets) - np.square(noise))))
+    kept = offsets * spread / (spread + np.square(noise) + 1e-12)
+    scales = np.exp(kept - offsets)
+    return Leaves(weights, leaves.means[keep], leaves.covariances[keep] * scales[:, None, None])
+
+
 def _shrunk(matrix: FloatArray, noise_scale: float) -> FloatArray:
     """A noisy covariance moved towards a multiple of the identity by what its noise explains, then floored.
 
@@ -85,13 +108,17 @@ def level_sizes(n_leaves: int) -> list[int]:
 
 
 def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> Cells:
-    """Centres of the next level: cells with many records and a long axis are cut in two, lost ones dropped."""
+    """Centres of the next level: cells with many records and a long axis are cut in two, lost ones dropped.
+
+    While one cell holds several clusters, none that holds a single one is cut: its pieces would take cells that others
+    need, and each piece has more noise.
+    """
     partition, n_features = moments.partition, leaves.means.shape[1]
     least = SPLIT * moments.noise_scale / COUNT_WEIGHT / 2 * math.sqrt(n_features)
     values, vectors = np.linalg.eigh(leaves.covariances)
     worth = np.where(moments.counts > least, moments.counts * values[:, -1], -1.0)
     order = np.argsort(-worth)[: max(0, size - len(worth))]
-    split = {int(j) for j in order if worth[j] > 0}
+    split = {int(j) for j in order if worth[j] > max(0.0, MIXED * float(worth.max()))}
     centres, squares = [], []
     for j, (mean, spectrum) in enumerate(zip(leaves.means, values, strict=True)):
         total, longest = spectrum.sum(), spectrum[-1]

@@ -21,7 +21,7 @@ from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
 from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
-from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts
+from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
 
 FIRST_ROUND = 0.3  # share of mu^2
 STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first round, if its fit was rejected
@@ -60,7 +60,7 @@ class Schedule:
             cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
             soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
         frames = n_frames(d, k)
-        over = min(max(signal / 15, 1.5), 4.0)
+        over = min(max(signal / 60, 1.5), 2.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
         leaves = max(2, round(over * k)) if k > 1 else 1
         return cls(share[0], share[1], share[2], leaves, (max(math.ceil(0.6 * frames), k), frames))
@@ -79,8 +79,7 @@ def run_rounds(
     schedule, k = Schedule.of(problem, budget), problem.n_components
     settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
     cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
-    leaves = leaves_of(cells[-1], problem.n_records)
-    start = starts(leaves, k)[0]
+    start = starts(trusted_leaves(cells[-1], problem.n_records), k)[0]
     parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
     soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
     measured = leaves_of(soft, problem.n_records, least_count=0.005)
