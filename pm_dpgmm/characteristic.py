@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,29 +70,47 @@ def feature_covariance(
     """
     parts, projected = _parts(frequencies, means, factors)
     phases = frequencies @ means.T
-    squares = np.einsum("mke,mke->mk", projected, projected) / 2
     m = len(frequencies)
     covariance = np.zeros((2 * m, 2 * m))
-    cosines, sines, mixed = covariance[:m, :m], covariance[m:, m:], covariance[:m, m:]
     for k, weight in enumerate(weights):
-        cross = projected[:, k] @ projected[:, k].T
-        base = -squares[:, k, None] - squares[:, k]
-        difference = 0.5 * weight * np.exp(np.minimum(base + cross, 0.0))
-        total = 0.5 * weight * np.exp(np.minimum(base - cross, 0.0))
-        c, s = np.cos(phases[:, k]), np.sin(phases[:, k])
-        # cos(s - t) and its like, from the cosines and sines of single phases
-        cc, ss, cs = np.outer(c, c), np.outer(s, s), np.outer(c, s)
-        cosines += difference * (cc + ss) + total * (cc - ss)
-        sines += difference * (cc + ss) - total * (cc - ss)
-        mixed += total * (cs + cs.T) + difference * (cs - cs.T)
+        projection = np.ascontiguousarray(projected[:, k])
+        cross = projection @ projection.T
+        _add_component(covariance, 0.5 * weight, cross, np.cos(phases[:, k]), np.sin(phases[:, k]))
     mean = parts @ weights
-    both = np.concatenate([mean.real, mean.imag])
-    covariance[m:, :m] = mixed.T
-    covariance -= np.outer(both, both)
-    a = np.tile(amplitudes, 2)
-    covariance *= a
-    covariance *= a[:, None]
+    _finish(covariance, np.concatenate([mean.real, mean.imag]), np.tile(amplitudes, 2))
     return covariance
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_component(covariance: FloatArray, scale: float, cross: FloatArray, c: FloatArray, s: FloatArray) -> None:
+    """Add E cos cos, E sin sin and E cos sin of one component above the diagonal of each block.
+
+    ``cross`` holds w' S v for all pairs; c and s are cosines and sines of the phases of its mean.
+    """
+    m = len(c)
+    sizes = np.array([np.exp(-0.5 * cross[i, i]) for i in range(m)])
+    for i in range(m):
+        for j in range(i, m):
+            squared, product = -0.5 * (cross[i, i] + cross[j, j]), cross[i, j]
+            larger = np.exp(min(squared + abs(product), 0.0))  # at s - t or s + t, whichever is shorter
+            other = (sizes[i] * sizes[j]) ** 2 / larger if larger > 0.0 else 0.0
+            difference, total = (larger, other) if product > 0.0 else (other, larger)
+            cc, ss, cs, sc = c[i] * c[j], s[i] * s[j], c[i] * s[j], s[i] * c[j]
+            covariance[i, j] += scale * (difference * (cc + ss) + total * (cc - ss))
+            covariance[m + i, m + j] += scale * (difference * (cc + ss) - total * (cc - ss))
+            covariance[i, m + j] += scale * (total * (cs + sc) + difference * (cs - sc))
+            if i != j:
+                covariance[j, m + i] += scale * (total * (cs + sc) - difference * (cs - sc))
+
+
+@numba.njit(nogil=True, cache=True)
+def _finish(covariance: FloatArray, mean: FloatArray, amplitudes: FloatArray) -> None:
+    """From second moments above the diagonal to covariances, both triangles."""
+    for i in range(len(mean)):
+        for j in range(i, len(mean)):
+            value = (covariance[i, j] - mean[i] * mean[j]) * amplitudes[i] * amplitudes[j]
+            covariance[i, j] = value
+            covariance[j, i] = value
 
 
 def component_functions(frequencies: FloatArray, means: FloatArray, factors: FloatArray) -> ComplexArray:

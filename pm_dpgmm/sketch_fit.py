@@ -183,10 +183,12 @@ def penalty(found: Fitted, prior: Prior) -> float:
     return float(np.square((_packed(found) - middle) / spread).sum())
 
 
-def reweighted(data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40) -> Fitted:
+def reweighted(
+    data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40, tolerance: float = TOLERANCE
+) -> Fitted:
     """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far."""
     for _ in range(rounds):
-        found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps)
+        found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps, tolerance=tolerance)
     return found
 
 
@@ -199,8 +201,9 @@ def rated(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
 
 
 def refined(
-    data: SketchData, found: Fitted, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40
-) -> Fitted:
+    data: SketchData, found: Fitted, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40,
+    tolerance: float = TOLERANCE,
+) -> Fitted:  # fmt: skip
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
     k, has_background = found.n_components, found.background is not None
     theta = _packed(found)
@@ -229,7 +232,7 @@ def refined(
             break
         fall, theta, objective, residuals = objective - value, theta + step, value, new
         damping = max(damping * LESS, 1e-9)
-        if fall < TOLERANCE:
+        if fall < tolerance:
             break
     return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
 

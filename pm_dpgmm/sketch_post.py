@@ -6,8 +6,9 @@ Post-processing: nothing here sees a record, so all of it is free.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -24,6 +25,7 @@ LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about th
 BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
+NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
 REJECTED = 12.0  # misfit above which the mixture is not what the records are like
 
 
@@ -71,20 +73,19 @@ def fit_evidence(
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
         return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
-    begin = list(first)
-    if search or not begin:
-        begin += [as_fitted(item) for item in start_mixtures(evidence, n_components)]
+    begin = chain(first, map(as_fitted, start_mixtures(evidence, n_components)))
+    start = next(begin)
     radius = math.sqrt(len(evidence.unit))
-    prior = prior_about(begin[0])
+    prior = prior_about(start)
     if not search:
-        found = with_background(data, refined(data, begin[0], prior), prior)
+        found = with_background(data, refined(data, start, prior), prior)
     else:
         levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
-        found = fit_from(data, begin, prior, atoms, radius=radius, thorough=faint)
+        found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint)
     if last and data.full_weights:
-        found = reweighted(data, found, prior, rounds=1, steps=20)
+        found = reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
     return SketchFit.of(data, found)
 
 
@@ -106,11 +107,13 @@ def sketch_data(evidence: Evidence) -> SketchData:
     return replace(SketchData.of(evidence.sketches, evidence.unit, background), n_records=evidence.n_records)
 
 
-def start_mixtures(evidence: Evidence, n_components: int) -> list[Leaves]:
-    """Mixtures to start from: the parts that were measured, and what the cells give."""
-    measured = [leaves_of(moments, evidence.n_records, least_count=0.005) for moments in evidence.parts]
-    known = [item for item in measured if len(item.weights) == n_components]
-    return [*known, *starts(trusted_leaves(evidence.cells[-1], evidence.n_records), n_components)]
+def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
+    """Mixtures to start from: the parts that were measured, then, if anybody asks for more, what the cells give."""
+    for moments in evidence.parts:
+        measured = leaves_of(moments, evidence.n_records, least_count=0.005)
+        if len(measured.weights) == n_components:
+            yield measured
+    yield from starts(trusted_leaves(evidence.cells[-1], evidence.n_records), n_components)
 
 
 def signal(evidence: Evidence, n_components: int) -> float:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-from scipy import special, stats
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.characteristic import component_functions
 from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, rated, refined, reweighted
+from pm_dpgmm.sketch_library import Library, best_added, places_of
 
-ATOMS = 192  # candidates for a new component, of each scale
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
 SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
 SPARE = 2  # components fitted beyond those wanted, then dropped one by one
@@ -45,51 +41,9 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Library:
-    """Candidates for a component."""
-
-    means: FloatArray  # (A, D)
-    factors: FloatArray  # (A, D, D)
-    shapes: FloatArray  # (2 m, A): weighted characteristic functions
-    powers: FloatArray  # (A,)
-
-    @classmethod
-    def of(cls, data: SketchData, means: FloatArray, factors: FloatArray) -> Library:
-        """Given Gaussians."""
-        shapes = component_functions(data.frequencies, means, factors)
-        weighted = (data.size / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
-        return cls(means, factors, weighted, np.square(weighted).sum(axis=0))
-
-    @classmethod
-    def round(cls, data: SketchData, radius: float, shares: Sequence[float]) -> Library:
-        """Round Gaussians spread over the ball at several scales."""
-        n_features = data.frequencies.shape[1]
-        points = stats.qmc.Halton(n_features + 1, scramble=False).random(ATOMS * len(shares) + 1)[1:]
-        directions = special.ndtri(np.clip(points[:, :-1], 1e-9, 1 - 1e-9))
-        if n_features == 1:
-            means = radius * (2 * points[:, :1] - 1)
-        else:
-            lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-            means = radius * directions / lengths * points[:, -1:] ** (1 / n_features)
-        scales = radius * np.tile(shares, ATOMS)
-        return cls.of(data, means, scales[:, None, None] * np.eye(n_features))
-
-
 def added(data: SketchData, found: Fitted | None, prior: Prior, library: Library, *, steps: int = 40) -> Fitted:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
     return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
-
-
-def best_added(data: SketchData, found: Fitted | None, library: Library, number: int) -> list[Fitted]:
-    """The mixture with each of the candidates that explain most of its residual; None is the empty mixture."""
-    residuals = -data.values if found is None else data.residuals(found)
-    overlap = -library.shapes.T @ (residuals / data.deviations)
-    share = np.clip(overlap / library.powers, 0.02, 1.0)
-    order = np.argsort(share**2 * library.powers - 2 * share * overlap, kind="stable")[:number].tolist()
-    if found is None:
-        return [Fitted(np.ones(1), library.means[[j]], library.factors[[j]]) for j in order]
-    return [found.with_component(share[j] / (1 + share[j]), library.means[j], library.factors[j]) for j in order]
 
 
 def replaced(data: SketchData, found: Fitted, prior: Prior, library: Library, *, passes: int = 3) -> Fitted:
@@ -113,10 +67,7 @@ def all_dropped(data: SketchData, found: Fitted, prior: Prior, *, steps: int = 1
 
 # ---------------------------------------------------------------------- from given starts
 GOOD = 5.0  # misfit below which nothing more is tried
-BEST_ATOMS, BEST_DROPS = 3, 3  # candidates that are followed up
-PLACES, MANY_PLACES = 300, 4000  # random places at which a component may be added, each at two scales
-FARTHEST = 4.0  # half of the places lie up to so many radii away: bounds may have been narrowed past a small cluster
-PLACE_SEED = 20242  # public
+BEST_ATOMS, BEST_DROPS = 2, 3  # candidates that are followed up, of each kind
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
 ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
@@ -124,34 +75,35 @@ EFFORT = 4e10  # multiplications that repairs may cost
 
 
 def fit_from(
-    data: SketchData, starts: Sequence[Fitted], prior: Prior, atoms: tuple[FloatArray, FloatArray], *, radius: float,
-    thorough: bool,
+    data: SketchData, start: Fitted, others: Iterable[Fitted], prior: Prior, atoms: tuple[FloatArray, FloatArray], *,
+    radius: float, thorough: bool,
 ) -> Fitted:  # fmt: skip
     """Fit from given mixtures; where none explains the sketch, search on until one does or the effort is spent.
 
     Parameters
     ----------
-    starts : sequence of Fitted
-        The first is tried alone; the others when it does not explain the sketch.
+    start : Fitted
+        Tried alone.
+    others : iterable of Fitted
+        Asked for and tried when the first does not explain the sketch.
     atoms : (means, factors)
         Gaussians that may become components.
     thorough : bool
         Search on whatever the misfit says: with little signal it says little.
     """
-    rows = max(LEAST_ROWS, ROWS * starts[0].n_parameters)
+    rows = max(LEAST_ROWS, ROWS * start.n_parameters)
     full, data = data, data.thinned(max(1, data.values.size // rows))
     work = Effort(data)
-    found = with_background(data, refined(data, starts[0], prior), prior)
+    found = with_background(data, refined(data, start, prior), prior)
     if found.n_components == 1 or (not thorough and explained(data, found)):
         return found if data is full else with_background(full, refined(full, found, prior), prior)
-    places = MANY_PLACES if thorough else PLACES
     moves = [
-        lambda best: _others(data, starts[1:], prior, work),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
+        lambda best: _others(data, others, prior, work),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
         lambda best: spare(data, atoms, best, prior, work, (2, 4)),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
         lambda best: spare(data, atoms, best, prior, work, (1, 3, best.n_components)),
-        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius, places=places),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
     ]
     for i, move in enumerate(moves):
         other = move(found)
@@ -190,7 +142,7 @@ class Effort:
         self.spent += steps * self.rows * float(found.n_parameters) ** 2
 
 
-def _others(data: SketchData, starts: Sequence[Fitted], prior: Prior, work: Effort) -> Fitted | None:
+def _others(data: SketchData, starts: Iterable[Fitted], prior: Prior, work: Effort) -> Fitted | None:
     best = None
     for start in starts:
         found = refined(data, start, prior)
@@ -203,29 +155,12 @@ def _others(data: SketchData, starts: Sequence[Fitted], prior: Prior, work: Effo
 
 
 def add_and_drop(
-    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float,
-    places: int = PLACES,
-) -> Fitted | None:  # fmt: skip
+    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float
+) -> Fitted | None:
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
-    n_features = data.frequencies.shape[1]
-    rng = np.random.default_rng(PLACE_SEED)
-    covariances = found.factors @ found.factors.swapaxes(1, 2)
-    values, vectors = np.linalg.eigh(covariances)
-    means, factors = [atoms[0]], [atoms[1]]
-    for axis in range(max(0, n_features - 4), n_features):  # pieces of the components along their long axes
-        for offset in (-1.5, -0.7, 0.7, 1.5):
-            means.append(found.means + offset * np.sqrt(values[:, axis, None]) * vectors[:, :, axis])
-            factors.append(found.factors * np.sqrt(0.5))
-    directions = rng.standard_normal((places, n_features))
-    lengths = radius * rng.random(places) ** (1 / n_features)
-    lengths[::2] *= FARTHEST ** rng.random(len(lengths[::2]))
-    lengths /= np.linalg.norm(directions, axis=1)
-    size = np.sqrt(np.median(np.exp(np.log(values).mean(axis=1))))
-    for scale in (1.0, 2.0):
-        means.append(directions * lengths[:, None])
-        factors.append(np.broadcast_to(scale * size * np.eye(n_features), (places, n_features, n_features)))
-    library = Library.of(data, np.concatenate(means), np.concatenate(factors))
-    more = [refined(data, new, prior, steps=15) for new in best_added(data, found, library, BEST_ATOMS)]
+    library = places_of(data, found, atoms, radius)
+    news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
+    more = [refined(data, new, prior, steps=15) for new in news]
     larger = min(more, key=lambda other: other.objective)
     work.pay(larger, 15 * len(more))
     fewer = sorted(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)

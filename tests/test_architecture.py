@@ -22,6 +22,7 @@ LAYERS = [
         "characteristic",
         "evidence",
         "sketch_fit",
+        "sketch_library",
         "sketch_search",
         "sketch_start",
         "sketch_post",

@@ -23,7 +23,7 @@ from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
 
-FIRST_ROUND = 0.3  # share of mu^2
+FIRST_ROUND = 0.25  # share of mu^2
 STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first round, if its fit was rejected
 SURE = 2.0  # standard deviations by which a sketch must beat a moment step then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
