@@ -10,7 +10,7 @@ from pathlib import Path
 from verification.benchmarks.accuracy_methods import METHODS, Score
 from verification.benchmarks.accuracy_targets import Summary
 
-COLOURS = ("#1b6ca8", "#7fb2d9", "#e08e0b", "#6b8e23", "#8a5a9e", "#9a9a9a")  # one for each method
+COLOURS = ("#1b6ca8", "#7fb2d9", "#e08e0b", "#6b8e23", "#8a5a9e", "#b5533c", "#9a9a9a")  # one for each method
 LINEAR, SMALLEST = 1e-4, -10.0  # of the axis: linear near 0, logarithmic from here on, cut below
 
 
@@ -36,7 +36,7 @@ def draw(summaries: list[Summary], path: Path) -> None:
     axes = figure.add_subplot()
     for one in ran:
         place = methods.index(one.method)
-        height = sets.index(one.set_name) + 0.12 * (place - (len(methods) - 1) / 2)
+        height = sets.index(one.set_name) + 0.11 * (place - (len(methods) - 1) / 2)
         median, worst = max(one.median, SMALLEST), max(one.worst, SMALLEST)
         axes.plot([worst, median], [height, height], color=COLOURS[place], linewidth=1)
         axes.plot([median], [height], "o", color=COLOURS[place], markersize=4)
