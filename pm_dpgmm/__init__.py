@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "fit_gmm": "fit",
     "PrivateGaussianMixture": "estimator",
+    "RecordBlocks": "record_blocks",
     "Release": "release",
     "KSelection": "selection",
     "combine": "combining",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.planning import plan, smallest_size
     from pm_dpgmm.plots import plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
+    from pm_dpgmm.record_blocks import RecordBlocks
     from pm_dpgmm.release import Release
     from pm_dpgmm.selection import KSelection
 

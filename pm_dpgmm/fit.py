@@ -20,6 +20,7 @@ from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.slices import SliceMethod
 from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
 
@@ -51,8 +52,9 @@ def fit_gmm(
 
     Parameters
     ----------
-    X : array (N, D), DataFrame, Dask array, or path to .csv or .parquet
-        The records, one row per person. NaN and infinite values are refused.
+    X : array (N, D), DataFrame, Dask array, path to .csv or .parquet, or RecordBlocks
+        The records, one row per person. NaN and infinite values are refused. All but :class:`pm_dpgmm.RecordBlocks`,
+        which "sketch" reads block by block in about fifteen passes, are read into memory.
     n_components : int, or sequence of int such as range(1, 6)
         Components K of the mixture, chosen from public knowledge; or, with "sketch", numbers from which the released
         statistics choose, at no cost beyond a start that must serve the largest. ``release.noise["k_scores"]`` then
@@ -129,8 +131,13 @@ def fit_gmm(
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)
 
-    records, feature_names = read_records(X)
-    n_records, n_features = records.shape
+    records: Any = X
+    if isinstance(X, RecordBlocks):
+        n_records, feature_names = X.n_records, X.feature_names
+    else:
+        records, feature_names = read_records(X)
+        n_records = len(records)
+    n_features = len(feature_names)
     if n_records < choices[-1]:
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
     problem = Problem(
@@ -142,6 +149,10 @@ def fit_gmm(
         raise ValueError(
             f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
             " which needs delta, chooses among several"
+        )
+    if isinstance(X, RecordBlocks) and not getattr(chosen, "streams", False):
+        raise ValueError(
+            f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
         )
     expected = getattr(chosen, "feature_names", None)
     if expected not in (None, feature_names):

@@ -78,6 +78,13 @@ def permutation(n: int, *, rng: Rng = None) -> IntArray:
     return np.array(order, dtype=np.int64)
 
 
+def coins(n: int, *, probability: float, rng: Rng = None) -> NDArray[np.bool_]:
+    """Independent coins, each True with this probability, to a precision of 2^-32."""
+    check_count(least=0, n=n)
+    drawn = rng.integers(2**32, size=n) if rng is not None else np.frombuffer(secrets.token_bytes(4 * n), np.uint32)
+    return np.asarray(drawn < round(probability * 2**32))
+
+
 def seeds(n: int, *, rng: Rng = None) -> list[int]:
     """Seeds for ``n`` independent runs of a learner."""
     if rng is not None:

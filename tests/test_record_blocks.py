@@ -15,10 +15,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums, sums_and_number
+from pm_dpgmm.methods import location
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_records
@@ -29,6 +32,10 @@ NAMES = ("a", "b", "c")
 FRAME = pd.DataFrame(X, columns=NAMES)
 FRAMES = RieszFrames(RNG.normal(size=(2, 3, 3)) / X.std(axis=0), np.zeros(3))
 SUMS = sketch_sums(X, FRAMES)
+CLUSTERS = pd.DataFrame(
+    np.random.default_rng(5).normal(size=(4_000, 2)) + np.repeat([[0.0], [6.0]], 2_000, axis=0), columns=["a", "b"]
+)
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_seed": 3, "progress": False}
 
 
 def folder(path, frame=FRAME, n_files=3):
@@ -128,6 +135,42 @@ def test_a_private_sketch_of_blocks_is_that_of_the_array():
 
     ours = sketch(RecordBlocks(dd.from_pandas(FRAME, npartitions=4)))
     assert np.array_equal(ours.values, sketch(X).values) and ours.n_records == len(X)
+
+
+@pytest.mark.parametrize("given", [{"bounds": (-9, 15)}, {}], ids=["bounds", "none"])
+@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
+def test_a_fit_of_blocks_is_that_of_the_array(given, neighbouring):
+    blocks = RecordBlocks(dd.from_pandas(CLUSTERS, npartitions=4), rows_per_block=500)
+    ours, whole = (dpg.fit_gmm(X, 2, neighbouring=neighbouring, **given, **BUDGET) for X in (blocks, CLUSTERS))
+    assert ours.feature_names == whole.feature_names == ("a", "b") and ours.n_records == whole.n_records
+    assert set(ours.raw) == set(whole.raw)
+    assert all(np.array_equal(ours.raw[name], whole.raw[name], equal_nan=True) for name in whole.raw)
+    assert np.array_equal(ours.means, whole.means)
+
+
+def test_one_column_and_another_site_come_in_blocks_too():
+    column, more = CLUSTERS[["a"]], {}
+    for _ in range(2):
+        ours, whole = (dpg.fit_gmm(X, 2, **more, **BUDGET) for X in (RecordBlocks(column), column))
+        assert np.array_equal(ours.means, whole.means)
+        more = {"like": whole}
+
+
+def test_the_scale_of_many_records_is_that_of_a_sample(monkeypatch):
+    """Off by more than 6 standard deviations once in 500 million."""
+    rows, sizes, real = np.repeat(CLUSTERS.to_numpy(), 15, axis=0), [], box._scale_counts
+    rows = rows + np.random.default_rng(0).normal(scale=0.1, size=rows.shape)
+    monkeypatch.setattr(location, "PAIRED", 20_000)
+    monkeypatch.setattr(box, "_scale_counts", lambda sample, order: sizes.append(len(sample)) or real(sample, order))
+    ordered = RecordBlocks(rows[np.argsort(rows[:, 0])], rows_per_block=7_000)
+    release = dpg.fit_gmm(ordered, 2, **BUDGET)
+    assert abs(sizes[0] - 20_000) < 6 * np.sqrt(20_000)
+    assert np.allclose(np.sort(release.means[:, 0]), [0.0, 6.0], atol=0.1)
+
+
+def test_other_methods_need_the_records_in_memory():
+    with pytest.raises(ValueError, match="X must be records in memory with method 'histogram', got RecordBlocks"):
+        dpg.fit_gmm(RecordBlocks(CLUSTERS), 2, epsilon=1.0, bounds=(-9, 9), progress=False)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "parquet in one group", "csv", "memmap", "dask"])

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.noise import IntArray, Rng, discrete_gaussian, permutation
+from pm_dpgmm.noise import IntArray, Rng, coins, discrete_gaussian, permutation
 from pm_dpgmm.privacy import Neighbouring
 
 GRID = 2**30  # counts are released in steps of 1/GRID
@@ -53,19 +54,20 @@ class Box:
 
 
 def noisy_box(
-    records: FloatArray,
+    records: Records,
     *,
     budget: GaussianBudget,
     share: Fraction,
     neighbouring: Neighbouring,
     scale_part: Fraction = Fraction(1, 2),
+    paired: float = 1.0,
     rng: Rng = None,
 ) -> tuple[Box, GaussianBudget]:
     """Release a scale and an interval for every column of unbounded records.
 
     Parameters
     ----------
-    records : ndarray, shape (N, n_features)
+    records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers; what is not finite is in no bin.
     budget : GaussianBudget
         Its ``failure`` is used up by this release: call it once for a budget.
@@ -74,6 +76,9 @@ def noisy_box(
     neighbouring : Neighbouring
     scale_part : Fraction
         Of ``share``, for the scale; the rest is for the location.
+    paired : float
+        Probability, for every record by itself, of being in the sample whose distances tell the scale. The sample is
+        held in memory. A function of public numbers and earlier releases.
     rng : numpy.random.Generator, optional
         None draws from OpenDP and the operating system (release); a generator simulates.
 
@@ -104,26 +109,27 @@ def noisy_box(
     """
     if not budget.failure > 0:
         raise ValueError(f"budget.failure must be greater than 0, got {budget.failure!r}")
-    n_features = records.shape[1]
+    n_features = next(iter(blocks_of(records))).shape[1]
     squared = (2 * n_features, 2 * n_features if neighbouring is Neighbouring.REPLACE_ONE else n_features)
     steps = [math.isqrt(part * GRID**2) + 1 for part in squared]
     # both before anything is computed from records; 4 n_features numbers at most can differ in law
     scale, left = budget.spend(steps[0], share=share * scale_part, n_numbers=2 * n_features)
     location, left = left.spend(steps[1], share=share * (1 - scale_part), n_numbers=2 * n_features)
 
-    counts = _scale_counts(records, permutation(len(records), rng=rng)) * GRID
+    sample = _sample(records, paired, rng)
+    counts = _scale_counts(sample, permutation(len(sample), rng=rng)) * GRID
     scale_counts = (counts + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID
     widths = [_width(noisy, scale / GRID) for noisy in scale_counts]
     threshold = location_threshold(location, failure=budget.failure, n_features=n_features)
     columns = tuple(
-        _kept_bins(column, width, scale=location, threshold=threshold, rng=rng)
-        for column, width in zip(records.T, widths, strict=True)
+        _kept_bins(found, counted, width, scale=location, threshold=threshold, rng=rng)
+        for (found, counted), width in zip(_bins(records, widths), widths, strict=True)
     )
     return Box(columns, scale_counts, scale / GRID, location / GRID), left
 
 
 def noisy_cells(
-    records: FloatArray,
+    records: Records,
     intervals: FloatArray,
     n_cells: int,
     *,
@@ -136,7 +142,7 @@ def noisy_cells(
 
     Parameters
     ----------
-    records : ndarray, shape (N, n_features)
+    records : ndarray, shape (N, n_features), or blocks of such rows
     intervals : ndarray, shape (n_features, 2)
         A function of public numbers and earlier releases.
     n_cells : int
@@ -168,16 +174,17 @@ def noisy_cells(
     changed = (2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * n_features
     scale, left = budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells * n_features)
     counts = np.zeros((n_features, n_cells), dtype=np.int64)
-    for column, (low, high), row in zip(records.T, intervals, counts, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            place = np.floor((column - low) / (high - low) * n_cells)
-        inside = (place >= 0) & (place < n_cells)
-        row += np.bincount(place[inside].astype(np.int64), minlength=n_cells)
+    for block in blocks_of(records):
+        for column, (low, high), row in zip(block.T, intervals, counts, strict=True):
+            with np.errstate(over="ignore", invalid="ignore"):
+                place = np.floor((column - low) / (high - low) * n_cells)
+            inside = (place >= 0) & (place < n_cells)
+            row += np.bincount(place[inside].astype(np.int64), minlength=n_cells)
     return (counts * GRID + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
 
 
 def noisy_count(
-    records: FloatArray, *, budget: GaussianBudget, share: Fraction, rng: Rng = None
+    records: Records, *, budget: GaussianBudget, share: Fraction, rng: Rng = None
 ) -> tuple[int, GaussianBudget]:
     """Release the number of records, private under add-remove neighbours, and what is left of the budget.
 
@@ -186,13 +193,21 @@ def noisy_count(
     ``share`` times the limit, in squared Gaussian differential privacy. Proof: box.md.
     """
     scale, left = budget.spend(GRID, share=share, n_numbers=1)
-    return round((len(records) * GRID + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])) / GRID), left
+    n_records = sum(len(block) for block in blocks_of(records))
+    return round((n_records * GRID + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])) / GRID), left
 
 
 def location_threshold(scale: int, *, failure: float, n_features: int) -> int:
     """Grid steps above which a noisy count is kept: a lone record passes with probability failure / n_features."""
     quantile = -float(special.ndtri(failure / n_features)) * (1 + 1e-9)
     return GRID + math.ceil(scale * Fraction(quantile))
+
+
+def _sample(records: Records, probability: float, rng: Rng) -> FloatArray:
+    """Every record with this probability, by a secret coin of its own."""
+    if probability >= 1:
+        return records if isinstance(records, np.ndarray) else np.concatenate(list(records))
+    return np.concatenate([block[coins(len(block), probability=probability, rng=rng)] for block in blocks_of(records)])
 
 
 def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:
@@ -221,11 +236,25 @@ def _width(noisy: FloatArray, noise_scale: float) -> float:
     return float(WIDEN * 2.0 ** EXPONENTS[np.searchsorted(shares, QUANTILE)])
 
 
-def _kept_bins(column: FloatArray, width: float, *, scale: int, threshold: int, rng: Rng) -> ColumnBins:
+def _bins(records: Records, widths: list[float]) -> list[tuple[FloatArray, IntArray]]:
+    """Non-empty bins of every column, in ascending order, and their numbers of records."""
+    every = [(np.empty(0), np.empty(0, dtype=np.int64)) for _ in widths]
+    for block in blocks_of(records):
+        for j, (column, width) in enumerate(zip(block.T, widths, strict=True)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                index = np.floor(column / width)
+            found, counts = np.unique(index[np.isfinite(index) & (np.abs(index) < 2.0**53)], return_counts=True)
+            bins, place = np.unique(np.concatenate([every[j][0], found]), return_inverse=True)
+            total = np.zeros(bins.size, dtype=np.int64)
+            np.add.at(total, place, np.concatenate([every[j][1], counts]))
+            every[j] = bins, total
+    return every
+
+
+def _kept_bins(
+    found: FloatArray, counts: IntArray, width: float, *, scale: int, threshold: int, rng: Rng
+) -> ColumnBins:
     """Noise on the non-empty bins; those above the threshold, in ascending order."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        index = np.floor(column / width)
-    found, counts = np.unique(index[np.isfinite(index) & (np.abs(index) < 2.0**53)], return_counts=True)
     noisy = counts * GRID + discrete_gaussian(counts.size, scale=float(scale), rng=rng)
     kept = noisy > threshold
     return ColumnBins(width, found[kept].astype(np.int64), noisy[kept] / GRID)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.moments import Parts, exponential, log_joint, logarithm
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
@@ -19,7 +20,7 @@ CLIP = 10.0  # nats, largest weight of a record
 
 
 def noisy_duel(
-    records: FloatArray,
+    records: Records,
     one: Parts,
     other: Parts,
     *,
@@ -32,7 +33,7 @@ def noisy_duel(
 
     Parameters
     ----------
-    records : ndarray, shape (N, n_features)
+    records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers; a record with one that is not finite counts 0.
     one, other : Parts
         Released mixtures in the same unit.
@@ -74,17 +75,18 @@ def noisy_duel(
     return total * GRID, scale * GRID, left
 
 
-def duel_sum(records: FloatArray, one: Parts, other: Parts) -> int:
+def duel_sum(records: Records, one: Parts, other: Parts) -> int:
     """Sum of the clipped log ratios in grid steps. Exact, and secret."""
-    rows = np.ascontiguousarray(records, dtype=float)
     total = 0
-    for start in range(0, len(rows), BLOCK):
-        found = np.zeros(1, dtype=np.int64)
-        _duel(
-            rows[start : start + BLOCK], one.origin, one.unit, one.log_weights, one.centres, one.whiteners,
-            other.log_weights, other.centres, other.whiteners, found,
-        )  # fmt: skip
-        total += int(found[0])
+    for block in blocks_of(records):
+        rows = np.ascontiguousarray(block, dtype=float)
+        for start in range(0, len(rows), BLOCK):
+            found = np.zeros(1, dtype=np.int64)
+            _duel(
+                rows[start : start + BLOCK], one.origin, one.unit, one.log_weights, one.centres, one.whiteners,
+                other.log_weights, other.centres, other.whiteners, found,
+            )  # fmt: skip
+            total += int(found[0])
     return total
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, ERROR, GRID
 from pm_dpgmm.noise import Rng, discrete_gaussian
@@ -128,7 +129,7 @@ class NoisyMoments:
 
 
 def noisy_moments(
-    records: FloatArray,
+    records: Records,
     partition: Partition,
     *,
     budget: GaussianBudget,
@@ -141,7 +142,7 @@ def noisy_moments(
 
     Parameters
     ----------
-    records : ndarray, shape (N, n_features)
+    records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers: a record with one that is not finite counts for the first part, at its centre.
     partition : Cells or Parts
         A function of public numbers, public randomness and earlier releases.
@@ -203,15 +204,19 @@ def _error(n_parts: int) -> float:
     return ERROR + n_parts * 2.0**-52
 
 
-def moment_sums(records: FloatArray, partition: Partition, *, n_threads: int = 1) -> NDArray[np.int64]:
+def moment_sums(records: Records, partition: Partition, *, n_threads: int = 1) -> NDArray[np.int64]:
     """Sums of the records' integer features: count weight, y, and the upper triangle of y y' by rows.
 
     Entries of y y' off the diagonal are multiplied by sqrt(2), since each stands for two of the matrix. Exact, secret.
     """
-    rows = np.ascontiguousarray(records, dtype=float)
     n_parts, n_features = partition.shape
-    shape = (n_parts, 1 + n_features + n_features * (n_features + 1) // 2)
+    total = np.zeros((n_parts, 1 + n_features + n_features * (n_features + 1) // 2), dtype=np.int64)
+    for block in blocks_of(records):
+        total += _block_sums(np.ascontiguousarray(block, dtype=float), partition, total.shape, n_threads)
+    return total
 
+
+def _block_sums(rows: FloatArray, partition: Partition, shape: tuple[int, ...], n_threads: int) -> NDArray[np.int64]:
     def sums(start: int) -> NDArray[np.int64]:
         out = np.zeros(shape, dtype=np.int64)
         part = rows[start : start + BLOCK]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm._blocks import Records
 from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import ERROR, GRID, sums_and_number
@@ -43,7 +43,7 @@ class NoisySketch:
 
 
 def noisy_sketch(
-    blocks: FloatArray | Iterable[FloatArray],
+    blocks: Records,
     frequencies: Frequencies,
     *,
     budget: GaussianBudget,

@@ -7,7 +7,6 @@ on its place, on its block or on the number of threads; sums are of integers, so
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.frequencies import Frequencies, RieszFrames
 from pm_dpgmm.noise import IntArray
 
@@ -30,7 +30,7 @@ COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(9))
 QUARTER = math.pi / 2
 
 
-def sketch_sums(blocks: FloatArray | Iterable[FloatArray], frequencies: Frequencies, *, n_threads: int = 1) -> IntArray:
+def sketch_sums(blocks: Records, frequencies: Frequencies, *, n_threads: int = 1) -> IntArray:
     """Sum the features of all records, each rounded to the grid.
 
     Parameters
@@ -54,13 +54,11 @@ def sketch_sums(blocks: FloatArray | Iterable[FloatArray], frequencies: Frequenc
     return sums_and_number(blocks, frequencies, n_threads=n_threads)[0]
 
 
-def sums_and_number(
-    blocks: FloatArray | Iterable[FloatArray], frequencies: Frequencies, *, n_threads: int = 1
-) -> tuple[IntArray, int]:
+def sums_and_number(blocks: Records, frequencies: Frequencies, *, n_threads: int = 1) -> tuple[IntArray, int]:
     """`sketch_sums` and the number of records, in one pass."""
     total = np.zeros((2, frequencies.n_frequencies), dtype=np.int64)
     n_records = 0
-    for rows in [blocks] if isinstance(blocks, np.ndarray) else blocks:
+    for rows in blocks_of(blocks):
         n_records += len(rows)
         if n_records > MAX_RECORDS:
             raise ValueError("X must have at most 2^31 rows, got more")

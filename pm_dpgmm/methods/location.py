@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import SEEN, noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem
-from pm_dpgmm.noise import Rng
+from pm_dpgmm.noise import IntArray, Rng
 
 LOCATION_SHARE = Fraction(1, 20)  # of mu^2, without bounds
 LEAST_SCALE_SHARE, MOST_SCALE_SHARE = Fraction(1, 20), Fraction(3, 20)  # the same for scales
+PAIRED = 2**18  # records of a stream, on average, whose distances tell the scale
 STAND_OUT = 7.0  # standard deviations of noise by which three quarters of the pairs should
 CELLS, MOST_ROUNDS = 16, 6  # of the search for a narrower interval within bounds
 LEAST_SHARE, MOST_SHARE = Fraction(1, 50), Fraction(1, 12)  # of mu^2 for its first round, then LEAST_SHARE
@@ -24,7 +27,7 @@ DOUBT, MISSED = 2.5, 0.05  # records that may be outside: this many standard dev
 
 
 def unbounded_intervals(
-    records: FloatArray, budget: GaussianBudget, problem: Problem, rng: Rng
+    records: Records, budget: GaussianBudget, problem: Problem, rng: Rng
 ) -> tuple[FloatArray | None, dict[str, FloatArray], GaussianBudget]:
     """An interval for every column, shape (D, 2), from a private box; None when a column kept no bin.
 
@@ -36,9 +39,11 @@ def unbounded_intervals(
     needed = 6 * problem.n_features * (STAND_OUT / (0.375 * problem.n_records)) ** 2 / float(budget.limit)
     scale_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SCALE_SHARE), MOST_SCALE_SHARE)
     share = scale_share + LOCATION_SHARE
+    paired = 1.0 if isinstance(records, np.ndarray) else min(1.0, PAIRED / problem.n_records)
     box, left = noisy_box(
-        records, budget=budget, share=share, scale_part=scale_share / share, neighbouring=problem.neighbouring, rng=rng
-    )
+        records, budget=budget, share=share, scale_part=scale_share / share, neighbouring=problem.neighbouring,
+        paired=paired, rng=rng,
+    )  # fmt: skip
     raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
     for j, column in enumerate(box.columns):
         raw[f"bin_index_{j}"] = column.index.astype(float)
@@ -51,7 +56,7 @@ def unbounded_intervals(
 
 
 def intervals_within(
-    records: FloatArray, budget: GaussianBudget, problem: Problem, rng: Rng
+    records: Records, budget: GaussianBudget, problem: Problem, rng: Rng
 ) -> tuple[FloatArray, dict[str, FloatArray], GaussianBudget]:
     """Bounds, or intervals inside them where almost all records lie: a few cheap histograms in turn.
 
@@ -70,7 +75,7 @@ def intervals_within(
         asked = intervals[active]
         closed = np.column_stack([asked[:, 0], np.nextafter(asked[:, 1], np.inf)])
         counts, scale, budget = noisy_cells(
-            records[:, active], closed, CELLS,
+            mapped(records, partial(_columns, active=active)), closed, CELLS,
             budget=budget, share=LEAST_SHARE if turn else first_share, neighbouring=problem.neighbouring, rng=rng,
         )  # fmt: skip
         raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
@@ -83,6 +88,10 @@ def intervals_within(
         if not active.size:
             break
     return intervals, raw, budget
+
+
+def _columns(rows: FloatArray, active: IntArray) -> FloatArray:
+    return rows[:, active]
 
 
 def _narrower(interval: FloatArray, counts: FloatArray, scale: float, n_records: float) -> tuple[FloatArray, bool]:

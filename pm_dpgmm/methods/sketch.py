@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
@@ -57,6 +59,7 @@ class SketchMethod:
     like: Any = None
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
+    streams: ClassVar[bool] = True  # records may come in blocks
 
     def __post_init__(self) -> None:
         if self.order is not None:
@@ -129,13 +132,13 @@ class SketchMethod:
             )
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
+        self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
     ) -> Outcome:
         """Find intervals, sketch, fit; see the class for the guarantee."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         if self.like is not None:
             if problem.bounds is not None:
-                records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
+                records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             evidence = sketch_like(records, self.like, budget, problem, rng=rng)
             progress(1, 2)
             choice = choose(evidence, problem.numbers, first=self.like.starts)
@@ -153,7 +156,7 @@ class SketchMethod:
                     guarantee,
                 )
         else:
-            records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
+            records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             intervals, raw, budget = intervals_within(records, budget, problem, rng)
         unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
         if problem.n_features == 1:

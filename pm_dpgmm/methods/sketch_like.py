@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import shown
+from pm_dpgmm._blocks import Records
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
@@ -64,7 +65,7 @@ class Reference:
 
 
 def sketch_like(
-    records: FloatArray, reference: Reference, budget: GaussianBudget, problem: Problem, *, rng: Rng
+    records: Records, reference: Reference, budget: GaussianBudget, problem: Problem, *, rng: Rng
 ) -> Evidence:
     """Spend what is left of a budget on sketches at the frequencies of another release.
 

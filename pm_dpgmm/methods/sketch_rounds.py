@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._blocks import Records
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.duel import noisy_duel
 from pm_dpgmm.mechanisms.frequencies import RieszFrames
@@ -67,7 +68,7 @@ class Schedule:
 
 
 def run_rounds(
-    records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
+    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
     progress: Progress, rng: Rng,
 ) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
@@ -114,7 +115,7 @@ def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
 
 
 def _cells(
-    records: FloatArray, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
+    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
 ) -> tuple[list[NoisyMoments], GaussianBudget]:  # fmt: skip
     """Moments of cells, level by level."""
@@ -131,7 +132,7 @@ def _cells(
 
 
 def _rejected(
-    records: FloatArray, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
+    records: Records, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
 ) -> tuple[Evidence, SketchFit]:  # fmt: skip
     """The records are not like any mixture that was found: a moment step, a sketch, and duels between the fits.

@@ -148,9 +148,10 @@ def scant_count(records: FloatArray, n_samples: int, rng: np.random.Generator) -
     return np.rint(len(records) + rng.normal(scale=scale, size=(n_samples, 1)))
 
 
-def pairs(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+def pairs(records: FloatArray, n_samples: int, rng: np.random.Generator, *, paired: float = 1.0) -> Any:
     """Distances within pairs, and the first kept bin, under add-remove."""
     settings: dict[str, Any] = {"budget": budget(FAILURE), "share": WHOLE, "neighbouring": ADD_REMOVE}
+    settings["paired"] = paired
 
     def run() -> FloatArray:
         found, _ = noisy_box(records, **settings)
@@ -170,6 +171,16 @@ def by_position(records: FloatArray, n_samples: int, rng: np.random.Generator) -
         return pairs(records, n_samples, rng)
 
 
+def sampled_by_position(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: every second record is in the sample, so that one record less makes it another sample."""
+
+    def every_second(n: int, *, probability: float, rng: Rng) -> Any:
+        return np.arange(n) % 2 == 0
+
+    with mock.patch.object(box, "coins", every_second):
+        return pairs(records, n_samples, rng, paired=0.5)
+
+
 def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the ladder is as wide as the records are, and is published with the sketch."""
     ladder = replace(LADDER, step=LADDER.step / records.std())
@@ -178,7 +189,7 @@ def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.G
 
 
 def targets() -> list[Specimen]:
-    """Every release at its worst pairs, at both levels; eleven faults."""
+    """Every release at its worst pairs, at both levels; twelve faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
 
     def pair(one: list[float], other: list[float]) -> tuple[FloatArray, FloatArray]:
@@ -193,6 +204,8 @@ def targets() -> list[Specimen]:
     nine[0][0], nine[1][0] = 0.5, 3.5
     line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
     steps = np.cumsum(np.tile([1.0, 1000.0], 40))[:, None]
+    in_turn = np.tile([0.0, 0.0, 1.0, 600.0], 100)[:, None]  # rows at even places lie close together, others far apart
+    turns, sampled = (in_turn, in_turn[1:]), partial(pairs, paired=0.5)
     claim, inf = (EPSILON, DELTA), math.inf
     by_two, by_soft = partial(moments, partition=TWO_CELLS), partial(moments, partition=SOFT)
     one_less, no_count = partial(moments, neighbouring=ADD_REMOVE), rest[:1]
@@ -229,5 +242,7 @@ def targets() -> list[Specimen]:
         Specimen("sketch_count_little_noise", fault_b, scant_count, rest, no_count, *claim, inf, True, 4_000),
         Specimen("sketch_box_add_remove", BOX, pairs, steps, steps[1:], *claim, 1.0, False, 1_000),
         Specimen("sketch_box_by_position", fault_b, by_position, steps, steps[1:], *claim, inf, True, 1_000),
+        Specimen("sketch_box_sampled", BOX, sampled, *turns, *claim, 1.0, False, 1_000),
+        Specimen("sketch_box_sampled_by_position", fault_b, sampled_by_position, *turns, *claim, inf, True, 1_000),
         Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
     ]  # fmt: skip
