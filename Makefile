@@ -28,8 +28,10 @@ audit: $(STAMP)
 	$(BIN)/python -m verification specimens
 	$(BIN)/python -m verification targets
 
+# a line with - goes on when a target was missed; the output says which
 benchmark: $(STAMP)
-	$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
+	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
+	-$(BIN)/python -m verification.benchmarks.sketch_speed
 	$(BIN)/python -m verification.benchmarks.health_records
 	$(BIN)/python -m verification.benchmarks.slices_accuracy
 	$(BIN)/python -m verification.benchmarks.populous_single_size
