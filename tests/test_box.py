@@ -112,6 +112,20 @@ def test_a_threshold_for_noise_alone_would_not_do():
     assert exact > 1.5 * GaussianBudget(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
 
 
+def test_to_try_again_until_a_bin_is_kept_would_not_do():
+    """The planted fault: a fresh budget for every box until one has a bin, and that one is published.
+
+    Its law is the one given that a bin is kept. With few records that is as rare as a lone record's bin.
+    """
+    threshold = location_threshold(SCALE * GRID, failure=LONE, n_features=1) / GRID
+    one, other = (law(counts, threshold) for counts in CASES["alone to alone"])
+    for masses in (one, other):
+        masses[0, 0, 0] = 0.0
+        masses /= masses.sum()
+    exact = np.maximum(0, one - math.e * other).sum()
+    assert exact > 100 * GaussianBudget(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
+
+
 # ------------------------------------------------------------------ matchings and samples
 def powers_without(n):
     """Records 4^i, with 0 instead in column i: distances from i there have even exponents, all others odd ones."""
