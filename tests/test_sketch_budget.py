@@ -116,9 +116,11 @@ def check_maps(payments, scales):
         assert payment.cost / 2 <= rho <= payment.cost / 2 * (1 + Fraction(1, 10**9))
 
 
-def check_failures(failures, given):
-    """One box without bounds, none with them."""
-    assert failures == ([] if "bounds" in given else [FAILURE_SHARE * BUDGET["delta"]])
+def check_failures(failures, payments, given):
+    """One box without bounds, with what the budget set aside for it; none with bounds, and nothing set aside."""
+    (set_aside,) = {payment.before.failure for payment in payments}
+    assert failures == ([] if "bounds" in given else [set_aside])
+    assert set_aside == (0.0 if "bounds" in given else FAILURE_SHARE * BUDGET["delta"])
 
 
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
@@ -129,7 +131,7 @@ def test_every_branch_spends_the_budget_once(given, rejected, monkeypatch, payme
     release = dpg.fit_gmm(records_of(2), 3, **given, **BUDGET)
     check_sum(payments)
     check_maps(payments, scales)
-    check_failures(failures, given)
+    check_failures(failures, payments, given)
     assert sum(payment.share for payment in payments) == pytest.approx(1, abs=1e-6)
     rounds = [name for name in release.raw if name.startswith(("moments_", "sketch_"))]
     assert sum(name.startswith("sketch_") for name in rounds) == 2
@@ -149,7 +151,7 @@ def test_one_column_spends_the_budget_once(given, payments, scales, failures):
     release = dpg.fit_gmm(records_of(1), 1, **given, **BUDGET)
     check_sum(payments)
     check_maps(payments, scales)
-    check_failures(failures, given)
+    check_failures(failures, payments, given)
     histograms = 2 if "bounds" not in given else sum(name.startswith("cells_") for name in release.raw)
     assert len(payments) == ("neighbouring" in given) + histograms + 1
 
@@ -160,7 +162,7 @@ def test_a_refusal_has_paid_for_one_box_and_tries_no_other(n_features, given, pa
     with pytest.raises(dpg.Unstable, match="no interval holds enough records") as refusal:
         dpg.fit_gmm(records_of(n_features, 40), 2, **given, **BUDGET)
     check_maps(payments, scales)
-    check_failures(failures, given)
+    check_failures(failures, payments, given)
     assert len(payments) == ("neighbouring" in given) + 2
     assert sum(payment.cost for payment in payments) < payments[0].before.limit  # the rest is not spent, nor given back
     assert refusal.value.guarantee.epsilon == 1.0 and float(refusal.value.guarantee.curve(50.0)) >= failures[0]
