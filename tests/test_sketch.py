@@ -156,41 +156,6 @@ def test_pairs_by_position_would_not_do_under_add_remove():
     assert np.square(change).sum() > 1_000
 
 
-@pytest.mark.parametrize(
-    "x, x_neighbour", [([0, 1, 1, 1], [2, 1, 1, 1]), ([0, 1, 1, 1], [1, 1, 1, 1]), ([1, 1, 1, 0], [1, 1, 1, 1])]
-)
-def test_what_a_lone_record_shows_is_paid_once(x, x_neighbour):
-    """Exact sums over which bins are kept and, of a common bin, over its noisy count: sup of P - e Q at epsilon 1."""
-    s, p = 4.0, 1e-3
-    threshold = 1 + s * stats.norm.isf(p)
-    counts = [np.bincount(values, minlength=3) for values in (x, x_neighbour)]
-    common = [i for i in range(3) if counts[0][i] and counts[1][i]]
-    lone = [[i for i in range(3) if c[i] and i not in common] for c in counts]
-    grid = np.linspace(threshold, threshold + 80, 200_001)
-    total = 0.0
-    for kept_first in (False, True):  # the lone bin of the first data set
-        for kept_second in (False, True):
-            first = p if kept_first else 1 - p if lone[0] else 1.0
-            second = p if kept_second else 1 - p if lone[1] else 1.0
-            first = 0.0 if kept_second or (kept_first and not lone[0]) else first
-            second = 0.0 if kept_first or (kept_second and not lone[1]) else second
-            for i in common:
-                means = [c[i] for c in counts]
-                density = np.maximum(
-                    0, first * stats.norm.pdf(grid, means[0], s) - math.e * second * stats.norm.pdf(grid, means[1], s)
-                )
-                below = max(
-                    0,
-                    first * stats.norm.cdf(threshold, means[0], s)
-                    - math.e * second * stats.norm.cdf(threshold, means[1], s),
-                )
-                total += np.trapezoid(density, grid) + below
-    allowed = GaussianBudget(Fraction(2, 16), p).loss().delta(1.0)
-    assert total <= allowed
-    if lone[0]:
-        assert total >= p * 0.999
-
-
 def test_the_scale_counts_cover_public_exponents_only():
     found, _ = find(np.random.default_rng(1).normal(size=(2_000, 1)) * 1e-200)
     assert found.scale_counts.shape == (1, EXPONENTS.size)

@@ -1,7 +1,6 @@
 """Two columns and more: mixtures are recovered, both branches spend what is left and no more, nothing is lost after."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,11 +8,8 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import sketch_choice
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods import Problem, sketch_rounds
-from pm_dpgmm.methods.sketch import SketchMethod
-from pm_dpgmm.methods.sketch_rounds import DUEL, STEP, most_numbers
+from pm_dpgmm.methods import sketch_rounds
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_fit import SketchData
@@ -73,43 +69,6 @@ def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path
     assert np.allclose(fit_evidence(one, 2).mixture.means, fit_evidence(other, 2).mixture.means, rtol=0, atol=0)
     with pytest.raises(ValueError, match="one of method 'sketch'"):
         Evidence.from_arrays({}, {})
-
-
-@pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
-@KINDS
-def test_every_branch_spends_the_budget_once(given, rejected, monkeypatch):
-    """In rational numbers, with the noise of a release; which releases there are, and how many numbers they hold."""
-    real_fit, real_spend = sketch_rounds.fit_evidence, GaussianBudget.spend
-    costs, limits, numbers, shares = [], set(), [], []
-
-    def fit(evidence, n_components, **settings):
-        found = real_fit(evidence, n_components, **(settings | {"search": False}))
-        return replace(found, misfit=REJECTED + 1 if rejected else 0.0)
-
-    def spend(self, steps, *, share, n_numbers):
-        scale, left = real_spend(self, steps, share=share, n_numbers=n_numbers)
-        assert self.spent == sum(costs) and isinstance(share, Fraction)
-        costs.append(Fraction(steps**2, scale**2))
-        limits.add(self.limit)
-        numbers.append(n_numbers)
-        shares.append(share)
-        return scale, left
-
-    for module in (sketch_choice, sketch_rounds):
-        monkeypatch.setattr(module, "fit_evidence", fit)
-    monkeypatch.setattr(GaussianBudget, "spend", spend)
-    release = dpg.fit_gmm(records_of(2, 3_000), 3, **given, **BUDGET)
-    (limit,) = limits
-    assert limit * Fraction(999_999, 10**6) < sum(costs) <= limit and sum(shares) == pytest.approx(1, abs=1e-6)
-    rounds = [name for name in release.raw if name.startswith(("moments_", "sketch_"))]
-    assert sum(name.startswith("sketch_") for name in rounds) == 2
-    if rejected:
-        left = 1 - sum(costs[:-4]) / limit
-        assert shares[-4:] == [left * STEP, left * (1 - STEP - 2 * DUEL), left * DUEL, left * DUEL]
-    before = "neighbouring" in given  # a count; then two box stages or histograms
-    earlier = before + (2 if "bounds" not in given else sum(name.startswith("cells_") for name in release.raw))
-    problem = Problem(3_000, 2, 3, 1.0, 1e-6, None, release.guarantee.neighbouring)
-    assert sum(numbers[earlier:]) <= most_numbers(problem, SketchMethod().budget(problem))
 
 
 def test_outliers_go_to_a_background_of_its_own():

@@ -22,7 +22,17 @@ from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
-from verification.targets.sketches import FAILURE, LADDER, SIXTEENFOLD, WHOLE, budget, little_noise
+from verification.targets.sketches import (
+    CROWD,
+    FAILURE,
+    LADDER,
+    OUTLIER,
+    SIXTEENFOLD,
+    WHOLE,
+    budget,
+    little_noise,
+    whole_box,
+)
 
 MOMENTS, DUEL, BOX, SKETCH = "mechanisms/moments.py", "mechanisms/duel.py", "mechanisms/box.py", "mechanisms/sketch.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
@@ -33,6 +43,7 @@ FACTORS = np.tile(np.eye(2) / math.sqrt(2), (3, 1, 1))  # radii of 1 at reach 1
 SOFT = Parts.of(*ORIGIN, np.array([0.5, 0.5]), TWO_CELLS.centres / 5, FACTORS[:2], reach=1.0)
 LEFT, RIGHT = (Parts.of(*ORIGIN, np.ones(1), np.array([[x, 0.0]]), 2 * FACTORS[:1], reach=1.0) for x in (-3.0, 3.0))
 COLUMNS, FEW_CELLS, TRIES, EQUAL_PARTS = 9, 4, 16, 16
+LEAST = 12  # records that are above the threshold of the whole box, which is 11.8
 PAIRS = np.isin(box.EXPONENTS, (0, 9))  # distances of the pairs by position
 
 
@@ -181,6 +192,18 @@ def sampled_by_position(records: FloatArray, n_samples: int, rng: np.random.Gene
         return pairs(records, n_samples, rng, paired=0.5)
 
 
+def kept_by_count(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: a bin is kept if its number of records, without noise, is above the threshold."""
+    compared = box._kept_bins
+
+    def kept(found: FloatArray, counts: Any, width: float, *, scale: int, threshold: int, rng: Rng) -> Any:
+        enough = counts * box.GRID > threshold
+        return compared(found[enough], counts[enough], width, scale=scale, threshold=-(2**62), rng=rng)
+
+    with mock.patch.object(box, "_kept_bins", kept):
+        return whole_box(records, n_samples, rng, noise=rng)
+
+
 def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the ladder is as wide as the records are, and is published with the sketch."""
     ladder = replace(LADDER, step=LADDER.step / records.std())
@@ -189,7 +212,7 @@ def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.G
 
 
 def targets() -> list[Specimen]:
-    """Every release at its worst pairs, at both levels; twelve faults."""
+    """Every release at its worst pairs, at both levels; thirteen faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
 
     def pair(one: list[float], other: list[float]) -> tuple[FloatArray, FloatArray]:
@@ -206,6 +229,9 @@ def targets() -> list[Specimen]:
     steps = np.cumsum(np.tile([1.0, 1000.0], 40))[:, None]
     in_turn = np.tile([0.0, 0.0, 1.0, 600.0], 100)[:, None]  # rows at even places lie close together, others far apart
     turns, sampled = (in_turn, in_turn[1:]), partial(pairs, paired=0.5)
+    edge = np.append(np.linspace(0.0, 1.0, CROWD), np.full(LEAST, OUTLIER))[:, None]
+    below = edge.copy()
+    below[-1] = 0.5
     claim, inf = (EPSILON, DELTA), math.inf
     by_two, by_soft = partial(moments, partition=TWO_CELLS), partial(moments, partition=SOFT)
     one_less, no_count = partial(moments, neighbouring=ADD_REMOVE), rest[:1]
@@ -244,5 +270,6 @@ def targets() -> list[Specimen]:
         Specimen("sketch_box_by_position", fault_b, by_position, steps, steps[1:], *claim, inf, True, 1_000),
         Specimen("sketch_box_sampled", BOX, sampled, *turns, *claim, 1.0, False, 1_000),
         Specimen("sketch_box_sampled_by_position", fault_b, sampled_by_position, *turns, *claim, inf, True, 1_000),
+        Specimen("sketch_box_kept_by_count", fault_b, kept_by_count, edge, below, *claim, inf, True, 1_000),
         Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
     ]  # fmt: skip
