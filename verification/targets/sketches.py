@@ -194,7 +194,7 @@ def targets() -> list[Specimen]:
         Specimen("sketch_little_noise", f"fault in {SKETCH}", little, *pair, *claim, inf, True, 4_000),
         Specimen("sketch_ladder_little_noise", fault_f, ladder_little, *line, *claim, inf, True, 4_000),
         Specimen("sketch_forgotten_frames", fault_f, forgotten_frames, *pair, *claim, inf, True, 6_000),
-        Specimen("sketch_wrong_weights", fault_f, wrong_weights, *pair, *claim, inf, True, 12_000),
+        Specimen("sketch_wrong_weights", fault_f, wrong_weights, *pair, *claim, inf, True, 20_000),
         Specimen("sketch_nan_passes", f"fault in {FEATURES}", nan_passes, *wild, *claim, inf, True, 2_000),
         at_bits("sketch_floating_bits", f"fault in {FEATURES}", floating_noise, *pair, *claim, inf, True, 12_000),
         Specimen("sketch_noise_for_one_round", f"fault in {BUDGET}", forget, *line, *claim, inf, True, 4_000),
