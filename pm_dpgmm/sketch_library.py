@@ -53,7 +53,8 @@ class Library:
     def gains(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Fall of the sum of squared whitened residuals by each candidate, and the weight at which it is largest."""
         overlap = -self.shapes.T @ residuals
-        share = np.clip(overlap / self.powers, 0.02, 1.0)
+        # so wide that its characteristic function is 0 as a number: it explains nothing
+        share = np.clip(overlap / np.maximum(self.powers, np.finfo(float).tiny), 0.02, 1.0)
         return 2 * share * overlap - share**2 * self.powers, share
 
     def sharpened(self, data: SketchData, residuals: FloatArray, reach: float, rng: np.random.Generator) -> Library:

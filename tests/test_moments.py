@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -128,6 +129,60 @@ def test_rounding_needs_its_term(grid):
     assert largest <= steps_of(Fraction(9, 2), grid=grid, n_numbers=6, error=1e-14) ** 2
     if grid > 2.0**-5:
         assert largest > 4.5 / grid**2
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 30])
+def test_computed_places_are_in_the_ball_to_the_last_bits(d):
+    """In rational numbers: a computed place has norm at most 1 + (D/2 + 6) 2^-53, and some are longer than 1."""
+    rng = np.random.default_rng(d)
+    longest, y = Fraction(0), np.empty(d)
+    for _ in range(1_000):
+        z = rng.normal(size=d)
+        kind = rng.integers(3)  # any length, length 1 but for rounding, or about 1
+        z *= 10.0 ** rng.uniform(-300, 307) if kind == 0 else 1 / np.linalg.norm(z) if kind == 1 else 1.0
+        moments._into_ball(z, np.zeros(d), 1.0, y)
+        longest = max(longest, sum(Fraction(entry) ** 2 for entry in y.tolist()))
+    assert (longest > 1) == (d > 1)
+    assert longest <= (1 + (Fraction(d, 2) + 6) / 2**53) ** 2
+
+
+@pytest.mark.parametrize("n_parts", [2, 16, 200])
+def test_computed_features_are_as_exact_as_is_paid_for(n_parts):
+    """Against an exact vector of the kind that is bounded: shares over their sum, places over their length."""
+    rng = np.random.default_rng(n_parts)
+    ball = 0.3 * rng.normal(size=(n_parts, D))
+    factors = np.tile(np.eye(D), (n_parts, 1, 1))
+    parts = Parts.of(np.zeros(D), np.ones(D), np.full(n_parts, 1 / n_parts), ball, factors, reach=0.1)
+    row, column = np.triu_indices(D)
+    root = np.where(row == column, 1.0, moments.ROOT_TWO)
+    worst, most, shares, y = 0.0, Fraction(0), np.empty(n_parts), np.empty(D)
+    for z in rng.normal(size=(30, D)):
+        largest = moments.log_joint(z, parts.log_weights, parts.centres, parts.whiteners, shares)
+        weights = [moments.exponential(entry - largest) for entry in shares]
+        total = 0.0
+        for weight in weights:
+            total += weight
+        given = [weight / total for weight in weights]
+        most = max(most, sum(map(Fraction, given)))
+        with mpmath.workdps(30):
+            whole = max(mpmath.mpf(1), mpmath.fsum(given))
+            square = mpmath.mpf(0)
+            for j, share in enumerate(given):
+                moments._into_ball(z, parts.centres[j], parts.radii[j], y)
+                places = [mpmath.mpf(entry) for entry in y.tolist()]
+                length = max(mpmath.mpf(1), mpmath.norm(places))
+                places, part = [entry / length for entry in places], share / whole
+                off = [share * COUNT_WEIGHT - part / 2]
+                off += [share * a - part * b for a, b in zip(y.tolist(), places, strict=True)]
+                for a, b, factor in zip(row.tolist(), column.tolist(), root.tolist(), strict=True):
+                    computed = share * y[a] * y[b] if a == b else share * factor * y[a] * y[b]
+                    exact = part * places[a] * places[b] * (1 if a == b else mpmath.sqrt(2))
+                    off.append(float(computed) - exact)
+                square += mpmath.fsum(entry**2 for entry in off)
+            worst = max(worst, float(mpmath.sqrt(square)))
+    n_numbers = n_parts * (1 + D + len(row))
+    assert most <= 1 + Fraction(n_parts + 1, 2**53)
+    assert 0 < worst <= 1.5 * (D + n_parts + 17) * 2.0**-53 < math.sqrt(n_numbers) * moments._error(n_parts)
 
 
 @BOTH

@@ -58,6 +58,21 @@ def test_under_add_remove_the_number_of_records_is_one_more_number_with_noise():
     assert found.n_records_scale == pytest.approx(found.noise_scale / math.sqrt(2), rel=1e-6)  # weight sqrt(F)
 
 
+@pytest.mark.parametrize("frequencies", [FRAMES, LADDER], ids=["riesz", "fejer"])
+def test_the_error_of_computed_features_is_paid_for(frequencies, monkeypatch):
+    """A thousand steps of error in each of R features of both records ask for 2000 sqrt(R) steps more."""
+
+    def scale():
+        settings = {"budget": BUDGET, "share": Fraction(1), "neighbouring": REPLACE, "rng": np.random.default_rng(1)}
+        columns = frequencies.frequencies.shape[1]
+        return noisy_sketch(np.zeros((1, columns)), frequencies, **settings)[0].noise_scale / GRID
+
+    due = scale()
+    monkeypatch.setattr(type(frequencies), "feature_error", 1_000 * GRID)
+    more = 2_000 * math.sqrt(2 * frequencies.n_frequencies) / math.sqrt(BUDGET.limit)
+    assert more <= scale() - due < 1.3 * more
+
+
 def test_a_budget_that_is_too_small_is_refused_before_a_record_is_read():
     def blocks():
         raise AssertionError("read")

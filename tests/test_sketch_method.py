@@ -1,16 +1,21 @@
 """The sketch method for one column: accuracy with and without bounds, refusals, and that the rest is post-processing."""
 
 import json
+import random
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods import sketch as method
+from pm_dpgmm.methods import sketch_rounds
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import Prior, SketchData, misfit
+from pm_dpgmm.sketch_library import Library
 from pm_dpgmm.sketch_post import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.sketch_search import fit_sketch
 
@@ -59,6 +64,37 @@ def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     fit = fit_evidence(Evidence.from_arrays(again.raw, again.noise), 3)
     assert np.array_equal(fit.mixture.means, release.means) and fit.misfit == release.noise["misfit"]
     json.dumps(dict(again.noise))
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_releases_at_the_same_public_frequencies_have_their_own_noise(n_features, monkeypatch):
+    """Frequencies are those of the first release, every seed is set: differences of noise are normal. Alarm 1e-6."""
+    own_frames, own_intervals, own_sketch = sketch_rounds.whitened_frames, method.intervals_within, method.noisy_sketch
+    kept, found, first = {}, [], []
+
+    def seen(*args, **settings):
+        sketch, left = own_sketch(*args, **settings)
+        found.append(sketch)
+        return sketch, left
+
+    monkeypatch.setattr(method, "intervals_within", lambda *args: kept.setdefault("first", own_intervals(*args)))
+    monkeypatch.setattr(
+        sketch_rounds, "whitened_frames", lambda *args, turn: kept.setdefault(turn, own_frames(*args, turn=turn))
+    )
+    for module in (method, sketch_rounds):
+        monkeypatch.setattr(module, "noisy_sketch", seen)
+    records = np.column_stack([records_of(3_000, seed) for seed in range(n_features)])
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - the state that noise must not come from
+        random.seed(0)
+        dpg.fit_gmm(records, 1, bounds=[(0, 80)] * n_features, **BUDGET)
+        first.append(found[0])
+        found.clear()
+    one, other = first
+    assert np.array_equal(one.frequencies.frequencies, other.frequencies.frequencies)
+    assert one.values.size >= 32 and not np.isin(one.values, other.values).any()
+    apart = (one.values - other.values) / np.hypot(one.noise_scale, other.noise_scale)
+    assert stats.kstest(apart.ravel(), "norm").pvalue > 1e-6
 
 
 def test_refusals_cost_the_budget_and_say_so():
@@ -122,6 +158,16 @@ def test_constant_and_clipped_records_give_a_narrow_component_or_atoms_but_no_cr
     assert abs(constant.means[0, 0] - 7) < 1 and constant.covariances[0, 0, 0] < 4
     clipped = dpg.fit_gmm(np.clip(rng.normal(size=(5_000, 1)), -1, 1), 2, bounds=(-1, 1), random_seed=1, **BUDGET)
     assert np.isfinite(clipped.means).all()
+
+
+def test_candidates_too_wide_to_be_seen_explain_nothing():
+    """Their characteristic function is 0 as a number; a gain that is not a number would be taken for the largest."""
+    ladder = FejerLadder(1.0, 16, 0.0)
+    data = SketchData.of((NoisySketch(ladder, np.ones((2, 16)), 0.1, 1.0),), np.ones(1))
+    library = Library.of(data, np.zeros((3, 1)), np.array([1.0, 30.0, 1e3])[:, None, None])
+    gain, share = library.gains(-np.ones(32))
+    assert library.powers[-1] == 0 and np.isfinite(gain).all() and np.isfinite(share).all()
+    assert gain.argmax() == 0
 
 
 def test_without_noise_the_fit_is_the_truth():

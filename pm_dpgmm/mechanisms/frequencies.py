@@ -19,6 +19,8 @@ from pm_dpgmm._arguments import FloatArray, check_count, check_positive, frozen
 from pm_dpgmm.noise import IntArray
 from pm_dpgmm.privacy import Neighbouring
 
+FACTOR_ERROR = 4e-15  # of a computed feature, for each base pair that is multiplied into it: sketch_features.md
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RieszFrames:
@@ -90,6 +92,11 @@ class RieszFrames:
         """Of the count feature that is released beside the others when the number of records is private: F."""
         return Fraction(self.bases.shape[0])
 
+    @property
+    def feature_error(self) -> float:
+        """Largest error of a computed feature: one term for each of D base pairs."""
+        return self.bases.shape[1] * FACTOR_ERROR
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; :func:`frequencies_from_dict` reads it."""
         return {"kind": self.kind, "bases": self.bases.tolist(), "centre": self.centre.tolist()}
@@ -155,6 +162,11 @@ class FejerLadder:
     def squared_count_weight(self) -> Fraction:
         """Of the count feature that is released beside the others when the number of records is private: 1/2."""
         return Fraction(1, 2)
+
+    @property
+    def feature_error(self) -> float:
+        """Largest error of a computed feature: one term for each of J powers."""
+        return self.order * FACTOR_ERROR
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; :func:`frequencies_from_dict` reads it."""

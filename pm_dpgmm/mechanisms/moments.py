@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.sketch_features import BLOCK, ERROR, GRID
+from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.noise import Rng, discrete_gaussian
 from pm_dpgmm.privacy import Neighbouring
 
@@ -201,7 +201,7 @@ def noisy_moments(
 
 def _error(n_parts: int) -> float:
     """Of a computed feature: shares of ``n_parts`` parts may sum to 1 and one rounding error a part."""
-    return ERROR + n_parts * 2.0**-52
+    return 1e-14 + n_parts * 2.0**-52
 
 
 def moment_sums(records: Records, partition: Partition, *, n_threads: int = 1) -> NDArray[np.int64]:

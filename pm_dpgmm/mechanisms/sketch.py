@@ -10,7 +10,7 @@ from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.sketch_features import ERROR, GRID, sums_and_number
+from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
 from pm_dpgmm.noise import Rng, discrete_gaussian
 from pm_dpgmm.privacy import Neighbouring
 
@@ -102,9 +102,8 @@ def noisy_sketch(
         squared += (weight * Fraction(GRID)) ** 2
         n_numbers += 1
     # before anything is computed from records
-    scale, left = budget.spend(
-        steps_of(squared, grid=GRID, n_numbers=n_numbers, error=ERROR), share=share, n_numbers=n_numbers
-    )
+    steps = steps_of(squared, grid=GRID, n_numbers=n_numbers, error=frequencies.feature_error)
+    scale, left = budget.spend(steps, share=share, n_numbers=n_numbers)
     sums, n_records = sums_and_number(blocks, frequencies, n_threads=n_threads)
     noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float)
     if neighbouring is Neighbouring.REPLACE_ONE:

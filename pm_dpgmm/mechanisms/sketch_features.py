@@ -20,7 +20,6 @@ from pm_dpgmm.noise import IntArray
 
 GRID = 2.0**-30  # spacing of the features
 MAX_RECORDS = 2**31  # the sum of as many features of at most 1 fits 64 bits with a factor 4 to spare
-ERROR = 1e-14  # of a computed feature against its phase's exact one; measured by the tests
 TILE = 64  # records at a time: their arrays stay in the first cache
 BLOCK = 1 << 15  # records to a thread at a time
 

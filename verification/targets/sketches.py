@@ -27,6 +27,7 @@ BUDGET, BOX = "mechanisms/gaussian_budget.py", "mechanisms/box.py"
 WHOLE, SIXTEENFOLD = Fraction(1), Fraction(16)  # of the limit: with the second the noise is a quarter of what is due
 # Both frames have a base phase that the record (1, 0) turns by pi: the largest change there is.
 FRAMES = RieszFrames(np.array([[[math.pi, 0.0], [0.3, 1.0]], [[math.pi, 0.0], [0.7, 2.0]]]), np.zeros(2))
+HALF_TURN = RieszFrames(np.array([[[math.pi, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]]), np.zeros(2))
 NINE = RieszFrames(np.array([[[math.pi, float(i)]] for i in range(9)]), np.zeros(2))
 WAVE = FejerLadder(step=math.pi, order=1, centre=0.0)
 LADDER = FejerLadder(step=2 * math.pi / 5, order=4, centre=0.0)  # a record moved by 1 is at a zero of the kernel
@@ -66,6 +67,12 @@ def forgotten_frames(records: FloatArray, n_samples: int, rng: np.random.Generat
     """Fault: the sensitivity of one frame for nine."""
     with mock.patch.object(RieszFrames, "squared_sensitivity", return_value=Fraction(4)):
         return sketch(records, n_samples, rng, frequencies=NINE, noise=rng)
+
+
+def wrong_weights(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: all amplitudes of a frame are 1."""
+    with mock.patch.object(RieszFrames, "amplitudes", np.ones(HALF_TURN.n_frequencies)):
+        return sketch(records, n_samples, rng, frequencies=HALF_TURN, noise=rng)
 
 
 def nan_passes(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
@@ -144,7 +151,7 @@ def cells(records: FloatArray, n_samples: int, rng: np.random.Generator, *, sile
 
 
 def targets() -> list[Specimen]:
-    """Sketches of every kind at both levels, adaptive rounds, the box; seven faults."""
+    """Sketches of every kind at both levels, adaptive rounds, the box; ten faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
     pair = np.vstack([[0.0, 0.0], rest]), np.vstack([[1.0, 0.0], rest])
     wild = np.vstack([[0.0, 0.0], rest]), np.vstack([[np.nan, np.inf], rest])
@@ -161,6 +168,7 @@ def targets() -> list[Specimen]:
     claim, inf = (EPSILON, DELTA), math.inf
     fault_f, fault_b = f"fault in {FREQUENCIES}", f"fault in {BOX}"
     ladder = partial(sketch, frequencies=LADDER)
+    four = partial(sketch, frequencies=HALF_TURN)
     little = little_noise(sketch, SIXTEENFOLD)
     ladder_little = little_noise(sketch, SIXTEENFOLD, frequencies=LADDER)
     add_remove = partial(sketch, neighbouring=Neighbouring.ADD_REMOVE)
@@ -171,9 +179,13 @@ def targets() -> list[Specimen]:
         at_bits("sketch_bits", FEATURES, sketch, *pair, *claim, 1.0, False, 8_000),
         Specimen("sketch_of_wild_records", FEATURES, sketch, *wild, *claim, 1.0, False, 8_000),
         Specimen("sketch_of_huge_records", FEATURES, sketch, *huge, *claim, 1.0, False, 8_000),
+        Specimen("sketch_frame_of_four", FREQUENCIES, four, *pair, *claim, 1.0, False, 5_000),
         Specimen("sketch_add_remove", SKETCH, add_remove, *less, *claim, 1.0, False, 8_000),
+        at_bits("sketch_add_remove_bits", SKETCH, add_remove, *less, *claim, 1.0, False, 8_000),
         Specimen("sketch_ladder", FREQUENCIES, ladder, *line, *claim, 1.0, False, 8_000),
+        at_bits("sketch_ladder_bits", FEATURES, ladder, *line, *claim, 1.0, False, 8_000),
         Specimen("sketch_nine_rounds", BUDGET, nine_rounds, *line, *claim, 1.0, False, 6_000),
+        at_bits("sketch_nine_rounds_bits", SKETCH, nine_rounds, *line, *claim, 1.0, False, 6_000),
         Specimen("sketch_box", BOX, whole_box, crowd, lone, *claim, 1.0, False, 3_000),
         Specimen("sketch_box_of_two_crowds", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
         Specimen("sketch_cells", BOX, cells, *few, *claim, 1.0, False, 8_000),
@@ -182,6 +194,7 @@ def targets() -> list[Specimen]:
         Specimen("sketch_little_noise", f"fault in {SKETCH}", little, *pair, *claim, inf, True, 4_000),
         Specimen("sketch_ladder_little_noise", fault_f, ladder_little, *line, *claim, inf, True, 4_000),
         Specimen("sketch_forgotten_frames", fault_f, forgotten_frames, *pair, *claim, inf, True, 6_000),
+        Specimen("sketch_wrong_weights", fault_f, wrong_weights, *pair, *claim, inf, True, 20_000),
         Specimen("sketch_nan_passes", f"fault in {FEATURES}", nan_passes, *wild, *claim, inf, True, 2_000),
         at_bits("sketch_floating_bits", f"fault in {FEATURES}", floating_noise, *pair, *claim, inf, True, 12_000),
         Specimen("sketch_noise_for_one_round", f"fault in {BUDGET}", forget, *line, *claim, inf, True, 4_000),
