@@ -55,13 +55,14 @@ class Schedule:
         signal = problem.n_records * math.sqrt(budget.limit) / (k * (d + 2))
         left = 1 - budget.spent / budget.limit
         if d < MANY:  # a search in the sketch finds clusters with a rougher start
+            over = min(max(signal / 30, 1.5), 4.0)
             cells = min(max(0.06 * math.sqrt(100 / signal), 0.05), 0.12)
             soft = min(max(0.08 * (100 / signal) ** 0.3, 0.06), 0.12)
-        else:
+        else:  # small cells are mostly noise
+            over = min(max(signal / 60, 1.5), 2.0)
             cells = min(max(0.12 * math.sqrt(100 / signal), 0.08), 0.2)
             soft = min(max(0.1 * (100 / signal) ** 0.3, 0.08), 0.15)
         frames = n_frames(d, k)
-        over = min(max(signal / 60, 1.5), 2.0)
         share = [Fraction(part).limit_denominator(10**6) * left for part in (cells, soft, FIRST_ROUND)]
         leaves = max(2, round(over * k)) if k > 1 else 1
         return cls(share[0], share[1], share[2], leaves, (max(math.ceil(0.6 * frames), k), frames))
