@@ -70,9 +70,11 @@ def forgotten_frames(records: FloatArray, n_samples: int, rng: np.random.Generat
 
 
 def wrong_weights(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: all amplitudes of a frame are 1."""
+    """Fault: all amplitudes of a frame are 1. Seen in the sum of those cosines that a moved record turns round."""
+    turned = HALF_TURN.frequencies[:, 0] != 0
     with mock.patch.object(RieszFrames, "amplitudes", np.ones(HALF_TURN.n_frequencies)):
-        return sketch(records, n_samples, rng, frequencies=HALF_TURN, noise=rng)
+        every = sketch(records, n_samples, rng, frequencies=HALF_TURN, noise=rng)
+    return every[:, : HALF_TURN.n_frequencies][:, turned].sum(axis=1, keepdims=True)
 
 
 def nan_passes(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
