@@ -4,12 +4,34 @@ Property tests repeat the same examples at every run; ``HYPOTHESIS_PROFILE=night
 """
 
 import os
+from dataclasses import replace
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-from hypothesis import settings  # noqa: E402 - after the threads are set
+import pytest  # noqa: E402 - after the threads are set
+from hypothesis import settings  # noqa: E402
 
 settings.register_profile("day", derandomize=True, database=None, deadline=None)
 settings.register_profile("night", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "day"))
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """``judge(rejected)``: sketch fits find what they find, without a search, and are accepted or rejected as told."""
+    from pm_dpgmm import sketch_choice
+    from pm_dpgmm.methods import sketch_rounds
+    from pm_dpgmm.sketch_post import REJECTED
+
+    real = sketch_rounds.fit_evidence
+
+    def judged(rejected):
+        def fit(evidence, n_components, **given):
+            found = real(evidence, n_components, **(given | {"search": False}))
+            return replace(found, misfit=REJECTED + 1 if rejected else 0.0)
+
+        for module in (sketch_choice, sketch_rounds):
+            monkeypatch.setattr(module, "fit_evidence", fit)
+
+    return judged

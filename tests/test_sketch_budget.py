@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm import noise, sketch_choice
+from pm_dpgmm import noise
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem, sketch_rounds
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch_rounds import DUEL, STEP, most_numbers
-from pm_dpgmm.sketch_post import REJECTED
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 BOUNDS, NONE, HIDDEN = {"bounds": (-15, 20)}, {}, {"neighbouring": "add-remove"}
@@ -79,18 +78,6 @@ def failures(monkeypatch):
     return asked
 
 
-def judged(monkeypatch, rejected):
-    """Fits that find what they find, without a search, and are accepted or rejected as told."""
-    real = sketch_rounds.fit_evidence
-
-    def fit(evidence, n_components, **settings):
-        found = real(evidence, n_components, **(settings | {"search": False}))
-        return replace(found, misfit=REJECTED + 1 if rejected else 0.0)
-
-    for module in (sketch_choice, sketch_rounds):
-        monkeypatch.setattr(module, "fit_evidence", fit)
-
-
 def records_of(n_features, n=3_000):
     """Two clusters."""
     rng = np.random.default_rng(0)
@@ -125,9 +112,9 @@ def check_failures(failures, payments, given):
 
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
 @KINDS
-def test_every_branch_spends_the_budget_once(given, rejected, monkeypatch, payments, scales, failures):
+def test_every_branch_spends_the_budget_once(given, rejected, judge, payments, scales, failures):
     """With the noise of a release; which releases there are, and how many numbers they hold."""
-    judged(monkeypatch, rejected)
+    judge(rejected)
     release = dpg.fit_gmm(records_of(2), 3, **given, **BUDGET)
     check_sum(payments)
     check_maps(payments, scales)
@@ -169,9 +156,9 @@ def test_a_refusal_has_paid_for_one_box_and_tries_no_other(n_features, given, pa
 
 
 @RELATIONS
-def test_a_refund_for_a_rejected_start_is_seen_in_the_sum(given, monkeypatch, payments):
+def test_a_refund_for_a_rejected_start_is_seen_in_the_sum(given, judge, monkeypatch, payments):
     """The planted fault: what the first sketch cost is there once more when its fit is rejected."""
-    judged(monkeypatch, rejected=True)
+    judge(rejected=True)
     real = sketch_rounds._rejected
 
     def refunded(records, evidence, fit, budget, *others):

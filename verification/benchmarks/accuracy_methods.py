@@ -75,18 +75,12 @@ def by_histogram(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
 
 def by_two_stage(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     """Noisy Lloyd, then locally clipped moments."""
-    recipe, rng = data.recipe, np.random.default_rng(data.seed("two-stage"))
-    start = time.perf_counter()
-    fitted = two_stage(data.training, recipe.n_components, domain=recipe.domain, epsilon=recipe.epsilon, rng=rng)
-    return fitted, time.perf_counter() - start
+    return _by_recipe(data, "two-stage", two_stage)
 
 
 def by_histogram_em(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     """A cut Laplace histogram, then EM."""
-    recipe, rng = data.recipe, np.random.default_rng(data.seed("histogram + EM"))
-    start = time.perf_counter()
-    fitted = histogram_em(data.training, recipe.n_components, domain=recipe.domain, epsilon=recipe.epsilon, rng=rng)
-    return fitted, time.perf_counter() - start
+    return _by_recipe(data, "histogram + EM", histogram_em)
 
 
 def by_diffprivlib(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
@@ -104,6 +98,14 @@ METHODS: dict[str, Fit] = {
     "diffprivlib": by_diffprivlib,
 }
 CEILING = "ceiling"
+
+
+def _by_recipe(data: DataSet, name: str, fit: Callable[..., Mixture]) -> tuple[Mixture, float]:
+    """A fit by one of the peers, with a seed of its own."""
+    recipe, rng = data.recipe, np.random.default_rng(data.seed(name))
+    start = time.perf_counter()
+    fitted = fit(data.training, recipe.n_components, domain=recipe.domain, epsilon=recipe.epsilon, rng=rng)
+    return fitted, time.perf_counter() - start
 
 
 def _package(
