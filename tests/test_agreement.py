@@ -4,11 +4,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import mixtures
 
 from pm_dpgmm.agreement import friend_table, is_valid
 from pm_dpgmm.geometry import distance_parameters
 from pm_dpgmm.mixture import Mixture
+from verification.strategies import mixtures
 
 
 def random_fits(n, k, d, spread, seed):

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
-from strategies import covariance_matrices, invertible_matrices, mixtures, neighbours_of, similar_mixtures
 
 from pm_dpgmm.geometry import (
     bottleneck_assignment,
@@ -27,6 +26,7 @@ from pm_dpgmm.geometry import (
 )
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.total_variation import Interval, total_variation_1d
+from verification.strategies import covariance_matrices, invertible_matrices, mixtures, neighbours_of, similar_mixtures
 
 EPS = np.finfo(float).eps
 NORMS = ("frobenius", "spectral")

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
-from strategies import mixtures
 
 from pm_dpgmm.mixture import Mixture
+from verification.strategies import mixtures
 
 TWO = Mixture([0.3, 0.7], [[0.0, 1.0], [4.0, -2.0]], [[[1.0, 0.3], [0.3, 2.0]], [[0.5, 0.0], [0.0, 3.0]]])
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import mixtures
 
 import pm_dpgmm as dpg
 from pm_dpgmm.privacy_loss import GaussianLoss, GeometricLoss, PointLoss
 from pm_dpgmm.release import SCHEMA_VERSION
+from verification.strategies import mixtures
 
 
 def make(mixture=None, **change):

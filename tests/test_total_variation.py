@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
-from strategies import covariance_matrices, neighbours_of, similar_mixtures
 
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.total_variation import (
@@ -18,6 +17,7 @@ from pm_dpgmm.total_variation import (
     total_variation_mixtures,
     total_variation_monte_carlo,
 )
+from verification.strategies import covariance_matrices, neighbours_of, similar_mixtures
 
 EPS = np.finfo(float).eps
 hostile_sds = st.floats(1e-300, 1e300) | st.floats(0.1, 10)

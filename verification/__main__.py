@@ -1,4 +1,4 @@
-"""Command line: ``python -m verification specimens|targets|audit|verify``.
+"""Command line: ``python -m verification specimens|targets|claims|audit|verify``.
 
 Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
 a mechanism that fails or a file that cannot be read or written.
@@ -28,6 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--share", type=float, default=1.0, help="share of the samples (default 1)")
         command.add_argument("--seed", type=int, default=20261120)
         command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    words = "check the statements of five papers on private Gaussian mixtures"
+    command = commands.add_parser("claims", help=words, description=words)
+    command.add_argument("--id", metavar="NAME", nargs="+", help="claims to check (default all)")
+    command.add_argument("--family", metavar="NAME", nargs="+", help="families to check (default all)")
+    command.add_argument("--thorough", action="store_true", help="ten times as many cases")
+    command.add_argument("--seed", type=int, default=20261120)
+    command.add_argument("--n-jobs", type=int, default=-1, help="workers, -1 (default) for every core")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     command = commands.add_parser("audit", help="audit a function mechanism(data, n_samples, rng)")
     command.add_argument("mechanism", help="module:function")
     command.add_argument("x", type=json.loads, help="data set, as JSON")
@@ -45,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     command = commands.add_parser("verify", help="compute the bounds of a certificate again from its counts")
     command.add_argument("certificate", metavar="FILE")
     options = parser.parse_args(arguments)
-    run = {"audit": _audit, "verify": _verify}.get(options.command, _trials)
+    run = {"audit": _audit, "verify": _verify, "claims": _claims}.get(options.command, _trials)
     return run(options)
 
 
@@ -104,6 +112,63 @@ def _table(trials: list[Any]) -> None:
             f"{r.detection_limit:.3g}", verdict, f"{r.n_samples:,}", f"{trial.seconds:.1f}",
         )  # fmt: skip
     console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(table)
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from verification import claims
+
+    chosen = list(claims.all_claims())
+    for name, asked, known in (
+        ("id", options.id, [claim.id for claim in chosen]),
+        ("family", options.family, list(dict.fromkeys(claim.family for claim in chosen))),
+    ):
+        missing = sorted(set(asked or ()) - set(known))
+        if missing:
+            print(f"{name} must be among {', '.join(known)}; got {', '.join(missing)}", file=sys.stderr)
+            return 2
+        if asked:
+            chosen = [claim for claim in chosen if getattr(claim, name) in asked]
+    quiet = options.json or not sys.stderr.isatty()
+
+    def show(outcome: claims.Outcome) -> None:
+        if not quiet:
+            print(f"{outcome.claim.id}: {outcome.seconds:.1f} s", file=sys.stderr)
+
+    outcomes = claims.run_claims(
+        chosen, seed=options.seed, thorough=options.thorough, n_jobs=options.n_jobs, progress=show
+    )
+    wrong = [outcome.claim.id for outcome in outcomes if not outcome.right]
+    if options.json:
+        fields = {"seed": options.seed, "thorough": options.thorough, "wrong": wrong}
+        print(json.dumps(fields | {"claims": [outcome.as_dict() for outcome in outcomes]}, indent=1))
+    else:
+        _claims_table(outcomes)
+        print(
+            f"{len(outcomes) - len(wrong)} of {len(outcomes)} verdicts confirmed."
+            " A search that finds no violation is no proof."
+        )
+    return int(bool(wrong))
+
+
+def _claims_table(outcomes: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title="statements of the papers; worst: left side over right side at the worst case found", show_lines=True
+    )
+    for name in ("claim", "source", "statement", "verdict", "worst", "where, or why not"):
+        table.add_column(name, justify="right" if name == "worst" else "left", overflow="fold")
+    for outcome in outcomes:
+        claim, finding = outcome.claim, outcome.finding
+        verdict = claim.verdict.value + ("" if outcome.right else "  WRONG")
+        if finding is None:
+            table.add_row(claim.id, claim.source, claim.statement, verdict, "", claim.reason)
+            continue
+        where = finding.where if claim.verdict.value.startswith("false") else claim.constants or claim.kind.value
+        table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])
+    console = Console() if sys.stdout.isatty() else Console(width=180)
     console.print(table)
 
 

@@ -1,0 +1,130 @@
+"""Every statement of the papers is checked as its verdict says, and no check is vacuous.
+
+False alarms: the sampled checks state theirs (1e-6 each unless a docstring says otherwise).
+"""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import verification.claims
+from verification.__main__ import main
+from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim, run_claims
+from verification.claims.claim import Effort
+from verification.claims.search import by_property, every, maximised, over, worst
+
+LEDGER = Path(verification.claims.__file__).with_name("ledger.csv")
+CHECKED = [claim for claim in all_claims() if claim.check is not None]
+
+
+def negated(finding):
+    """The finding of the negated check: it holds exactly when the other does not."""
+    return replace(finding, largest=math.inf if finding.holds else 0.0)
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_a_claim_is_as_its_verdict_says_and_its_negation_is_not(claim):
+    outcome = run_claim(claim)
+    assert outcome.right, f"{claim.statement}: {outcome.finding}; {claim.otherwise}: {outcome.contrast}"
+    # the contrast is the same check of a close statement with the other truth value, so the check can come out both ways
+    assert not Outcome(claim, negated(outcome.finding), negated(outcome.contrast)).right
+    assert not replace(outcome, finding=negated(outcome.finding)).right
+    assert not replace(outcome, contrast=negated(outcome.contrast)).right
+
+
+def test_the_claims_are_those_of_the_ledger_with_its_verdicts():
+    with LEDGER.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = {row["id"]: (row["family"], row["verdict"]) for row in rows}
+    assert len(expected) == len(rows)
+    assert {claim.id: (claim.family, claim.verdict.value) for claim in all_claims()} == expected
+    assert len(all_claims()) == len(expected)
+
+
+def test_two_runs_with_one_seed_print_the_same_whatever_the_number_of_workers(capsys):
+    names = ["covariance-frobenius-triangle", "mean-metric", "lifting"]
+    printed = []
+    for extra in (["--n-jobs", "1"], ["--n-jobs", "2"]):
+        assert main(["claims", "--json", "--seed", "5", "--id", *names, *extra]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert [claim["id"] for claim in json.loads(printed[0])["claims"]] == [
+        claim.id for claim in all_claims() if claim.id in names
+    ]
+
+
+def test_the_command_names_unknown_claims_and_fails_on_a_wrong_verdict(capsys, monkeypatch):
+    assert main(["claims", "--id", "nothing-of-the-sort"]) == 2
+    assert "nothing-of-the-sort" in capsys.readouterr().err
+    assert main(["claims", "--family", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    lifting = next(claim for claim in all_claims() if claim.id == "lifting")
+    wrong = replace(lifting, printed=lifting.contrast, contrast=lifting.printed)
+    monkeypatch.setattr(verification.claims, "all_claims", lambda: (wrong,))
+    assert main(["claims", "--n-jobs", "1"]) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+def law(effort, *, bound):
+    return over((x**2 / bound, x) for x in np.linspace(0, 1, 11))
+
+
+def made(**changed):
+    fields = {
+        "id": "square", "family": "f", "source": "s", "statement": "x^2 <= 1", "kind": Kind.EXACT, "check": law,
+        "verdict": Verdict.HOLDS, "printed": {"bound": 1.0}, "contrast": {"bound": 0.9}, "otherwise": "x^2 <= .9",
+    }  # fmt: skip
+    return Claim(**(fields | changed))
+
+
+@pytest.mark.parametrize(
+    "changed, right",
+    [
+        ({}, True),
+        ({"verdict": Verdict.SLACK}, False),  # attained: no slack
+        ({"verdict": Verdict.SLACK, "printed": {"bound": 2.0}}, True),
+        ({"verdict": Verdict.FALSE}, False),
+        ({"contrast": {"bound": 1.1}}, False),  # a contrast that holds as well shows nothing
+        ({"verdict": Verdict.FALSE, "printed": {"bound": 0.5}, "contrast": {"bound": 1.0}}, True),
+    ],
+)
+def test_an_outcome_is_right_only_if_statement_and_contrast_come_out_differently(changed, right):
+    assert run_claim(made(**changed)).right is right
+
+
+def test_a_claim_without_check_gives_a_reason_and_one_with_a_check_has_a_contrast():
+    with pytest.raises(ValueError, match="square: reason"):
+        made(check=None, verdict=Verdict.NOT_CHECKABLE)
+    with pytest.raises(ValueError, match="exactly the claims that are not checkable"):
+        made(check=None)
+    with pytest.raises(ValueError, match="contrast must differ"):
+        made(contrast={"bound": 1.0})
+    outcome = run_claims([made(check=None, verdict=Verdict.NOT_CHECKABLE, reason="an order without constants")])[0]
+    assert outcome.right and outcome.as_dict()["finding"] is None
+
+
+def test_a_check_that_compares_nothing_or_ends_in_nan_is_an_error():
+    with pytest.raises(ValueError, match="at least one case"):
+        over([])
+    with pytest.raises(ValueError, match="NaN, at 3"):
+        over([(1.0, 2), (math.nan, 3)])
+    with pytest.raises(ValueError, match="NaN"):
+        Finding(math.nan, "here", 1)
+
+
+def test_the_searches_find_the_maximum_that_is_there():
+    effort = Effort(np.random.default_rng(1))
+    found = maximised(lambda x: 2 - (x[0] - 3) ** 2, [np.array([0.0]), np.array([5.0])])
+    assert found.largest == pytest.approx(2) and float(found.where.strip("[]")) == pytest.approx(3, abs=1e-3)
+    from hypothesis import strategies as st
+
+    violated = by_property(st.integers(0, 1000), lambda n: n / 100, effort)
+    assert (violated.largest, violated.where) == (1.01, "101")  # shrunk to the smallest violation
+    assert by_property(st.integers(0, 100), lambda n: n / 100 if n % 2 else math.nan, effort).holds
+    assert every([(True, "a"), (False, "b"), (False, "c")]).where == "b"
+    assert worst(Finding(0.5, "a", 3), Finding(2.0, "b", 4)).where == "b"
