@@ -1,4 +1,4 @@
-"""Command line: ``python -m verification specimens|targets|claims|audit|verify``.
+"""Command line: ``python -m verification specimens|targets|claims|report|audit|verify``.
 
 Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
 a mechanism that fails or a file that cannot be read or written.
@@ -36,6 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--seed", type=int, default=20261120)
     command.add_argument("--n-jobs", type=int, default=-1, help="workers, -1 (default) for every core")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    words = "run claims and audits, write report.html and report.md"
+    command = commands.add_parser("report", help=words, description=words)
+    command.add_argument("--out", metavar="FOLDER", default="report", help="folder to write to (default report)")
+    command.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
+    command.add_argument("--share", type=float, default=1.0, help="share of the samples of the audits (default 1)")
+    command.add_argument("--no-audits", action="store_true", help="claims only; the report says so")
+    command.add_argument("--seed", type=int, default=20261120)
+    command.add_argument("--n-jobs", type=int, default=-1, help="workers for the claims, -1 (default) for every core")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     command = commands.add_parser("audit", help="audit a function mechanism(data, n_samples, rng)")
     command.add_argument("mechanism", help="module:function")
     command.add_argument("x", type=json.loads, help="data set, as JSON")
@@ -53,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     command = commands.add_parser("verify", help="compute the bounds of a certificate again from its counts")
     command.add_argument("certificate", metavar="FILE")
     options = parser.parse_args(arguments)
-    run = {"audit": _audit, "verify": _verify, "claims": _claims}.get(options.command, _trials)
+    run = {"audit": _audit, "verify": _verify, "claims": _claims, "report": _report}.get(options.command, _trials)
     return run(options)
 
 
@@ -170,6 +179,31 @@ def _claims_table(outcomes: list[Any]) -> None:
         table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])
     console = Console() if sys.stdout.isatty() else Console(width=180)
     console.print(table)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from verification.report import collect, write_report
+
+    quiet = options.json or not sys.stderr.isatty()
+    contents = collect(
+        seed=options.seed,
+        thorough=options.thorough,
+        share=options.share,
+        audits=not options.no_audits,
+        n_jobs=options.n_jobs,
+        progress=lambda name: None if quiet else print(name, file=sys.stderr),
+    )
+    try:
+        paths = [str(path) for path in write_report(contents, options.out)]
+    except OSError as error:
+        print(f"report not written: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"files": paths, "wrong": contents.wrong}, indent=1))
+    else:
+        words = "every outcome is as its verdict says" if not contents.wrong else f"WRONG: {', '.join(contents.wrong)}"
+        print(f"{' and '.join(paths)}: {words}")
+    return int(bool(contents.wrong))
 
 
 def _audit(options: argparse.Namespace) -> int:

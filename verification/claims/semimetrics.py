@@ -32,22 +32,26 @@ def covariance_triangle(effort: Effort, *, norm: str, slope: float) -> Finding:
     from verification.claims.hostile import covariance_triples
 
     def ratio(case: tuple[FloatArray, FloatArray, FloatArray]) -> float:
-        first, second, third = case
-        return _share(lambda a, b: by_definition.dist_cov(a, b, norm), first, second, third, slope=slope)
+        return _share(lambda a, b: by_definition.dist_cov(a, b, norm), *case, slope=slope)
 
-    def one_column(x: FloatArray) -> float:
-        variances = np.exp(np.array([x[0], 0.0, x[1]]))[:, None, None]
-        return ratio((variances[0], variances[1], variances[2]))
-
-    starts = [np.log(np.array([1 / (1 + r), 1 + r])) for r in effort.rng.uniform(0.05, RADIUS, 20)]
     drawn = by_property(covariance_triples(RADIUS), ratio, effort, tolerance=ROUNDING)
-    return worst(
-        drawn,
-        maximised(one_column, starts, tolerance=ROUNDING, shown_as=lambda x: f"log variances {shown(x)}, 0 between"),
-    )
+    return worst(drawn, one_column_triangle(effort, norm=norm, slope=slope))
 
 
-def mean_triangle(effort: Effort, *, constant: Callable[[float], float], jointly: bool) -> Finding:
+def one_column_triangle(effort: Effort, *, norm: str, slope: float, radius: float = RADIUS) -> Finding:
+    """The same in one column, where the constant is attained, by search; slope 0 gives the constant itself."""
+
+    def ratio(x: FloatArray) -> float:
+        first, middle, third = np.exp(np.array([x[0], 0.0, x[1]]))[:, None, None]
+        return _share(lambda a, b: by_definition.dist_cov(a, b, norm), first, middle, third, slope=slope, radius=radius)
+
+    starts = [np.log(np.array([1 / (1 + r), 1 + r])) for r in radius * effort.rng.uniform(0.05, 1, 20)]
+    return maximised(ratio, starts, tolerance=ROUNDING, shown_as=lambda x: f"log variances {shown(x)}, 0 between")
+
+
+def mean_triangle(
+    effort: Effort, *, constant: Callable[[float], float], jointly: bool, radius: float = RADIUS
+) -> Finding:
     """d13 / (z(r) (d12 + d23)) of dist_MEAN in one dimension; ``jointly``: r bounds dist_COV of both pairs too."""
 
     def ratio(x: FloatArray) -> float:
@@ -55,12 +59,12 @@ def mean_triangle(effort: Effort, *, constant: Callable[[float], float], jointly
         first, second, third = ((np.array([m]), s) for m, s in zip((x[2], 0.0, x[3]), spreads, strict=True))
         distance = by_definition.dist_comp if jointly else by_definition.dist_mean
         x12, x23 = distance(first, second), distance(second, third)
-        if max(x12, x23) > RADIUS:
+        if max(x12, x23) > radius:
             return math.nan
         return quotient(by_definition.dist_mean(first, third), constant(max(x12, x23)) * (x12 + x23))
 
-    reach = 0.6 if jointly else 14.0
-    starts = effort.rng.uniform(-1, 1, (effort.of(400, 4000), 4)) * [reach, reach, 1, 1]
+    reach = math.log1p(radius) if jointly else 14.0
+    starts = effort.rng.uniform(-1, 1, (effort.of(400, 4000), 4)) * [reach, reach, radius, radius]
     starts[:, 2:] *= np.where(starts[:, :2] < 0, np.exp(starts[:, :2] / 2), 1.0)
     return maximised(ratio, starts, tolerance=ROUNDING, steps=2000, shown_as=_one_column_means)
 
@@ -220,9 +224,11 @@ def claims() -> list[Claim]:
     ]
 
 
-def _share(distance: Callable[[Any, Any], float], first: Any, second: Any, third: Any, *, slope: float) -> float:
+def _share(
+    distance: Callable[[Any, Any], float], first: Any, second: Any, third: Any, *, slope: float, radius: float = RADIUS
+) -> float:
     x, y = distance(first, second), distance(second, third)
-    if max(x, y) > RADIUS * (1 + 1e-9):
+    if max(x, y) > radius * (1 + 1e-9):
         return math.nan
     return quotient(distance(first, third), (1 + slope * max(x, y)) * (x + y))
 

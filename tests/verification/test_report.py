@@ -1,0 +1,161 @@
+"""The report says what was found, loads nothing from elsewhere, and every figure in it can be traced to a claim."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from verification.__main__ import main
+from verification.claims import Claim, Kind, Verdict, all_claims, run_claim
+from verification.claims.search import over
+from verification.report import Contents, collect, to_html, to_markdown, write_report
+from verification.report.contents import PAPERS, evidence
+from verification.report.figures import all_figures, audits, tv_range
+from verification.specimens import Specimen
+from verification.trials import run_trials
+
+
+def steep(effort, *, bound):
+    return over((x / bound, f"x = {x:g} <script>alert(1)</script> | & more") for x in np.linspace(0.0, 2.0, 5))
+
+
+def made(**changed):
+    fields = {
+        "id": "line", "family": "f", "source": "Arbas (2023), Lemma 1; Harrington, Mayolo", "statement": "x < 1 | a & b",
+        "kind": Kind.EXACT, "verdict": Verdict.FALSE, "check": steep, "printed": {"bound": 1.0},
+        "contrast": {"bound": 2.0}, "otherwise": "x <= 2",
+    }  # fmt: skip
+    return Claim(**(fields | changed))
+
+
+def laplace(data, n_samples, rng):
+    return data + rng.laplace(size=n_samples)
+
+
+def trial(*, broken):
+    specimen = Specimen(
+        "laplace <b>", "here", laplace, 0.0, 4.0 if broken else 1.0, 1.0, 0.0, 4.0 if broken else 1.0, broken
+    )
+    return run_trials([specimen], seed=1, share=0.1)[0]
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return all_figures(1, None, None)
+
+
+@pytest.fixture(scope="module")
+def contents(figures):
+    read = made(
+        id="read", check=None, verdict=Verdict.NOT_CHECKABLE, printed={}, contrast={}, otherwise="", reason="an order"
+    )
+    outcomes = [run_claim(made()), run_claim(read)]
+    trials = [trial(broken=True)], [trial(broken=False)]
+    return Contents(outcomes, *trials, [*figures, audits([*trials[0], *trials[1]])], seed=1, thorough=False, share=0.1)
+
+
+class Links(HTMLParser):
+    """Collects what a page defines and what it refers to; void elements need no end."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.ids, self.links, self.loaded, self.open = set(), set(), [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.ids |= {named["id"]} if "id" in named else set()
+        link = named.get("href") or named.get("xlink:href") or ""
+        self.links |= {link[1:]} if link.startswith("#") else set()
+        self.loaded += [
+            value
+            for key in ("src", "href", "xlink:href")
+            if (value := named.get(key)) and not value.startswith(("#", "data:"))
+        ]
+        if tag not in ("meta", "br", "link", "image"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in ("meta", "br", "link", "image"):
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert tag in ("image",) or self.open.pop() == tag
+
+
+def test_the_page_stands_alone_is_well_formed_and_escapes_what_it_shows(contents):
+    page = to_html(contents)
+    found = Links(page)
+    assert found.open == [] and found.loaded == []
+    assert "<script" not in page and "<b>" not in page
+    assert re.search(r"url\((?!#)", page) is None and "@import" not in page
+    assert 'name="viewport"' in page and "max-width: 46rem" in page
+    assert page.count("counterexample") + page.count("Counterexample") >= 1 and "Corrected: x &lt;= 2" in page
+
+
+def test_every_figure_names_its_claims_and_every_link_has_an_end(figures):
+    names = {claim.id for claim in all_claims()}
+    assert figures and all(set(figure.claims) <= names and figure.claims for figure in figures)
+    outcomes = [run_claim(made(id=name)) for name in names]
+    page = Links(to_html(Contents(outcomes, None, None, figures, 1, False, 1.0)))
+    assert page.links <= page.ids
+
+
+def test_a_claim_of_two_papers_is_in_both_tables_and_its_anchor_in_one(contents):
+    assert len(contents.papers) == 2
+    assert to_html(contents).count('<tr id="line">') == 1
+    assert to_markdown(contents).count("`line`") == 2
+    assert r"x < 1 \| a & b" in to_markdown(contents)
+
+
+def test_every_claim_belongs_to_a_paper():
+    for claim in all_claims():
+        assert any(name in claim.source for name in PAPERS), claim.id
+
+
+def test_what_is_not_as_its_verdict_says_is_named_and_fails_the_command(contents, tmp_path, monkeypatch, capsys):
+    wrong = replace(contents.outcomes[0], finding=contents.outcomes[0].contrast)
+    bad = replace(contents, outcomes=[wrong])
+    assert bad.wrong == ["line"] and contents.wrong == []
+    assert "Not as their verdict says" in to_html(bad) and "NOT as expected: line" in to_markdown(bad)
+    monkeypatch.setattr("verification.report.collect", lambda **given: bad)
+    assert main(["report", "--out", str(tmp_path / "new")]) == 1
+    assert "WRONG: line" in capsys.readouterr().out
+    (tmp_path / "file").write_text("")
+    assert main(["report", "--out", str(tmp_path / "file")]) == 2
+    assert "report not written" in capsys.readouterr().err
+
+
+def test_audits_left_out_are_said_to_be_left_out(contents):
+    without = replace(contents, specimens=None, targets=None)
+    assert to_html(without).count("Not audited in this run") == 2
+    assert to_markdown(without).count("Not audited in this run") == 2
+    assert "--no-audits" in without.command and "--no-audits" not in contents.command
+
+
+def test_the_same_seed_writes_the_same_files(contents, tmp_path):
+    drawn = [tv_range(1), *contents.figures[1:-1], audits([*contents.specimens, *contents.targets])]
+    again = replace(contents, figures=drawn)
+    texts = [
+        [path.read_text() for path in write_report(item, tmp_path / name)]
+        for name, item in (("a", contents), ("b", again))
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_long_worst_case_is_cut_in_the_page():
+    claim = made(check=lambda effort, *, bound: over([(2 / bound, "9" * 5000)]))
+    assert len(evidence(run_claim(claim))) < 300
+
+
+def test_collect_runs_the_claims_with_the_seed(monkeypatch):
+    chosen = tuple(claim for claim in all_claims() if claim.id in ("lifting", "bottleneck"))
+    monkeypatch.setattr("verification.report.all_claims", lambda: chosen)
+    monkeypatch.setattr("verification.report.all_figures", lambda *given: [])
+    names = []
+    found = collect(seed=3, audits=False, progress=names.append)
+    assert names == [claim.id for claim in chosen] and found.specimens is None and found.wrong == []
+    assert found.outcomes[0].finding == run_claim(chosen[0], seed=3).finding

@@ -1,0 +1,67 @@
+"""One page, and one Markdown file, that say what is true of private Gaussian mixtures and how that was checked.
+
+``contents.py`` collects, ``page.py`` and ``markdown.py`` lay out, ``figures.py`` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pm_dpgmm.files import write_text
+from verification.claims import Outcome, all_claims, run_claims
+from verification.claims.run import SEED
+from verification.report.contents import Contents, Figure
+from verification.report.figures import all_figures
+from verification.report.markdown import to_markdown
+from verification.report.page import to_html
+from verification.trials import Trial
+
+__all__ = ["Contents", "Figure", "collect", "to_html", "to_markdown", "write_report"]
+
+
+def collect(
+    *, seed: int = SEED, thorough: bool = False, share: float = 1.0, audits: bool = True, n_jobs: int = 1,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Contents:  # fmt: skip
+    """Run everything that a report needs.
+
+    Parameters
+    ----------
+    seed : int
+        Of claims and audits; the same seed gives the same report.
+    thorough : bool
+        Check claims with about ten times as many cases.
+    share : float
+        Multiplies the number of samples of the audits.
+    audits : bool
+        Whether to audit specimens and the package's own mechanisms, which takes most of the time.
+    n_jobs : int
+        Worker processes for the claims.
+    progress : callable
+        Called with the name of what was just finished.
+    """
+    from verification.specimens import all_specimens
+    from verification.targets import all_targets
+    from verification.trials import run_trials
+
+    def told(outcome: Outcome) -> None:
+        progress(outcome.claim.id)
+
+    outcomes = run_claims(all_claims(), seed=seed, thorough=thorough, n_jobs=n_jobs, progress=told)
+    found: list[list[Trial] | None] = [None, None]
+    if audits:
+        found = [
+            run_trials(mechanisms, seed=seed, share=share, progress=lambda trial: progress(trial.specimen.name))
+            for mechanisms in (all_specimens(), all_targets())
+        ]
+    figures = all_figures(seed, *found)
+    return Contents(outcomes, found[0], found[1], figures, seed, thorough, share)
+
+
+def write_report(contents: Contents, folder: str | Path) -> tuple[Path, Path]:
+    """Write ``report.html`` and ``report.md`` into ``folder``, which is made if it is missing; returns their paths."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    page, text = to_html(contents), to_markdown(contents)  # both, before any file is written
+    return write_text(place / "report.html", page), write_text(place / "report.md", text)

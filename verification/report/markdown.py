@@ -1,0 +1,51 @@
+"""The report as Markdown: the same tables without the drawings."""
+
+from __future__ import annotations
+
+from verification.claims import Verdict
+from verification.report.contents import Contents, counts, evidence, otherwise, ratio
+
+
+def to_markdown(contents: Contents) -> str:
+    """One file, headings in the order of the page."""
+    lines = ["# What is true of private Gaussian mixtures", "", _summary(contents), "", "## Papers", ""]
+    lines += ["| paper | " + " | ".join(verdict.value for verdict in Verdict) + " |", "|---|" + "---:|" * len(Verdict)]
+    for title, outcomes in contents.papers.items():
+        lines.append(f"| {_cell(title)} | " + " | ".join(str(n) for n in counts(outcomes).values()) + " |")
+    for title, outcomes in contents.papers.items():
+        lines += ["", f"## {title}", "", "| claim | source | statement | verdict | worst | evidence | |"]
+        lines += ["|---|---|---|---|---:|---|---|"]
+        for outcome in outcomes:
+            claim = outcome.claim
+            verdict = claim.verdict.value + ("" if outcome.right else " (NOT CONFIRMED)")
+            more = "; ".join(filter(None, (otherwise(outcome), claim.constants)))
+            cells = (f"`{claim.id}`", claim.source, claim.statement, verdict, ratio(outcome), evidence(outcome), more)
+            lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    for title, trials in (("Specimens", contents.specimens), ("Mechanisms of this package", contents.targets)):
+        lines += ["", f"## {title}", ""]
+        if trials is None:
+            lines.append("Not audited in this run.")
+            continue
+        lines += [
+            "| mechanism | kind | claimed epsilon | certified | true | verdict | runs |",
+            "|---|---|---:|---:|---:|---|---:|",
+        ]
+        for trial in trials:
+            s, r = trial.specimen, trial.result
+            cells = (
+                f"`{s.name}`", "broken" if s.broken else "sound", f"{s.epsilon:.3g}", f"{r.epsilon_lower:.3f}",
+                f"{s.true_epsilon:.3g}", "refuted" if r.refuted else "not refuted", f"{r.n_samples:,}",
+            )  # fmt: skip
+            lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    lines += ["", "## Versions", "", *(f"- {name} {version}" for name, version in contents.versions.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(contents: Contents) -> str:
+    wrong = contents.wrong
+    words = "Every outcome is as its verdict says." if not wrong else f"NOT as expected: {', '.join(wrong)}."
+    return f"{len(contents.outcomes)} claims. {words} Made by `{contents.command}`."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
