@@ -178,7 +178,7 @@ def claims() -> list[Claim]:
         Claim(
             id="budget-shares",
             **common | {"kind": Kind.EXACT},
-            source=f"{PAPER}, budgets of both central methods",
+            source=f"{PAPER}, budgets of both central methods; the shares as in a public implementation",
             statement="start .1, weights .04, K means of .16/K, K variances of .7/K, over T iterations: within epsilon",
             verdict=Verdict.HOLDS,
             check=budget,
@@ -190,7 +190,7 @@ def claims() -> list[Claim]:
         Claim(
             id="wu-sensitivities",
             **common,
-            source=f"{PAPER}, equations 1 to 3, after Wu and others (2016)",
+            source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
             statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2, if n_k >= n/K before and after",
             verdict=Verdict.HOLDS,
             check=quoted,
@@ -202,7 +202,7 @@ def claims() -> list[Claim]:
         Claim(
             id="wu-sensitivities-any-cluster",
             **common,
-            source=f"{PAPER}, equations 1 to 3, after Wu and others (2016)",
+            source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
             statement="the same sensitivities hold for all data",
             verdict=Verdict.FALSE,
             check=quoted,

@@ -182,7 +182,7 @@ def claims() -> list[Claim]:
         Claim(
             id="moments-accountant",
             **common,
-            source=f"{PAPER}, equation 31",
+            source=f"{PAPER}, equation 31, read as the usual inversion of advanced composition",
             statement="k releases with eps' = eps / (2 sqrt(2 k log(1/delta))), eps <= 1, are (eps, delta)-DP together",
             verdict=Verdict.SLACK,
             check=advanced,

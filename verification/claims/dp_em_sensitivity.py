@@ -148,7 +148,7 @@ def maximum_norm(effort: Effort, *, own: bool) -> Finding:
 
     starts = effort.rng.uniform(-1, 1, (effort.of(200, 2000), 6))
     found = maximised(lambda x: loss(*sizes(x)), starts, tolerance=ROUNDING, shown_as=sizes)
-    figures = {"999 records at 1, the last from 1 to 1000": loss(1.0, 1.0, 1000.0)}
+    figures = {f"999 records at 1, the last from 1 to {end:g}": loss(1.0, 1.0, end) for end in (REACH, -REACH)}
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
 
 

@@ -36,16 +36,16 @@ def per_user(effort: Effort, *, share: float) -> Finding:
 
     first, second = _aligned(_report(4, 0, share), _report(4, 1, share))
     figures = {f"delta of epsilon = 1 at {e:g}": finite_delta(first, second, e) for e in (1.0, 1.5, 2.0)}
-    found = over(cases(), tolerance=ROUNDING, figures=figures)
-    return found
+    return over(cases(), tolerance=ROUNDING, figures=figures)
 
 
 def debiased(
     effort: Effort, *, constant: Callable[[float], float], flips: tuple[Callable[[float], float], ...]
 ) -> Finding:
-    """|log of E[c Q] / q| over the rounding allowed, q = -1, 1 a sign and Q its flipped report; 1 of ``flips`` must do.
+    """The larger of E[c Q] / q and its inverse, q the mean of n signs -1 or 1 and Q that of the flipped signs.
 
-    ``constant`` gives c from epsilon, each of ``flips`` the epsilon of one bit. n signs are averaged, every outcome.
+    ``constant`` gives c from epsilon, each of ``flips`` the epsilon of one bit; the best of ``flips`` counts. Every
+    outcome is enumerated, n <= 3.
     """
 
     def ratio(epsilon: float, each: float, signs: tuple[int, ...]) -> float:
@@ -62,17 +62,17 @@ def debiased(
                 if sum(signs) != 0:
                     found = [ratio(epsilon, flip(epsilon), signs) for flip in flips]
                     nearest = min(found, key=lambda value: abs(value - 1))
-                    case = {"epsilon": epsilon, "signs": signs, "E[c Q] / q": nearest}
-                    yield abs(nearest - 1) / 1e-10, case  # rounding of c stays below 1e-12, at epsilon .05
+                    where = {"epsilon": epsilon, "signs": signs, "E[c Q] / q": nearest}
+                    yield max(nearest, 1 / nearest), where
 
     figures = {f"E[c Q] / q at epsilon = 1, form {i + 1}": ratio(1.0, flip(1.0), (1,)) for i, flip in enumerate(flips)}
-    return over(cases(), figures=figures)
+    return over(cases(), tolerance=ROUNDING, figures=figures)  # c is at most 41, so errors stay below 1e-14
 
 
 def binned(effort: Effort, *, public: bool) -> Finding:
     """Largest log ratio over epsilon of (middles of the bins, all reports), bins from the records or of [0, 3].
 
-    Every data set of 2 records of {0, 1, 2, 3} and every replaced record, 3 bins, half of epsilon on every bit.
+    Every pair of different records of {0, 1, 2, 3} and every replaced record, 3 bins, half of epsilon on every bit.
     """
     epsilon, largest_delta = 1.0, 0.0
 
@@ -80,13 +80,15 @@ def binned(effort: Effort, *, public: bool) -> Finding:
         low, high = (0, 3) if public else (min(data), max(data))
         width = Fraction(high - low, 3)
         middles = tuple(low + width * Fraction(2 * i + 1, 2) for i in range(3))
-        bins = [min(2, int((x - low) / width)) if width else 0 for x in data]
+        bins = [min(2, int((x - low) / width)) for x in data]
         reports = [_report(3, b, epsilon / 2) for b in bins]
         return {(middles, first, second): p * q for first, p in reports[0].items() for second, q in reports[1].items()}
 
     def cases() -> Iterator[tuple[float, object]]:
         nonlocal largest_delta
         for x, rest, y in itertools.product(range(4), repeat=3):
+            if rest in (x, y):
+                continue  # the bins would have no width
             first, second = _aligned(law((x, rest)), law((y, rest)))
             largest_delta = max(largest_delta, finite_delta(first, second, 20.0))
             yield finite_loss(first, second) / epsilon, f"records {(x, rest)} and {(y, rest)}"
@@ -100,7 +102,7 @@ def response(effort: Effort, *, values: tuple[float, ...]) -> Finding:
 
     def law(x: float, epsilon: float) -> Law:
         keep = 1 / (1 + math.exp(-epsilon))
-        return {x: keep, -x: 1 - keep}
+        return {x: keep, -x: 1 - keep} if x else {0.0: 1.0}
 
     def cases() -> Iterator[tuple[float, object]]:
         for epsilon, x, y in itertools.product(EPSILONS, values, values):
@@ -165,13 +167,13 @@ def claims() -> list[Claim]:
             id="algorithm-constant",
             **common,
             source=f"{PAPER}, Algorithm 1",
-            statement="c = (exp(epsilon/2) + 1)/(exp(epsilon) - 1) makes bits flipped with epsilon, or epsilon/2, unbiased",
+            statement="c = (exp(e/2) + 1)/(exp(e) - 1) makes signs unbiased that are flipped with e, or with e/2",
             verdict=Verdict.FALSE,
             check=debiased,
             printed={"constant": _mixed, "flips": (_whole, _half)},
             contrast={"constant": _halved, "flips": (_half,)},
-            otherwise="c = (exp(epsilon/2) + 1)/(exp(epsilon/2) - 1) does, for epsilon/2",
-            constants="E[c Q] / q = .712 for epsilon and .378 for epsilon/2, at epsilon = 1",
+            otherwise="c = (exp(e/2) + 1)/(exp(e/2) - 1) does, for e/2",
+            constants="E[c Q] / q = .712 for e and .378 for e/2, at e = 1",
         ),
         Claim(
             id="bins-from-data",
@@ -224,8 +226,7 @@ def claims() -> list[Claim]:
 def _report(bins: int, x: int, epsilon: float) -> Law:
     """Probability of every vector of bits of a user in bin ``x``."""
     keep = 1 / (1 + math.exp(-epsilon))
-    laws = ((keep if i == x else 1 - keep) for i in range(bins))  # of a 1 at each place
-    ones = list(laws)
+    ones = [keep if i == x else 1 - keep for i in range(bins)]
     return {
         bits: math.prod(p if bit else 1 - p for bit, p in zip(bits, ones, strict=True))
         for bits in itertools.product((0, 1), repeat=bins)
