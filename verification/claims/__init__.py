@@ -17,7 +17,25 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import (
+        central_release,
+        dp_em_composition,
+        dp_em_noise,
+        dp_em_runs,
+        dp_em_sensitivity,
+        local_release,
+        matchings,
+        semimetrics,
+    )
 
-    families = (semimetrics, matchings)
+    families = (
+        semimetrics,
+        matchings,
+        dp_em_sensitivity,
+        dp_em_noise,
+        dp_em_composition,
+        dp_em_runs,
+        central_release,
+        local_release,
+    )
     return tuple(claim for family in families for claim in family.claims())
