@@ -180,7 +180,7 @@ def claims() -> list[Claim]:
             "1e-3, 1e-5 for eps = .9, and 1.46, 1.76, 2.25 for eps = .1",
         ),
         Claim(
-            id="moments-accountant",
+            id="composition-equation-31",
             **common,
             source=f"{PAPER}, equation 31, read as the usual inversion of advanced composition",
             statement="k releases with eps' = eps / (2 sqrt(2 k log(1/delta))), eps <= 1, are (eps, delta)-DP together",
