@@ -17,7 +17,7 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import mask_accuracy, mask_constants, mask_mixtures, mask_privacy, matchings, semimetrics
 
-    families = (semimetrics, matchings)
+    families = (semimetrics, matchings, mask_privacy, mask_accuracy, mask_constants, mask_mixtures)
     return tuple(claim for family in families for claim in family.claims())

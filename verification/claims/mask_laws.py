@@ -2,9 +2,10 @@
 
 A pair of inputs of a mask is a pair of normal laws: P = N(0, I) against Q with shift m_i and variance v_i in direction
 i, in units of P. One direction (or equal ones) has the closed form :func:`log_delta`; any spectrum has
-:func:`spread_delta`, the inversion of the moment generating function of the loss. Both are for the covariance mask read as
-the matrix S^1/2 (I + eta G), of which the released product is a function; :func:`released_delta` bounds the product from
-below by events of its own. A report may plot :func:`weight_curve`, :func:`mean_curve` and :func:`covariance_curve`.
+:func:`spread_delta`, the inversion of the moment generating function of the loss. Both are for the covariance mask read
+as the matrix S^1/2 (I + eta G), of which the released product is a function; :func:`released_log_delta` bounds the
+product from below by events of its own. :func:`weight_curve`, :func:`mean_curve` and :func:`covariance_curve` are for
+plots.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 from verification.claims.distances import FloatArray
@@ -70,7 +71,7 @@ def joint_radius(epsilon: float, log_term: float, alpha: float, log_beta: float,
 
 
 def mean_pairs(gamma: float, noise: float, d: int) -> list[Pair]:
-    """Pairs of the mean mask at dist_COMP gamma: one or d directions of the Frobenius norm, both signs, largest shift."""
+    """Pairs of the mean mask at dist_COMP gamma: one or d equal ratios, both signs, the largest shift."""
     found = []
     for n in sorted({1, d}):
         for ratio in _ratios(gamma / math.sqrt(n)):
@@ -116,7 +117,9 @@ def log_tails(epsilon: float, pair: Pair) -> tuple[float, float]:
             return -math.inf, -math.inf
         return float(special.log_ndtr(m / 2 - epsilon / m)), float(special.log_ndtr(-m / 2 - epsilon / m))
     centre = abs(m) / (1 - v)
-    product = (m * m - v * (2 * epsilon - n * math.log(v))) / (1 - v)  # of both ends of the ball on the axis of the shift
+    product = (m * m - v * (2 * epsilon - n * math.log(v))) / (
+        1 - v
+    )  # of both ends of the ball on the axis of the shift
     square = centre**2 - product
     if square <= 0:
         return -math.inf, -math.inf  # the loss stays below epsilon
@@ -143,16 +146,16 @@ def _difference(epsilon: float, log_p: float, log_q: float) -> float:
 
 
 def spread_delta(epsilon: float, pairs: Sequence[Pair]) -> tuple[float, float]:
-    """(delta, bound of its error) of a product of pairs, by inversion along the line of steepest descent.
+    """(delta, its error) of a product of pairs, by inversion along the line of steepest descent.
 
     delta = (1 / 2 pi i) int M(z) exp(-z epsilon) / (z (z + 1)) dz over Re z = lambda, M(z) = E_P exp(z loss). The error
-    is the difference of step h and 2 h, and the rest beyond the last point, where |M| decreases.
+    is ten times the difference of step h and 2 h, and a bound of the rest beyond the last point, where |M| decreases.
     """
     shifts, ratios, n = (np.array(x, dtype=float) for x in zip(*pairs, strict=True))
     a = (1 - ratios) / ratios  # the loss is n ln(v)/2 + a |x|^2/2 - m x/v + m^2/(2v)
     largest = 0.999 / max(float(a.max()), 1e-9)
 
-    def exponent(z: FloatArray) -> FloatArray:
+    def exponent(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
         z = z[:, None]
         rest = 1 - z * a
         part = n / 2 * (z * np.log(ratios) - np.log(rest))
@@ -160,7 +163,7 @@ def spread_delta(epsilon: float, pairs: Sequence[Pair]) -> tuple[float, float]:
         return np.asarray(part.sum(axis=1) - z[:, 0] * epsilon - np.log(z[:, 0]) - np.log1p(z[:, 0]))
 
     def height(log_line: float) -> float:
-        return float(exponent(np.array([math.exp(log_line)])).real[0])
+        return float(exponent(np.array([math.exp(log_line) + 0j])).real[0])
 
     line = math.exp(optimize.minimize_scalar(height, bounds=(-7, math.log(largest)), method="bounded").x)
     peak = height(math.log(line))
@@ -174,15 +177,15 @@ def spread_delta(epsilon: float, pairs: Sequence[Pair]) -> tuple[float, float]:
     scale = math.exp(peak) / math.pi
     fine, coarse = t[1] * values.sum(), 2 * t[1] * values[::2].sum()
     rest = math.exp(float(exponent(np.array([line + 1j * end])).real[0]) - peak) * end
-    return float(scale * fine), float(scale * (abs(fine - coarse) + rest))
+    return float(scale * fine), float(scale * (10 * abs(fine - coarse) + rest))
 
 
 def released_log_delta(epsilon: float, ratio: float, n: int, noise: float, rows: int = 1) -> float:
     """ln delta of the released product by events {squared norm beyond a bound} alone: a lower bound.
 
     The squared norm of ``rows`` rows of the matrix can be read off the product. In units of eta^2 it is noncentral
-    chi-squared of n degrees with noncentrality ``rows`` / eta^2 under P, and ``ratio`` times that under Q. With n = 1 it
-    is a folded normal, computed in logarithms, so that delta may be as small as it likes.
+    chi-squared of n degrees with noncentrality ``rows`` / eta^2 under P, and ``ratio`` times that under Q. With n = 1
+    it is a folded normal, computed in logarithms, so that delta may be as small as it likes.
     """
     if n > 1:
         tail = stats.ncx2.sf if ratio < 1 else stats.ncx2.cdf
@@ -233,7 +236,7 @@ def mean_curve(epsilons: ArrayLike, *, radius: float, noise: float, d: int) -> F
 
 
 def covariance_curve(epsilons: ArrayLike, *, radius: float, noise: float, d: int, frobenius: bool) -> FloatArray:
-    """Exact delta of the matrix mask at the worst of the pairs of :func:`covariance_pairs`: above that of the product."""
+    """Exact delta of the matrix mask at the worst of :func:`covariance_pairs`: at least that of the product."""
     return _curve(epsilons, covariance_pairs(radius, noise, d, frobenius=frobenius))
 
 
