@@ -60,7 +60,7 @@ def mean_tail(effort: Effort, *, factor: float) -> Finding:
     found: list[tuple[float, object]] = []
     needed = 0.0
     for d in (1, 2, 3, 5, 10, 30, 100, 200, *((50, 150, 250, 300) if effort.thorough else ())):
-        t = np.linspace(1e-9, 600 if d < 100 else 2.4 * d, 400)
+        t = np.linspace(1e-9, 600 if d < 100 else min(2.4 * d, 690), 400)  # exp(-t) in range
         p = stats.chi2.sf(factor * (d + t), d)
         found += [
             (x, f"d = {d}, ln(1/beta) = {y:.6g}") for x, y in zip((p * np.exp(t)).tolist(), t.tolist(), strict=True)
@@ -246,7 +246,7 @@ def _simulated(effort: Effort) -> dict[str, float]:
     """Without sqrt d at alpha = .3, beta = .1: the C1 needed in low dimension, and how often C1 = 7 fails in high."""
     figures, alpha, log_beta = {}, 0.3, math.log(0.1)
     for d in (4, 16, 36) if effort.thorough else (4, 16):
-        draws = effort.rng.standard_normal((effort.of(300, 3000), d, d))
+        draws = effort.rng.standard_normal((effort.of(300, 1500), d, d))
         low, high = 1e-4, 1.0
         for _ in range(14):
             middle = math.sqrt(low * high)

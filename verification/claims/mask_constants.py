@@ -38,8 +38,8 @@ def mean_loss(effort: Effort, *, coefficient: float) -> Finding:
             limit = bound(gamma, shift, log_term, chosen)
             for ratio in (1 + gamma / math.sqrt(n), 1 / (1 + gamma / math.sqrt(n))):
                 pair = (shift * min(1.0, math.sqrt(ratio)), ratio, n)
-                if n > 1 and log_term > 30:
-                    continue  # the noncentral chi-squared law has no logarithmic tail here
+                if n > 1 and (log_term > 30 or gamma < 0.03):
+                    continue  # the noncentral chi-squared law has no logarithmic tail here, nor a huge noncentrality
                 log_p, _ = laws.log_tails(limit, pair)
                 where = f"gamma = {gamma:g}, gamma/eta = {shift:g}, ratio = {ratio:.6g}, n = {n}, L = {log_term:g}"
                 yield ratio_of(log_p + log_term - math.log(2)), where
@@ -85,7 +85,7 @@ def joint_constants(effort: Effort, *, minimum: bool) -> Finding:
         figures: dict[str, float] = {}
         name = f"least L refuted with C2 = {c2:.4g}"
         for alpha, beta, epsilon in itertools.product((0.1, 1.0), (0.9, 0.1), (0.1, 1.0)):
-            for log_term in np.geomspace(1, 1e12, effort.of(49, 481)).tolist():
+            for log_term in np.geomspace(1, 1e12, effort.of(49, 241)).tolist():
                 noise = laws.covariance_noise(alpha, math.log(beta), 1, c1=PROVED_C1)
                 gamma = laws.joint_radius(epsilon, log_term, alpha, math.log(beta), 1, c2=c2)
                 gamma = min(gamma, epsilon / (8 * log_term)) if minimum else gamma
@@ -137,7 +137,7 @@ def component_mask(effort: Effort, *, minimum: bool) -> Finding:
             log_beta = math.log(beta)
             noises = [float(laws.weight_noise(alpha, beta)), float(laws.mean_noise(alpha, beta, 1))]
             noises.append(laws.covariance_noise(alpha, log_beta, 1, c1=PROVED_C1))
-            for log_term in np.geomspace(1, 1e12, effort.of(49, 481)).tolist():
+            for log_term in np.geomspace(1, 1e12, effort.of(49, 241)).tolist():
                 gamma = laws.joint_radius(epsilon, log_term, alpha, log_beta, 1, c2=c2)
                 if minimum:
                     weight = noises[0] * epsilon / (2 * log_term)

@@ -45,7 +45,12 @@ def shuffled_products(effort: Effort, *, shuffle: bool) -> Finding:
                 where = f"epsilon = {epsilon:g}, delta = {delta:g}, delta'' = {extra:g}, k = {k}, matched"
                 yield exact / (k * delta + extra), f"{where}: delta {exact:.6g}"
 
-    return worst(over(cases(), tolerance=ROUNDING), _audited(effort, shuffle=shuffle))
+    basic = max(
+        _product_delta(epsilon, delta, k, k * epsilon) / (k * delta)
+        for epsilon, delta, k in itertools.product((0.1, 0.5, 1.0), (1e-6, 1e-3, 0.1), (1, 2, 3, 10, 100))
+    )
+    exact = over(cases(), tolerance=ROUNDING, figures={"largest delta at k epsilon over k delta": basic})
+    return worst(exact, _audited(effort, shuffle=shuffle))
 
 
 def sum_to_one(effort: Effort, *, renormalise: bool) -> Finding:

@@ -148,7 +148,7 @@ def covariance_mask(effort: Effort, *, factor: float, frobenius: bool) -> Findin
     grid = list(itertools.product((1,), (0.02, 0.1, 0.3, 1.0, 3.0), (0.1, 1.0, 5.0, 20.0), (0.5, *deltas)))
     grid += itertools.product((4, 6, 16), (0.05, 0.3, 1.0), (1.0, 20.0), deltas[::2])
     if effort.thorough:
-        grid += itertools.product((2, 3, 8, 12), (0.05, 0.3, 1.0, 3.0), (0.1, 1.0, 5.0, 20.0), deltas)
+        grid += itertools.product((2, 3, 8), (0.05, 0.3, 1.0), (0.1, 1.0, 5.0, 20.0), deltas)
     finding = judged(itertools.starmap(case, grid), factor=factor)
     figures = dict(finding.figures)
     for d in (1, 4):
