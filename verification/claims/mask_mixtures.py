@@ -1,4 +1,4 @@
-"""From one component to a mixture: the shuffle that hides the order, and the weights that are made to sum to one."""
+"""From one component to a mixture: the shuffle that hides the order, the constants, the weights that sum to one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pm_dpgmm.mixture import Mixture
 from verification.claims import mask_laws as laws
 from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
 from verification.claims.distances import FloatArray
+from verification.claims.mask_constants import PROVED_C2
 from verification.claims.mask_privacy import FAMILY, PAPER, THESIS
 from verification.claims.search import FALSE_ALARM, at_most, over, worst
 
@@ -84,6 +85,35 @@ def sum_to_one(effort: Effort, *, renormalise: bool) -> Finding:
     return worst(*findings)
 
 
+def final_constants(effort: Effort, *, power: float) -> Finding:
+    """The arithmetic of Lemma 5.1: the least of both epsilons is the second, the totals are met, and the radius of one
+    component at that budget is the displayed one, with d^``power`` under the root."""
+
+    def cases() -> Iterable[tuple[float, object]]:
+        budgets = itertools.product((1e-3, 0.1, 0.5, 1.0), (0.999, 0.1, 1e-6, 1e-100), (1, 2, 5, 100), (1, 2, 10))
+        for total, failure, k, d in budgets:
+            where = f"epsilon' = {total:g}, delta' = {failure:g}, k = {k}, d = {d}"
+            log_term, delta = math.log(2 / failure), failure / (6 * k)
+            epsilon = total / math.sqrt(72 * k * log_term)
+            yield epsilon / math.sqrt(total / (36 * k)), f"{where}: the other epsilon"
+            # three masks cost 3 epsilon and 3 delta; k of them by advanced composition with delta'/2
+            spent = math.sqrt(2 * k * math.log(1 / (3 * k * delta))) * 3 * epsilon
+            spent += k * 3 * epsilon * math.expm1(3 * epsilon)
+            yield spent / total, f"{where}: epsilon of the composition"
+            yield (k * 3 * delta + failure / 2) / failure, f"{where}: delta of the composition"
+            alpha, beta = 0.5, 0.1
+            radius = laws.joint_radius(epsilon, math.log(2 / delta), alpha, math.log(beta / (3 * k)), d, c2=PROVED_C2)
+            inside = k * d**power * (d + math.log(12 * k / beta)) * math.log(12 * k / failure) * log_term
+            displayed = total * alpha / (PROVED_C2 * math.sqrt(72) * math.sqrt(inside))
+            yield (
+                max(radius / displayed, displayed / radius),
+                f"{where}: displayed radius {displayed:.6g}, {radius:.6g}",
+            )
+
+    # The tolerance is the rounding of a few products and roots.
+    return over(cases(), tolerance=1e-12, figures={"constant that is enough for 72, epsilon' <= 1": _least_constant()})
+
+
 def claims() -> list[Claim]:
     """The claims of this module."""
     return [
@@ -100,6 +130,23 @@ def claims() -> list[Claim]:
             contrast={"shuffle": False},
             otherwise="the same in the order of the input",
             constants="also (k epsilon, k delta), which is better for few components",
+        ),
+        Claim(
+            id="gmm-mask-constants",
+            family=FAMILY,
+            source=f"{PAPER}, Lemmas 5.1 and G.1",
+            statement="epsilon = min(sqrt(epsilon' / 36 k), epsilon' / sqrt(72 k ln(2/delta'))) is the second; "
+            "with it and "
+            "delta = delta' / 6 k, k triples of masks cost (epsilon', delta'); gamma of F.5 is then the "
+            "displayed one, with "
+            "d^2 (d + ln(12 k/beta)) under its root",
+            kind=Kind.EXACT,
+            verdict=Verdict.HOLDS,
+            check=final_constants,
+            printed={"power": 2.0},
+            contrast={"power": 1.0},
+            otherwise="the same with d (d + ln(12 k/beta)) under the root, as the last display of G.1 prints",
+            constants="for epsilon' <= 1 the constant 72 can be 45.9, which is least at k = 1 and delta' -> 1",
         ),
         Claim(
             id="renormalised-weights",
@@ -187,3 +234,17 @@ def _audited(effort: Effort, *, shuffle: bool) -> Finding:
         figures={"audited epsilon": result.epsilon_lower},
         false_alarm=FALSE_ALARM,
     )
+
+
+def _least_constant() -> float:
+    """Smallest c with epsilon = epsilon' / sqrt(c k ln(2/delta')) enough for epsilon' <= 1, k >= 1 and every delta'."""
+
+    def spent(c: float) -> float:  # largest at epsilon' = 1, k = 1, delta' = 1
+        each = 3 / math.sqrt(c * math.log(2))
+        return math.sqrt(2 * math.log(2)) * each + each * math.expm1(each)
+
+    low, high = 18.0, 72.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spent(middle) > 1 else (low, middle)
+    return high
