@@ -24,6 +24,10 @@ def all_claims() -> tuple[Claim, ...]:
         dp_em_runs,
         dp_em_sensitivity,
         local_release,
+        mask_accuracy,
+        mask_constants,
+        mask_mixtures,
+        mask_privacy,
         matchings,
         semimetrics,
     )
@@ -31,10 +35,14 @@ def all_claims() -> tuple[Claim, ...]:
     families = (
         semimetrics,
         matchings,
-        dp_em_sensitivity,
-        dp_em_noise,
+        mask_accuracy,
+        mask_constants,
+        mask_mixtures,
+        mask_privacy,
         dp_em_composition,
+        dp_em_noise,
         dp_em_runs,
+        dp_em_sensitivity,
         central_release,
         local_release,
     )
