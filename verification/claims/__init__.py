@@ -17,7 +17,14 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import (
+        common_divergences,
+        common_gaussians,
+        common_privacy,
+        common_tails,
+        matchings,
+        semimetrics,
+    )
 
-    families = (semimetrics, matchings)
+    families = (common_divergences, common_gaussians, common_tails, common_privacy, semimetrics, matchings)
     return tuple(claim for family in families for claim in family.claims())
