@@ -139,7 +139,7 @@ def claims() -> list[Claim]:
             printed={"most": 1.0},
             contrast={"most": 3.85},
             otherwise="the same for epsilon < 3.85",
-            constants="first fails at epsilon = 3.787, delta = .896; at delta .5, .1, .01, 1e-5 first at epsilon 4.465, "
+            constants="first fails at epsilon = 3.787, delta = .896; at delta .5, .1, .01, 1e-5 first at 4.465, "
             "5.743, 6.772, 8.420",
         ),
         Claim(
@@ -154,8 +154,8 @@ def claims() -> list[Claim]:
             printed={"share": 1.0},
             contrast={"share": 0.99},
             otherwise="the same with .99 A",
-            constants="attained for every delta <= 1/2; at epsilon = 1, .788 in place of .9, and .378 delta at half the "
-            "sensitivity",
+            constants="attained for every delta <= 1/2; at epsilon = 1, .788 in place of .9, and .378 delta at half "
+            "the sensitivity",
         ),
         Claim(
             id="advanced-composition",
@@ -184,8 +184,8 @@ def claims() -> list[Claim]:
             printed={"epsilon_of_all": _under_the_root},
             contrast={"epsilon_of_all": _all_under_the_root},
             otherwise="the same with sqrt(2 k ln(1/delta') epsilon + k epsilon (e^epsilon - 1))",
-            constants="true, if not meant: sqrt(epsilon) >= epsilon up to 1, and from ln 2 on the second term is at least "
-            "k epsilon by itself",
+            constants="true, if not meant: sqrt(epsilon) >= epsilon up to 1, and from ln 2 on the second term is at "
+            "least k epsilon",
         ),
     ]
 

@@ -15,10 +15,9 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
-from verification.claims.common_gaussians import FAMILY, PAPER, kl_of_gaussians
+from verification.claims.common_gaussians import FAMILY, PAPER, kl_of_gaussians, rotation
 from verification.claims.distances import Component, FloatArray
 from verification.claims.search import maximised, over, shown, worst
-from verification.strategies import rotation
 
 LONGEST = 600.0  # tails down to e^-600, above the smallest number of double precision
 
@@ -263,8 +262,8 @@ def _log_tail_of_one(a: float, c: float, level: float) -> float:
 def _pair(rng: np.random.Generator, d: int) -> tuple[Component, Component]:
     """Two rotated Gaussians; A has eigenvalues from e^-5 to e^5, at least one above 1."""
     spread = np.exp(rng.uniform(-1, 1) * rng.uniform(-5, 5, d))
-    q, factor = rotation(d, int(rng.integers(1, 2**32))), np.diag(np.exp(rng.uniform(-1, 1, d)))
-    factor = rotation(d, int(rng.integers(1, 2**32))) @ factor
+    q, factor = rotation(d, rng), np.diag(np.exp(rng.uniform(-1, 1, d)))
+    factor = rotation(d, rng) @ factor
     first, second = factor @ factor.T, factor @ ((q / spread) @ q.T) @ factor.T
     shift = factor @ rng.normal(size=d) * 10.0 ** rng.uniform(-2, 1)
     return (shift, (first + first.T) / 2), (np.zeros(d), (second + second.T) / 2)
