@@ -19,6 +19,10 @@ def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
     from verification.claims import (
         central_release,
+        common_divergences,
+        common_gaussians,
+        common_privacy,
+        common_tails,
         dp_em_composition,
         dp_em_noise,
         dp_em_runs,
@@ -33,6 +37,10 @@ def all_claims() -> tuple[Claim, ...]:
     )
 
     families = (
+        common_divergences,
+        common_gaussians,
+        common_privacy,
+        common_tails,
         semimetrics,
         matchings,
         mask_accuracy,
