@@ -17,7 +17,20 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import (
+        matchings,
+        sample_efficient_closeness,
+        sample_efficient_gaps,
+        sample_efficient_matrices,
+        sample_efficient_selection,
+        semimetrics,
+    )
 
-    families = (semimetrics, matchings)
+    sample_efficient = (
+        sample_efficient_matrices,
+        sample_efficient_closeness,
+        sample_efficient_selection,
+        sample_efficient_gaps,
+    )
+    families = (semimetrics, matchings, *sample_efficient)
     return tuple(claim for family in families for claim in family.claims())

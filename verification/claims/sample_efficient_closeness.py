@@ -71,7 +71,7 @@ def symmetry(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
 
 
 def transitivity(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
-    """Each distance of a from c over the factor times the larger of a from b and b from c, both spectrally at most .1."""
+    """Each distance of a from c over the factor times the larger of a from b and b from c; spectrally at most .1."""
     from hypothesis import strategies as st
 
     from verification.claims.hostile import close_components
@@ -103,7 +103,7 @@ def transitivity(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
 def invariance(effort: Effort, *, symmetrised: bool) -> Finding:
     """What determines the three distances, before and after x -> A x + b, in rational numbers.
 
-    With B = S^-1 (S' - S) the traces of B, B^2, ..., B^d are those of S^-1/2 S' S^-1/2 - I, hence give its spectrum; the
+    With B = S^-1 (S' - S) the traces of B, B^2, ..., B^d are those of S^-1/2 S' S^-1/2 - I and give its spectrum; the
     last number is the squared distance of the means. Not ``symmetrised``: the squared Frobenius norm of B in place of
     the traces.
     """
@@ -156,7 +156,7 @@ def claims() -> list[Claim]:
             id="approximate-transitivity",
             family=FAMILY,
             source=f"{PAPER}, Lemma B.2",
-            statement="if a is close to b and b to c at (g, rho, tau), g <= .1, then a is close to c at 4 (g, rho, tau)",
+            statement="if a is close to b and b to c at (g, rho, tau), g <= .1, then a is so to c at 4 (g, rho, tau)",
             kind=Kind.PROPERTY,
             verdict=Verdict.SLACK,
             check=transitivity,

@@ -219,8 +219,8 @@ def claims() -> list[Claim]:
             printed={"constant": 1 / 16},
             contrast={"constant": 0.157},
             otherwise="the same with .157 in place of 1/16",
-            constants="(1 - ln 2)/2 = .15343 is the best constant: Chernoff's exponent v h(t/v), h(u) = (u - ln(1+u))/2, "
-            "v = ||A||_F^2/||A||^2, is least at u = 1; A = I_k, t = k reaches it as k grows",
+            constants="(1 - ln 2)/2 = .15343 is the best constant: Chernoff's exponent v h(t/v), with "
+            "h(u) = (u - ln(1 + u))/2, v = ||A||_F^2/||A||^2, is least at u = 1; A = I_k, t = k reaches it as k grows",
         ),
         Claim(
             id="congruence-determinant",
