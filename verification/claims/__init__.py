@@ -23,12 +23,14 @@ def all_claims() -> tuple[Claim, ...]:
         sample_efficient_gaps,
         sample_efficient_matrices,
         sample_efficient_selection,
+        sample_efficient_volumes,
         semimetrics,
     )
 
     sample_efficient = (
         sample_efficient_matrices,
         sample_efficient_closeness,
+        sample_efficient_volumes,
         sample_efficient_selection,
         sample_efficient_gaps,
     )

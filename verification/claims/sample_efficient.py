@@ -43,6 +43,11 @@ def rational(rng: np.random.Generator, rows: int, columns: int) -> Exact:
     ]
 
 
+def text(matrix: Exact) -> str:
+    """Rows with semicolons between."""
+    return "[" + "; ".join(", ".join(map(str, row)) for row in matrix) + "]"
+
+
 def identity(d: int) -> Exact:
     """I."""
     return [[Fraction(int(i == j)) for j in range(d)] for i in range(d)]

@@ -25,6 +25,7 @@ from verification.claims.sample_efficient import (
     minus,
     product,
     rational,
+    text,
     trace,
     transposed,
 )
@@ -130,7 +131,7 @@ def invariance(effort: Effort, *, symmetrised: bool) -> Finding:
                 after = [product(a, s, transposed(a)) for s in (moved, covariance)]
                 equal = numbers(difference, moved, covariance) == numbers(product(a, difference), *after)
                 rows = {"A": a, "root of S": first, "root of S'": second, "m' - m": difference}
-                yield equal, {name: _text(matrix) for name, matrix in rows.items()}
+                yield equal, {name: text(matrix) for name, matrix in rows.items()}
 
     return every(cases())
 
@@ -205,7 +206,3 @@ def _searched(
     found = worst(drawn, polished)
     figures = {f"{PARTS[part]}, largest at g = {RADIUS}": factors[part] * polished.largest}
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
-
-
-def _text(matrix: Exact) -> str:
-    return "[" + "; ".join(", ".join(map(str, row)) for row in matrix) + "]"
