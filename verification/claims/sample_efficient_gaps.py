@@ -172,7 +172,8 @@ def claims() -> list[Claim]:
             printed={"change": 6, "divisor": 10.0, "needed": 2},
             contrast={"change": 5, "divisor": 5.95, "needed": 1},
             otherwise="by at most 5, or TLap(1, e/5.95, d/10) is enough",
-            constants="6 is attained, one count can move by 3; e/6 with d/10 is enough",
+            constants="6 is attained, one count can move by 3; TLap(1, e/10, d/10) spends .6 e and .643 d at e = 1; "
+            "e/6 with d/10 is enough, and 6.68 is when both are divided alike",
         ),
         Claim(
             id="equal-width-cells",
