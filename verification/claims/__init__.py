@@ -33,6 +33,11 @@ def all_claims() -> tuple[Claim, ...]:
         mask_mixtures,
         mask_privacy,
         matchings,
+        sample_efficient_closeness,
+        sample_efficient_gaps,
+        sample_efficient_matrices,
+        sample_efficient_selection,
+        sample_efficient_volumes,
         semimetrics,
     )
 
@@ -53,5 +58,10 @@ def all_claims() -> tuple[Claim, ...]:
         dp_em_sensitivity,
         central_release,
         local_release,
+        sample_efficient_closeness,
+        sample_efficient_gaps,
+        sample_efficient_matrices,
+        sample_efficient_selection,
+        sample_efficient_volumes,
     )
     return tuple(claim for family in families for claim in family.claims())
