@@ -17,7 +17,25 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import (
+        aggregated_alignment,
+        aggregated_core,
+        aggregated_graphs,
+        matchings,
+        populous_budget,
+        populous_graphs,
+        populous_utility,
+        semimetrics,
+    )
 
-    families = (semimetrics, matchings)
+    families = (
+        semimetrics,
+        matchings,
+        populous_graphs,
+        populous_budget,
+        populous_utility,
+        aggregated_graphs,
+        aggregated_alignment,
+        aggregated_core,
+    )
     return tuple(claim for family in families for claim in family.claims())
