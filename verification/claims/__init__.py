@@ -19,6 +19,7 @@ def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
     from verification.claims import (
         aggregated_alignment,
+        aggregated_budget,
         aggregated_core,
         aggregated_graphs,
         matchings,
@@ -37,5 +38,6 @@ def all_claims() -> tuple[Claim, ...]:
         aggregated_graphs,
         aggregated_alignment,
         aggregated_core,
+        aggregated_budget,
     )
     return tuple(claim for family in families for claim in family.claims())

@@ -52,7 +52,8 @@ def aligned(effort: Effort, *, separation: dict[bool, float]) -> Finding:
                 figures[f"separation over s_inf with 6 steps, k = {k}"] = apart
             if INSIDE * apart > separation[triple]:
                 circle = _circle(k, n_steps)
-                for copies in itertools.product(range(1, 13), repeat=2):
+                for even, odd in itertools.product(range(1, 13), repeat=2):
+                    copies = even, odd
                     value = _composes(circle, copies, triple)
                     if value is not None:
                         yield value, {"k": k, "steps": n_steps, "triple": triple, "copies": copies, "sep/s_inf": apart}
@@ -164,12 +165,12 @@ def _circle(k: int, n_steps: int) -> _Circle:
 def _composes(circle: _Circle, copies: tuple[int, int], triple: bool) -> float | None:
     """The share of ``aligned`` for copies of the fits of even and odd steps; None without a core."""
     groups = np.array([copies[i % 2] for i in range(len(circle.friends))])
-    core = np.flatnonzero(circle.friends @ groups > core_floor(int(groups.sum()), triple=triple))
+    core: list[int] = np.flatnonzero(circle.friends @ groups > core_floor(int(groups.sum()), triple=triple)).tolist()
     for x, y, w in itertools.product(core, repeat=3):
         first, second, whole = circle.orders[x, y], circle.orders[y, w], circle.orders[x, w]
-        if first is None or second is None or not np.array_equal(second[first], whole):
+        if first is None or second is None or whole is None or not np.array_equal(second[first], whole):
             return math.inf
-    return max((circle.moved[pair] for pair in itertools.product(core, repeat=2)), default=None)
+    return max((circle.moved[x, y] for x, y in itertools.product(core, repeat=2)), default=None)
 
 
 def _points(rng: np.random.Generator, n: int, size: int, reach: float) -> FloatArray:

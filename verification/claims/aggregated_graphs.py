@@ -108,7 +108,7 @@ def moved_mass(effort: Effort, *, bound: Bound, weights: Weights) -> Finding:
         for t, triple in itertools.product(_sizes(effort), RULES):
             g, floor = _graphs(t), core_floor(t, triple=triple)
             counts = g.counts()
-            for top, full in itertools.product(range(floor + 1, t + 1), range(1, t + 1)):
+            for top, full in itertools.product(range(floor + 1, t), range(1, t)):  # beyond, no level reaches 1
                 found = ratio(t, triple, top, full, *np.broadcast_arrays(counts[:, :, None], counts[:, None, :]))
                 found = np.where(g.allowed[:, :, None] & g.allowed[:, None, :], found, 0.0)
                 i, before, after = (int(place) for place in np.unravel_index(int(np.argmax(found)), found.shape))

@@ -72,9 +72,10 @@ def level(counts: IntArray, top: int, full: int, slope: int = 1) -> IntArray:
 
     ``slope`` 0 asks for F counts whatever m, which is wrong.
     """
-    t = counts.shape[-1]
-    steps = [np.sum(counts >= top + m, axis=-1) >= full + slope * m for m in range(1, t + 1)]
-    return np.asarray(np.sum(steps, axis=0))  # a condition that holds at m holds at m - 1
+    reached = np.zeros(counts.shape[:-1], dtype=np.int64)
+    for m in range(1, counts.shape[-1] - top + 1):
+        reached += np.sum(counts >= top + m, axis=-1) >= full + slope * m  # if it holds at m, it holds at m - 1
+    return reached
 
 
 def ramp(counts: IntArray, floor: int, top: int) -> FloatArray:

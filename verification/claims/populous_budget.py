@@ -92,11 +92,12 @@ def worst_delta(
     worst, where = 0.0, (t, t)
     for step in range(t):  # a fit gains or loses up to t - 1 friends
         low, high = passes[: len(passes) - step], passes[step:]
-        for first, second, order in ((low, high, 1), (high, low, -1)):
+        for first, second, rising in ((low, high, True), (high, low, False)):
             found = _of_five_points(first, second, mask, epsilon)
             i = int(np.argmax(found))
             if found[i] > worst:
-                worst, where = float(found[i]), (int(sums[i]), int(sums[i + step]))[::order]
+                low_sum, high_sum = int(sums[i]), int(sums[i + step])
+                worst, where = float(found[i]), (low_sum, high_sum) if rising else (high_sum, low_sum)
     return worst, where
 
 
