@@ -109,11 +109,16 @@ def moved_mass(effort: Effort, *, bound: Bound, weights: Weights) -> Finding:
             g, floor = _graphs(t), core_floor(t, triple=triple)
             counts = g.counts()
             for top, full in itertools.product(range(floor + 1, t), range(1, t)):  # beyond, no level reaches 1
-                found = ratio(t, triple, top, full, *np.broadcast_arrays(counts[:, :, None], counts[:, None, :]))
-                found = np.where(g.allowed[:, :, None] & g.allowed[:, None, :], found, 0.0)
-                i, before, after = (int(place) for place in np.unravel_index(int(np.argmax(found)), found.shape))
+                released = level(counts, top, full) >= 1
+                pairs = (released[:, :, None] | released[:, None, :]) & g.allowed[:, :, None] & g.allowed[:, None, :]
+                i, before, after = np.nonzero(np.triu(pairs))  # the bound is symmetric
+                if not len(i):
+                    continue
+                found = ratio(t, triple, top, full, counts[i, before], counts[i, after])
+                best = int(np.argmax(found))
                 where = f"t = {t}, triple rule {triple}, top = {top}, F = {full}: "
-                yield float(found.max()), where + described(g.others[i], g.changed[before], g.changed[after])
+                sets = int(g.changed[before[best]]), int(g.changed[after[best]])
+                yield float(found[best]), where + described(g.others[i[best]], *sets)
         for counts, other, t in _random_pairs(effort):
             triple = bool(effort.rng.integers(2))
             floor = core_floor(t, triple=triple)

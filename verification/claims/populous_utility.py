@@ -181,7 +181,7 @@ def claims() -> list[Claim]:
             id="populous-utility",
             family=FAMILY,
             source=f"{theorem}, utility",
-            statement="points r apart, alpha <= r/(2 z): some (r, ln(2)/3, delta) mask is (alpha/(2 z), .44)-concentrated",
+            statement="r apart: some (r, ln(2)/3, delta) mask is (alpha/(2 z), .44)-concentrated, alpha <= r/(2 z)",
             kind=Kind.EXHAUSTIVE,
             verdict=Verdict.FALSE,
             check=concentrated_masks,
