@@ -68,7 +68,7 @@ def contraction(effort: Effort, *, share: float) -> Finding:
 
     def cases() -> Iterator[tuple[float, object]]:
         rng = effort.rng
-        for _ in range(effort.of(50, 800)):
+        for _ in range(effort.of(50, 400)):
             n, size, k = int(rng.integers(4, 8)), int(rng.integers(2, 5)), int(rng.integers(1, 3))
             reach = float(rng.choice([0.2, 0.5, 1.0, 1.6]))
             factors = [_points(rng, n, size, reach) for _ in range(k)]

@@ -44,14 +44,14 @@ def sensitivity(effort: Effort, *, share: float, kappa: bool, shuffled: bool) ->
 
     def cases() -> Iterator[tuple[float, object]]:
         rng = effort.rng
-        for _ in range(effort.of(60, 1500)):
+        for _ in range(effort.of(60, 500)):
             t, k, triple = int(rng.integers(5, 9)), int(rng.integers(1, 3)), bool(rng.integers(2))
             floor = core_floor(t, triple=triple)
             top = int(rng.integers(floor + 1, max(t, floor + 2)))
             full = t - 1 if rng.random() < 0.5 else int(rng.integers(1, t))
-            s = Settings(t, k, s_inf=0.3, s_2=0.3, triple=triple, top=top, full=full)
+            s = Settings(t, k, s_inf=0.32, s_2=0.3, triple=triple, top=top, full=full)
             scale = s.kappa if kappa else 1.0
-            spread = rng.choice([0.0, 0.2, 1.0])
+            spread = rng.choice([0.0, 0.0, 0.2, 1.0])
             fits: list[Fit | None] = [
                 _near(
                     s,
@@ -62,7 +62,9 @@ def sensitivity(effort: Effort, *, share: float, kappa: bool, shuffled: bool) ->
                 )
                 for _ in range(t)
             ]
-            direction = _direction(rng, k, alone=bool(rng.integers(2)))
+            direction = _direction(rng, k, alone=bool(rng.integers(2))) * rng.choice(
+                [1.0, 1.02]
+            )  # a friend, or just not
             before, after = _near(s, scale, direction), _near(s, scale, -direction, back=bool(rng.integers(2)))
             place = int(rng.integers(t)) if rng.integers(2) else 0  # the first is the reference if it is in the core
             pair = [average([*fits[:place], fit, *fits[place + 1 :]], s, scale) for fit in (before, after)]
@@ -88,7 +90,7 @@ def isolated(effort: Effort, *, own_frame: bool) -> Finding:
 
     def cases() -> Iterator[tuple[bool, object]]:
         rng = effort.rng
-        for _ in range(effort.of(12, 200)):
+        for _ in range(effort.of(12, 100)):
             fits: list[Fit | None] = [_near(s, s.kappa, 0.7 * _direction(rng, 2), offset=1e3) for _ in range(s.t)]
             if rng.integers(2):
                 fits[int(rng.integers(1, s.t))] = None
