@@ -17,7 +17,7 @@ __all__ = ["Claim", "Effort", "Finding", "Kind", "Outcome", "Verdict", "all_clai
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, family by family."""
-    from verification.claims import matchings, semimetrics
+    from verification.claims import matchings, semimetrics, tv_bounds, tv_distance, tv_mixtures, tv_thesis
 
-    families = (semimetrics, matchings)
+    families = (tv_bounds, tv_distance, tv_mixtures, tv_thesis, semimetrics, matchings)
     return tuple(claim for family in families for claim in family.claims())
