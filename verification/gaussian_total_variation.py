@@ -88,6 +88,8 @@ def gaussian_total_variation(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike
     """
     s1, s2 = np.asarray(cov1, dtype=float), np.asarray(cov2, dtype=float)
     d = len(s1)
+    if not (np.diag(s1) > 0).all():
+        raise np.linalg.LinAlgError("cov1 must be positive definite")
     sd = np.sqrt(np.diag(s1))
     factor = np.linalg.cholesky(s1 / np.outer(sd, sd))
     half = solve_triangular(factor, (s2 - s1) / np.outer(sd, sd), lower=True)
@@ -116,9 +118,9 @@ def of_spectrum(changes: ArrayLike, shift: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        The distance and its error, in most cases below 1e-12 of it (1e-15 absolute for distances near 1). The error is
-        larger, and says so, for spectra of several scales whose parts turn against each other: a change far below
-        1e-3 with a shift, beside a change of the other sign of order 1.
+        The distance and its error: at most 1.2e-12 of the size, max(norm of changes, norm of shift) or 1, in 6000 random
+        spectra with d <= 6 and entries from 1e-9 to 30. Where no contour is good enough, for example when parts of very
+        different sizes turn against each other, the error says so. Distances near 1 have an absolute error.
     """
     w, b = _checked(changes, shift)
     if not (w > -1).all():
@@ -135,7 +137,7 @@ def of_spectrum(changes: ArrayLike, shift: ArrayLike) -> Estimate:
         square = z * (1 - z) / 2
         for change, count, squares in parts:
             if change:
-                total = total - count / 2 * np.log1p(change * z)
+                total = total - count / 2 * _log1p(change * z)
             if squares:
                 total = total - square * squares / (1 + change * z)
         return total
@@ -173,7 +175,7 @@ def local_rate(changes: ArrayLike, shift: ArrayLike) -> Estimate:
         total = np.zeros_like(t)
         for change, count, squares in parts:
             if change:
-                total = total - count / 2 * (np.log1p(-1j * change * t) + 1j * change * t)
+                total = total - count / 2 * (_log1p(-1j * change * t) + 1j * change * t)
             if squares:
                 total = total - squares * t**2 / (2 * (1 - 1j * change * t))
         return total
@@ -198,6 +200,12 @@ def _without_dust(w: FloatArray, b: FloatArray, size: float) -> tuple[FloatArray
     w, b = np.where(small, 0.0, w), np.where(little, 0.0, b)
     kept = (w != 0) | (b != 0)
     return w[kept], b[kept], lost
+
+
+def _log1p(v: ComplexArray) -> ComplexArray:
+    """log(1 + v); numpy's own loses the digits of a small real part."""
+    x, y = v.real, v.imag
+    return np.asarray(np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x))
 
 
 def _grouped(w: FloatArray, b: FloatArray) -> list[tuple[float, int, float]]:
@@ -235,7 +243,7 @@ def _along(exponent: Exponent, local: bool, turn: float, reach: float, scale: fl
     """The integral along Im u = turn with its error bound."""
     step = reach / math.ceil(reach / 0.2)
     x = (np.arange(round(reach / step)) + 0.5) * step
-    lines = np.asarray(x + 1j * turn * np.array([0.0, 0.5, 1.0, 1.5, 2.0])[:, None], dtype=np.complex128)
+    lines = np.asarray(x + 1j * turn * np.array([0.0, 1.0, 2.0])[:, None], dtype=np.complex128)
     weights = _weight(lines, local)
     exponents = exponent(_mapped(lines))
     with np.errstate(over="ignore"):

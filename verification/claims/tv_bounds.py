@@ -48,7 +48,7 @@ def frobenius(effort: Effort, *, share: float) -> Finding:
 
 
 def one_column(effort: Effort, *, lower: float, upper: float) -> Finding:
-    """Both sides in one dimension against the exact distance: a grid of sds and means, its worst places refined; hostile pairs."""
+    """Both sides for d = 1 against the exact distance: a grid whose worst places are refined, and hostile pairs."""
     from verification.claims.hostile import component_pairs
 
     def sides(mean: FloatArray, log_sd: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -83,6 +83,8 @@ def one_column(effort: Effort, *, lower: float, upper: float) -> Finding:
 
     def of_hostile(pair: Pair) -> float:
         (m1, s1), (m2, s2) = ((float(m[0]), math.sqrt(s[0, 0])) for m, s in pair)
+        if m1 == m2 and s1 == s2:
+            return math.nan  # 0 <= 0 <= 0
         return float(max(sides(np.asarray((m1 - m2) / min(s1, s2)), np.log(np.asarray(s2 / s1)))))
 
     found.append(by_property(component_pairs(5.0, 1), of_hostile, effort, quick=40, thorough=1500, tolerance=1e-10))
@@ -109,7 +111,7 @@ def equal_means(effort: Effort, *, share: float) -> Finding:
 
 
 def mean_shift(effort: Effort, *, constant: float) -> Finding:
-    """norm(m) / (constant a), 3 a = TV < 1/200: closed form over a grid, contour integral otherwise: d <= 6, hostile pairs."""
+    """norm(m) / (constant a), 3 a = TV < 1/200: closed form on a grid; contour integral, d <= 6; hostile pairs."""
     from verification.claims.hostile import component_pairs
 
     largest = math.sqrt(8) * float(special.erfinv(1 / 200))  # TV = erf(||m|| / sqrt 8)
