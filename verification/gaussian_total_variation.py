@@ -118,8 +118,8 @@ def of_spectrum(changes: ArrayLike, shift: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        The distance and its error: at most 1.2e-12 of the size, max(norm of changes, norm of shift) or 1, in 6000 random
-        spectra with d <= 6 and entries from 1e-9 to 30. Where no contour is good enough, for example when parts of very
+        The distance and its error: at most 1.2e-12 of min(1, norm of changes + norm of shift) in 6000 random spectra
+        with d <= 6 and entries from 1e-9 to 30. Where no contour is good enough, for example when parts of very
         different sizes turn against each other, the error says so. Distances near 1 have an absolute error.
     """
     w, b = _checked(changes, shift)

@@ -39,7 +39,7 @@ def frobenius(effort: Effort, *, share: float) -> Finding:
         return quotient(share * min(1.0, frobenius), found.upper)
 
     drawn = by_property(
-        component_pairs(2.0, equal_means=True), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING
+        component_pairs(2.0, equal_means=True), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING
     )
     least = searched(ratio, effort, close=False, means=False)
     near = searched(ratio, effort, close=True, means=False, dims=(2,))
@@ -104,8 +104,8 @@ def equal_means(effort: Effort, *, share: float) -> Finding:
         with_means = gaussian_total_variation(m1, s1, m2, s2)
         return quotient(gaussian_total_variation(0 * m1, s1, 0 * m1, s2).lower, share * with_means.upper)
 
-    drawn = by_property(component_pairs(2.0), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING)
-    found = searched(ratio, effort, close=False, dims=(1, 2, 6), quick=10)
+    drawn = by_property(component_pairs(2.0), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING)
+    found = searched(ratio, effort, close=False, dims=(1, 2, 6), quick=8)
     figures = {"largest quotient of the distances": share * max(found.largest, drawn.largest)}
     return replace(worst(drawn, found), figures=figures)
 
@@ -135,7 +135,7 @@ def mean_shift(effort: Effort, *, constant: float) -> Finding:
         tv = gaussian_total_variation(m1, s1, m2, s1)
         return math.nan if tv.value >= 1 / 200 else quotient(mahalanobis(m1 - m2, s1), constant * tv.upper / 3)
 
-    drawn = by_property(component_pairs(0.012), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING)
+    drawn = by_property(component_pairs(0.012), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING)
     found = worst(over(cases, tolerance=ROUNDING), drawn)
     return replace(found, figures={"smallest constant in place of 15": constant * found.largest})
 
@@ -156,9 +156,9 @@ def to_parameters(effort: Effort, *, covariance: float, mean: float) -> Finding:
             return math.nan
         return max(quotient(frobenius, covariance * found.upper), quotient(shift, mean * found.upper))
 
-    drawn = by_property(component_pairs(0.007), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING)
+    drawn = by_property(component_pairs(0.007), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING)
     by_covariance = searched(lambda w, b: part(0, w, b), effort, close=True, means=False, dims=(1, 2, 6))
-    by_mean = searched(lambda w, b: part(1, w, b), effort, close=True, dims=(1, 2, 6), quick=10)
+    by_mean = searched(lambda w, b: part(1, w, b), effort, close=True, dims=(1, 2, 6), quick=8)
     figures = {"largest F / TV": covariance * by_covariance.largest, "largest mean / TV": mean * by_mean.largest}
     return replace(worst(drawn, by_covariance, by_mean), figures=figures)
 

@@ -39,10 +39,10 @@ def mixtures(effort: Effort, *, lower: float = math.inf, upper: float = math.inf
         gmm, param = _distances(*_mixtures(x))
         return compare(gmm, param)
 
-    drawn = by_property(mixture_pairs(0.006), of_hostile, effort, quick=60, thorough=1500, tolerance=HOSTILE_ROUNDING)
+    drawn = by_property(mixture_pairs(0.006), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING)
     found, figures = [drawn], {}
     for k in (1, 2, 3):
-        n = effort.of(60, 600)
+        n = effort.of(40, 400)
         starts = effort.rng.normal(size=(n, 5 * k + 1)) * np.repeat([5.0, 1.0, 1.0, 1.0, 1.0, 1.0], [k, k, k, k, k, 1])
         starts[:, -1] = effort.rng.uniform(-4.5, -2.2, n)
         for part in range(2, 5):  # often no change of the variances, of the means, or of the weights
@@ -52,7 +52,7 @@ def mixtures(effort: Effort, *, lower: float = math.inf, upper: float = math.inf
             starts,
             tolerance=ROUNDING,
             polished=2,
-            steps=effort.of(200, 1500),
+            steps=effort.of(150, 1200),
             shown_as=lambda x: f"(weights; means; sds) {shown(_mixtures(x))}",
         )
         bound = f"largest PARAM / GMM, k = {k}" if math.isfinite(lower) else f"largest GMM / PARAM, k = {k}"

@@ -54,8 +54,8 @@ def searched(
     *,
     close: bool,
     means: bool = True,
-    dims: Sequence[int] = (1, 2, 3, 6),
-    quick: int = 16,
+    dims: Sequence[int] = (1, 2, 6),
+    quick: int = 12,
     thorough: int = 150,
     reach: float = 2.0,
 ) -> Finding:
@@ -104,5 +104,5 @@ def searched(
             starts[1::4, d : 2 * d] = 0.0
             starts[2::4, :d] = starts[2::4, :1]
             starts[2::4, d : 2 * d] *= (norms(starts[2::4, :d]) / norms(starts[2::4, d : 2 * d]))[:, None]
-        found.append(maximised(value, starts, tolerance=ROUNDING, polished=2, steps=effort.of(150, 900), shown_as=text))
+        found.append(maximised(value, starts, tolerance=ROUNDING, polished=2, steps=effort.of(120, 900), shown_as=text))
     return worst(*found)

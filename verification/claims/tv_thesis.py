@@ -40,7 +40,7 @@ def thesis(effort: Effort, *, side: str, power: float) -> Finding:
         tv = float(total_variation_1d(0.0, s, s * b, s * math.sqrt(1 + w)))
         return compare(tv, max(abs(w), s * b / s ** (2 * power)))
 
-    drawn = by_property(component_pairs(0.007), of_hostile, effort, quick=40, thorough=1500, tolerance=HOSTILE_ROUNDING)
+    drawn = by_property(component_pairs(0.007), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING)
     starts = effort.rng.uniform([-4, -5, -1], [4, -2.5, 1], (effort.of(100, 1000), 3))
     scaled = maximised(
         isotropic,
