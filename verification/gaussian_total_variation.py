@@ -126,8 +126,9 @@ def of_spectrum(changes: ArrayLike, shift: ArrayLike) -> Estimate:
     if not (w > -1).all():
         raise ValueError("changes must be greater than -1")
     size = max(float(np.linalg.norm(w)), float(np.linalg.norm(b)))
-    if size == 0:
-        return Estimate(0.0, 0.0)
+    if size < 1e-100:  # squares would underflow; TV <= max(norm of changes, norm of shift)
+        most = float(np.abs(w).sum() + np.abs(b).sum())
+        return Estimate(most / 2, most / 2)
     w, b, dropped = _without_dust(w, b, size)
     parts, phase = _grouped(w, b), float(np.log1p(w).sum()) / 2
 

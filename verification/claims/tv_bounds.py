@@ -135,7 +135,7 @@ def mean_shift(effort: Effort, *, constant: float) -> Finding:
         tv = gaussian_total_variation(m1, s1, m2, s1)
         return math.nan if tv.value >= 1 / 200 else quotient(mahalanobis(m1 - m2, s1), constant * tv.upper / 3)
 
-    drawn = by_property(component_pairs(0.012), of_hostile, effort, quick=25, thorough=1000, tolerance=HOSTILE_ROUNDING)
+    drawn = by_property(component_pairs(0.012), of_hostile, effort, quick=25, thorough=200, tolerance=HOSTILE_ROUNDING)
     found = worst(over(cases, tolerance=ROUNDING), drawn)
     return replace(found, figures={"smallest constant in place of 15": constant * found.largest})
 
