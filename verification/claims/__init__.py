@@ -46,6 +46,10 @@ def all_claims() -> tuple[Claim, ...]:
         sample_efficient_selection,
         sample_efficient_volumes,
         semimetrics,
+        tv_bounds,
+        tv_distance,
+        tv_mixtures,
+        tv_thesis,
     )
 
     families = (
@@ -53,6 +57,10 @@ def all_claims() -> tuple[Claim, ...]:
         common_gaussians,
         common_privacy,
         common_tails,
+        tv_bounds,
+        tv_distance,
+        tv_mixtures,
+        tv_thesis,
         semimetrics,
         matchings,
         mask_accuracy,

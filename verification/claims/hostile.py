@@ -75,6 +75,32 @@ def component_triples(draw: st.DrawFn, radius: float, max_features: int = 3) -> 
 
 
 @st.composite
+def component_pairs(draw: st.DrawFn, radius: float, max_features: int = 3, *, equal_means: bool = False) -> Pair:
+    """A component and one close to it."""
+    first = draw(components(max_features))
+    second = draw(close_components(first, radius))
+    return first, ((first[0], second[1]) if equal_means else second)
+
+
+@st.composite
+def mixture_pairs(draw: st.DrawFn, radius: float, max_components: int = 3) -> tuple[Weighted, Weighted]:
+    """A mixture and one whose weights and components differ by at most the radius, shuffled; equal ones are common."""
+    k = draw(st.integers(1, max_components))
+    weights = draw(weight_vectors(k))
+    parts = [draw(components(2))]
+    for _ in range(k - 1):
+        parts.append(parts[0] if draw(st.booleans()) else draw(close_components(parts[0], 5.0)))
+    moved = [draw(close_components(part, radius)) if draw(st.booleans()) else part for part in parts]
+    step = radius * draw(_shares()) * float(weights.max()) if k > 1 and draw(st.booleans()) else 0.0
+    changed = weights.copy()
+    changed[int(weights.argmax())] -= step
+    changed[int(weights.argmin()) if weights.argmin() != weights.argmax() else -1] += step
+    order = draw(st.permutations(range(k)))
+    first: Weighted = [(float(w), *part) for w, part in zip(weights, parts, strict=True)]
+    return first, [(float(changed[i]), *moved[i]) for i in order]
+
+
+@st.composite
 def mixture_triples(draw: st.DrawFn, radius: float, max_components: int = 3) -> tuple[Weighted, Weighted, Weighted]:
     """Three mixtures of one size, the outer ones close to the middle one and shuffled; equal components are common."""
     k, first = draw(st.integers(1, max_components)), draw(components(2))
