@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm.total_variation import total_variation_1d
+from verification.claims import mask_laws
 from verification.claims.claim import Effort
 from verification.claims.semimetrics import mean_triangle, one_column_triangle
 from verification.report.contents import Figure
@@ -20,7 +21,7 @@ SALT = "pm_dpgmm"  # of the names inside an SVG: the same page for the same numb
 
 def all_figures(seed: int, specimens: Sequence[Any] | None, targets: Sequence[Any] | None) -> list[Figure]:
     """Every drawing; the one of audits only if they were run."""
-    figures = [tv_range(seed), triangle_constants(seed)]
+    figures = [tv_range(seed), triangle_constants(seed), mask_curves(seed)]
     trials = [*(specimens or ()), *(targets or ())]
     return figures + ([audits(trials)] if trials else [])
 
@@ -79,6 +80,40 @@ def triangle_constants(seed: int) -> Figure:
     words = "Points are the largest d(1, 3)/(d(1, 2) + d(2, 3)) that an optimiser found; lines are proved."
     ids = ("covariance-frobenius-triangle", "covariance-spectral-triangle", "component-triangle", "mean-triangle")
     return _finished(figure, "triangle", "Constants of the approximate triangle inequalities", words, ids)
+
+
+def mask_curves(seed: int) -> Figure:
+    """Exact privacy curves of the three masks at the published radii."""
+    epsilon, delta, alpha, beta, d = 1.0, 1e-5, 0.1, 0.1, 2
+    log_term, epsilons = math.log(2 / delta), np.geomspace(0.005, 1.5, 60)
+    weight = float(mask_laws.weight_noise(alpha, beta))
+    mean = float(mask_laws.mean_noise(alpha, beta, d))
+    covariance = mask_laws.covariance_noise(alpha, math.log(beta), d, c1=7.0)
+    radii = {
+        "weight": float(mask_laws.weight_radius(epsilon, delta, weight)),
+        "mean": float(mask_laws.mean_radius(epsilon, log_term, alpha, d - math.log(beta))),
+        "covariance": min(mask_laws.covariance_conditions(epsilon, log_term, covariance, d, frobenius=False)),
+    }
+    curves = {
+        "weight": mask_laws.weight_curve(epsilons, radius=radii["weight"], noise=weight),
+        "mean": mask_laws.mean_curve(epsilons, radius=radii["mean"], noise=mean, d=d),
+        "covariance": mask_laws.covariance_curve(
+            epsilons, radius=radii["covariance"], noise=covariance, d=d, frobenius=False
+        ),
+    }
+    figure, ax = _axes()
+    for colour, (name, curve) in zip(("C0", "C1", "C2"), curves.items(), strict=True):
+        ax.plot(epsilons, np.maximum(curve, 1e-30), color=colour, label=f"{name}, radius {radii[name]:.2g}")
+    ax.plot([epsilon], [delta], "s", ms=9, mfc="none", color="C3", label="as published, for each")
+    ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="exact delta")
+    ax.set_ylim(1e-10, 1)
+    ax.legend(fontsize=8, loc="upper right")
+    words = (
+        "Two columns, accuracy .1 with probability .9. At the radius that the lemmas allow, each mask reaches the"
+        " claimed delta at a small part of the claimed epsilon."
+    )
+    ids = ("weight-mask-private", "mean-mask-private", "covariance-mask-private", "covariance-mask-constants")
+    return _finished(figure, "masks", "Privacy curves of the masks against their published constants", words, ids)
 
 
 def audits(trials: Sequence[Any]) -> Figure:
