@@ -1,5 +1,6 @@
 # make demo   run the main job on real records        make test    pass the tests
 # make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
+# make report check the papers' claims, audit, write report/report.html
 # Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11, make and a C++ compiler.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,7 +10,7 @@ STAMP = $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum 
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test check audit benchmark lock notes clean
+.PHONY: demo test check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo
@@ -27,6 +28,9 @@ check: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/python -m verification specimens
 	$(BIN)/python -m verification targets
+
+report: $(STAMP)
+	$(BIN)/python -m verification report --out report
 
 # a line with - goes on when a target was missed; the output says which
 benchmark: $(STAMP)

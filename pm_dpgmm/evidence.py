@@ -31,12 +31,15 @@ class Evidence:
         Of nearest-centre cells, level by level; empty for one column.
     parts : tuple of NoisyMoments
         Of the components of mixtures that were known then.
+    ridge : ndarray, shape (D,), optional
+        Public variances that every component of a fit has on top of what is fitted, in the unit of the evidence.
     """
 
     sketches: tuple[NoisySketch, ...]
     unit: FloatArray
     cells: tuple[NoisyMoments, ...] = ()
     parts: tuple[NoisyMoments, ...] = ()
+    ridge: FloatArray | None = None
 
     @property
     def centre(self) -> FloatArray:
@@ -60,7 +63,7 @@ class Evidence:
 
     def with_sketches(self, sketches: Sequence[NoisySketch]) -> Evidence:
         """Other sketches; the moments, which say where a fit may start, are scaled to their number of records."""
-        new = Evidence(tuple(sketches), self.unit)
+        new = Evidence(tuple(sketches), self.unit, ridge=self.ridge)
         factor = new.n_records / self.n_records
         scaled = [
             tuple(
@@ -94,7 +97,8 @@ class Evidence:
             n_parts = len(item.counts)
             raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
-        return raw, {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
+        law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
+        return raw, law if self.ridge is None else law | {"ridge": self.ridge.tolist()}
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
@@ -116,7 +120,8 @@ class Evidence:
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, Cells) else parts).append(found)
-        return cls(sketches, np.array(law["unit"]), tuple(cells), tuple(parts))
+        ridge = None if law.get("ridge") is None else np.array(law["ridge"])
+        return cls(sketches, np.array(law["unit"]), tuple(cells), tuple(parts), ridge)
 
 
 _FIELDS: dict[type, Sequence[str]] = {

@@ -75,8 +75,8 @@ def choose(
         begin = [known[k]] if k in known else []
         larger = min((n for n, fit in found.items() if fit.misfit < EXPLAINS), default=None)
         if larger is not None and len(evidence.unit) > 1:
-            leaves = merged(as_leaves(found[larger].found), k)
-            begin.append(as_fitted(leaves))
+            leaves = merged(as_leaves(found[larger]), k)
+            begin.append(as_fitted(leaves, evidence.ridge))
             quick = [
                 fit_evidence(evidence, k, first=one, search=False, last=False)
                 for one in ([], *([item] for item in begin))

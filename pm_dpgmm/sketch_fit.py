@@ -37,12 +37,14 @@ class SketchData:
     centre: FloatArray  # (D,)
     unit: FloatArray  # (D,)
     background: tuple[FloatArray, FloatArray] | None = None  # mean and factor of a broad component that a fit may have
+    ridge: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
 
     @classmethod
     def of(
-        cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None
-    ) -> SketchData:
-        """All sketches must have the same centre."""
+        cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None,
+        ridge: FloatArray | None = None,
+    ) -> SketchData:  # fmt: skip
+        """All sketches must have the same centre; ``ridge`` is in the unit of the data."""
         centre = np.atleast_1d(sketches[0].frequencies.centre)
         for sketch in sketches:
             if not np.array_equal(np.atleast_1d(sketch.frequencies.centre), centre):
@@ -57,6 +59,7 @@ class SketchData:
             centre=centre,
             unit=np.asarray(unit, dtype=float),
             background=background,
+            ridge=ridge,
         )
 
     @property
@@ -79,13 +82,21 @@ class SketchData:
 
     @property
     def size(self) -> FloatArray:
-        """Largest sum that every number could have, shape (2 m,)."""
-        return self.n_records * np.tile(self.amplitudes, 2)
+        """Sum of a component of all records at the centre with no factor, only the ridge, shape (2 m,)."""
+        damped = self.amplitudes
+        if self.ridge is not None:  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
+            damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.ridge)
+        return self.n_records * np.tile(damped, 2)
 
     @property
     def deviations(self) -> FloatArray:
         """Standard deviations of noise and the most that sampling can vary, shape (2 m,)."""
-        return np.sqrt(self.variances + self.size * np.tile(self.amplitudes, 2) / 2)
+        return np.sqrt(self.variances + self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2)
+
+    def components(self, found: Fitted) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, means and factors of all components with their ridge, the background last."""
+        weights, means, factors = found.parts(self.background)
+        return weights, means, widened(factors, self.ridge)
 
     def residuals(self, found: Fitted) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
@@ -146,6 +157,13 @@ class Fitted:
         weights = np.append(self.weights * (1 - weight), weight * self.weights.sum())
         means, factors = np.vstack([self.means, mean]), np.concatenate([self.factors, factor[None]])
         return Fitted(weights, means, factors, np.inf, self.background)
+
+
+def widened(factors: FloatArray, ridge: FloatArray | None) -> FloatArray:
+    """Factors (K, D, D) of the covariances with ``ridge`` on their diagonals."""
+    if ridge is None:
+        return factors
+    return np.asarray(np.linalg.cholesky(factors @ factors.swapaxes(1, 2) + np.diag(ridge)), dtype=float)
 
 
 def misfit(data: SketchData, found: Fitted) -> float:
@@ -334,7 +352,7 @@ def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
 
 def _covariance(data: SketchData, found: Fitted) -> FloatArray:
     """n V + noise."""
-    covariance = feature_covariance(data.frequencies, data.amplitudes, *found.parts(data.background))
+    covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found))
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
     return covariance

@@ -16,7 +16,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested, widened
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts, trusted_leaves
 
@@ -26,6 +26,7 @@ BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
+LEAST_OVER_RIDGE = 1e-2  # least variance that a start has beside the ridge, in ridges
 REJECTED = 12.0  # misfit above which the mixture is not what the records are like
 
 
@@ -52,7 +53,8 @@ class SketchFit:
     def mixture(self) -> Mixture:
         """Components in the unit of the records, weights without the background."""
         found = self.found
-        return _in_records(self.data, found.weights / found.weights.sum(), found.means, found.factors)
+        factors = widened(found.factors, self.data.ridge)
+        return _in_records(self.data, found.weights / found.weights.sum(), found.means, factors)
 
     @property
     def background(self) -> tuple[float, Mixture] | None:
@@ -60,7 +62,8 @@ class SketchFit:
         if self.found.background is None or self.data.background is None:
             return None
         mean, factor = self.data.background
-        return self.found.background, _in_records(self.data, np.ones(1), mean[None], factor[None])
+        factors = widened(factor[None], self.data.ridge)
+        return self.found.background, _in_records(self.data, np.ones(1), mean[None], factors)
 
 
 def fit_evidence(
@@ -73,7 +76,7 @@ def fit_evidence(
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
         return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
-    begin = chain(first, map(as_fitted, start_mixtures(evidence, n_components)))
+    begin = chain(first, (as_fitted(leaves, data.ridge) for leaves in start_mixtures(evidence, n_components)))
     start = next(begin)
     radius = math.sqrt(len(evidence.unit))
     prior = prior_about(start)
@@ -104,7 +107,8 @@ def sketch_data(evidence: Evidence) -> SketchData:
     if evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
-    return replace(SketchData.of(evidence.sketches, evidence.unit, background), n_records=evidence.n_records)
+    data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
+    return replace(data, n_records=evidence.n_records)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
@@ -128,20 +132,25 @@ def signal(evidence: Evidence, n_components: int) -> float:
 def as_start(evidence: Evidence, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
     """A mixture in the unit of the records as a start."""
     unit = evidence.unit
-    factors = np.linalg.cholesky(mixture.covariances / unit / unit[:, None])
+    covariances = mixture.covariances / unit / unit[:, None]
     weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
-    return Fitted(weights, means, np.asarray(factors), np.inf, background_weight or None)
+    found = as_fitted(Leaves(weights, means, covariances), evidence.ridge)
+    return replace(found, background=background_weight or None)
 
 
-def as_fitted(leaves: Leaves) -> Fitted:
-    """The same mixture as a start."""
+def as_fitted(leaves: Leaves, ridge: FloatArray | None = None) -> Fitted:
+    """The same mixture as a start, its covariances less the ridge."""
+    if ridge is not None:
+        values, vectors = np.linalg.eigh(leaves.covariances - np.diag(ridge))
+        values = np.maximum(values, LEAST_OVER_RIDGE * ridge.min())
+        leaves = replace(leaves, covariances=(vectors * values[:, None, :]) @ vectors.swapaxes(1, 2))
     return Fitted(leaves.weights, leaves.means, leaves.factors)
 
 
-def as_leaves(found: Fitted) -> Leaves:
+def as_leaves(fit: SketchFit) -> Leaves:
     """Components of a fit, the background left out."""
-    covariances = found.factors @ found.factors.swapaxes(1, 2)
-    return Leaves(found.weights / found.weights.sum(), found.means, covariances)
+    found, factors = fit.found, widened(fit.found.factors, fit.data.ridge)
+    return Leaves(found.weights / found.weights.sum(), found.means, factors @ factors.swapaxes(1, 2))
 
 
 def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Mixture:

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, SketchData, error_root, moved
-from pm_dpgmm.sketch_post import SketchFit, prior_about, sketch_data
+from pm_dpgmm.sketch_fit import Fitted, SketchData, error_root, moved, widened
+from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
@@ -119,13 +119,7 @@ def laplace(release: Release) -> Laplace:
         )
     evidence = Evidence.from_arrays(release.raw, release.noise)
     data = sketch_data(evidence)
-    broad = None if release.background is None else release.background_weight
-    found = Fitted(
-        release.weights * (1 - release.background_weight),
-        (release.means - data.centre) / data.unit,
-        np.linalg.cholesky(release.covariances) / data.unit[:, None],
-        background=broad,
-    )
+    found = as_start(evidence, release.mixture, release.background_weight)
     scale = evidence.sketches[0].n_records_scale
     return Laplace(data, found, error_root(data, found, prior_about(found), count_scale=scale))
 
@@ -183,7 +177,7 @@ def standard_errors(release: Release) -> StandardErrors:
     by_logit = np.diag(weights) - np.outer(weights, weights)
     row, column = np.tril_indices(d)
     entries = found.factors[:, row, column]
-    lengths = np.sqrt(np.square(found.factors).sum(axis=2))
+    lengths = np.sqrt(np.square(widened(found.factors, law.data.ridge)).sum(axis=2))
     slopes = entries / lengths[:, row] * np.where(row == column, entries, 1.0) * unit[row]
     roots = root[n_logits + k * d :].reshape(k, len(row), -1)
     by_column = np.zeros((k, d, root.shape[1]))

@@ -13,7 +13,7 @@ from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem, sketch_rounds
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
-from pm_dpgmm.methods.sketch_rounds import DUEL, STEP, most_numbers
+from pm_dpgmm.methods.sketch_rounds import DUEL, most_numbers
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 BOUNDS, NONE, HIDDEN = {"bounds": (-15, 20)}, {}, {"neighbouring": "add-remove"}
@@ -121,11 +121,12 @@ def test_every_branch_spends_the_budget_once(given, rejected, judge, payments, s
     check_failures(failures, payments, given)
     assert sum(payment.share for payment in payments) == pytest.approx(1, abs=1e-6)
     rounds = [name for name in release.raw if name.startswith(("moments_", "sketch_"))]
-    assert sum(name.startswith("sketch_") for name in rounds) == 2
+    assert sum(name.startswith("sketch_") for name in rounds) == (3 if rejected else 2)
     if rejected:
-        left = 1 - payments[-4].before.spent / payments[-4].before.limit
-        shares = [payment.share for payment in payments[-4:]]
-        assert shares == [left * STEP, left * (1 - STEP - 2 * DUEL), left * DUEL, left * DUEL]
+        left = 1 - payments[-5].before.spent / payments[-5].before.limit
+        half = left * (1 - 3 * DUEL) / 2
+        shares = [payment.share for payment in payments[-5:]]
+        assert shares == [half, left * DUEL, half, left * DUEL, left * DUEL]
     before = "neighbouring" in given  # a count; then two box stages or histograms
     earlier = before + (2 if "bounds" not in given else sum(name.startswith("cells_") for name in release.raw))
     problem = Problem(3_000, 2, 3, 1.0, 1e-6, None, release.guarantee.neighbouring)

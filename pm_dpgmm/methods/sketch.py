@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import noisy_count
@@ -31,6 +31,7 @@ from pm_dpgmm.sketch_post import SketchFit
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
+WIDEST_RIDGE = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
 NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 
 
@@ -47,6 +48,11 @@ class SketchMethod:
         A release of another site's records, never of these. The whole budget goes into sketches at its frequencies,
         in its shares, and the two releases can be added up by :func:`pm_dpgmm.combine`. Bounds are then only used to
         clip: give those of the other release, if it had any.
+    reg_covar : float or array_like, shape (n_features,)
+        Variance that is added to the diagonal of every component's covariance, in the unit of the columns squared, as
+        in scikit-learn; never from the records. Use it where columns have point masses or are rounded: components
+        then do not shrink onto single values. Default 0. Part of the model, so the fit knows of it. At most the
+        squared width of the bounds; without bounds no more than 100 half-widths of the interval found are added.
 
     Guarantee
     ---------
@@ -57,6 +63,7 @@ class SketchMethod:
 
     order: int | None = None
     like: Any = None
+    reg_covar: Any = 0.0
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
     streams: ClassVar[bool] = True  # records may come in blocks
@@ -68,10 +75,20 @@ class SketchMethod:
                 raise ValueError(f"order must be None with like, whose frequencies are used, got {self.order}")
         if self.like is not None:
             object.__setattr__(self, "like", Reference.of(self.like))
+        given = np.asarray(self.reg_covar)
+        if given.dtype.kind not in "fiu" or given.ndim > 1 or not (np.isfinite(given).all() and (given >= 0).all()):
+            rule = "reg_covar must be a finite number of at least 0, or one for each column"
+            raise ValueError(f"{rule}, got {shown(self.reg_covar)}")
+        object.__setattr__(self, "reg_covar", float(given) if given.ndim == 0 else tuple(given.astype(float).tolist()))
+
+    def ridge(self, unit: FloatArray) -> FloatArray | None:
+        """``reg_covar`` in the unit of the evidence, None for 0."""
+        added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_RIDGE))
+        return np.broadcast_to(added, unit.shape) if added.any() else None
 
     def recorded(self) -> dict[str, Any]:
         """Settings as a release holds them: the reference by the fingerprint of its frequencies."""
-        settings: dict[str, Any] = {"order": self.order}
+        settings: dict[str, Any] = {"order": self.order, "reg_covar": np.asarray(self.reg_covar).tolist()}
         if self.like is not None:
             settings["like"] = self.like.evidence.fingerprint
         return settings
@@ -109,6 +126,8 @@ class SketchMethod:
             raise ValueError("method 'sketch' needs delta greater than 0, got 0")
         if problem.n_records > MAX_RECORDS:
             raise ValueError(f"X must have at most 2^31 rows, got {problem.n_records}")
+        if not isinstance(self.reg_covar, float) and len(self.reg_covar) != problem.n_features:
+            raise ValueError(f"reg_covar must have {problem.n_features} numbers or be one, got {shown(self.reg_covar)}")
         if problem.bounds is not None:
             width = problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2
             if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
@@ -116,8 +135,11 @@ class SketchMethod:
                     f"bounds must lie within 1e100 and 1e-100 apart, got {problem.bounds.tolist()}; rescale"
                 )
             if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
-                shown = problem.bounds.tolist()
-                raise ValueError(f"bounds must not lie so far from 0 for their width, got {shown}; shift X and bounds")
+                given = problem.bounds.tolist()
+                raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
+            if (np.sqrt(self.reg_covar) > 2 * width).any():
+                rule = "reg_covar must be at most the squared width of the bounds"
+                raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
         if self.like is not None:
             self.like.check(problem)
         self.guarantee(problem)
@@ -140,6 +162,7 @@ class SketchMethod:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             evidence = sketch_like(records, self.like, budget, problem, rng=rng)
+            evidence = replace(evidence, ridge=self.ridge(evidence.unit))
             progress(1, 2)
             choice = choose(evidence, problem.numbers, first=self.like.starts)
             progress(2, 2)
@@ -164,14 +187,15 @@ class SketchMethod:
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = Evidence((sketch,), unit)
+            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit))
             progress(1, 2)
             choice = choose(evidence, problem.numbers)
             fit = choice.best
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
-            evidence, fit, choice = run_rounds(records, centre, unit, budget, problem, progress=progress, rng=rng)
+            settings = {"progress": progress, "rng": rng, "ridge": self.ridge(unit)}
+            evidence, fit, choice = run_rounds(records, centre, unit, budget, problem, **settings)
         return outcome(evidence, fit, guarantee, raw, choice)
 
 

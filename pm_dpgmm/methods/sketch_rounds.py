@@ -20,13 +20,12 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
-from pm_dpgmm.sketch_fit import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
 
 FIRST_ROUND = 0.25  # share of mu^2
-STEP, DUEL = Fraction(1, 3), Fraction(1, 25)  # of what is left after the first round, if its fit was rejected
-SURE = 2.0  # standard deviations by which a sketch must beat a moment step then
+DUEL, N_DUELS = Fraction(1, 40), 3  # of what is left after the first round, if its fit was rejected
+SURE = 2.0  # standard deviations by which a fit must beat another one then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
 N_BASE = 4  # base frequencies of a frame
 RADIUS_SQUARED = {2: 0.4, 3: 0.5}  # of base frequencies, whitened, by number of columns
@@ -70,9 +69,11 @@ class Schedule:
 
 def run_rounds(
     records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
-    progress: Progress, rng: Rng,
+    progress: Progress, rng: Rng, ridge: FloatArray | None = None,
 ) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
+
+    ``ridge``: public variances that every component has at least, in the unit of the rounds.
 
     Guarantee
     ---------
@@ -87,14 +88,14 @@ def run_rounds(
     measured = leaves_of(soft, problem.n_records, least_count=0.005)
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = Evidence((sketch,), unit, tuple(cells), (soft,))
+    evidence = Evidence((sketch,), unit, tuple(cells), (soft,), ridge)
     progress(1, 3)
 
     choice = choose(evidence, problem.numbers, last=False)
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
-        frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
+        frames = whitened_frames(as_leaves(fit), unit, centre, schedule.frames[1], turn=1)
         share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
@@ -110,9 +111,9 @@ def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
     """Integers that :func:`run_rounds` can release, on any branch and whatever the noisy number of records is."""
     k, d = problem.n_components, problem.n_features
     schedules = [Schedule.of(replace(problem, n_records=10**power), budget) for power in range(11)]
-    n_parts = max(sum(level_sizes(schedule.leaves)) for schedule in schedules) + k + (k + 1)
-    frames = max(sum(schedule.frames) for schedule in schedules)
-    return n_parts * (1 + d + d * (d + 1) // 2) + frames * (3**N_BASE - 1) + 4  # two duels, two counts
+    n_parts = max(sum(level_sizes(schedule.leaves)) for schedule in schedules) + k
+    frames = max(schedule.frames[0] + max(schedule.frames[1], 2 * k) for schedule in schedules)
+    return n_parts * (1 + d + d * (d + 1) // 2) + frames * (3**N_BASE - 1) + N_DUELS + 3  # three counts
 
 
 def _cells(
@@ -136,32 +137,39 @@ def _rejected(
     records: Records, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
 ) -> tuple[Evidence, SketchFit]:  # fmt: skip
-    """The records are not like any mixture that was found: a moment step, a sketch, and duels between the fits.
+    """The records are not like any mixture that was found: two more sketches instead of one, and duels between fits.
 
-    A step of EM raises the likelihood whatever the records are like; a sketch is the better summary if they are not
-    too far from a mixture.
+    Frames in the metric of a poor fit tell little, so the second half of them is turned to what the first half found.
+    Chi-square says little of which fit is the better density; the records' likelihood decides.
     """
     k, unit, centre = fit.found.n_components, evidence.unit, evidence.centre
-    left = 1 - budget.spent / budget.limit
-    parts = Parts.of(centre, unit, *fit.found.parts(fit.data.background), reach=SOFT_REACH)
-    moments, budget = noisy_moments(records, parts, budget=budget, share=left * STEP, **settings)
-    after = leaves_of(moments, problem.n_records, least_count=0.001)
-    background = None if fit.found.background is None else float(after.weights[-1])
-    champion = Fitted(after.weights[:k], after.means[:k], after.factors[:k], np.inf, background)
-    plain = fit_evidence(evidence, k, search=False, last=False).found
-    frames = whitened_frames(as_leaves(fit.found), unit, centre, schedule.frames[1], turn=1)
-    sketch, budget = noisy_sketch(records, frames, budget=budget, share=left * (1 - STEP - 2 * DUEL), **settings)
-    evidence = replace(evidence, sketches=(*evidence.sketches, sketch), parts=(*evidence.parts, moments))
-    data = sketch_data(evidence)
-    for other in (
-        fit_evidence(evidence, k, first=[plain], search=False).found,
-        fit_evidence(evidence, k, first=[fit.found]).found,
-    ):
-        ours, theirs = (Parts.of(centre, unit, *found.parts(data.background), reach=1.0) for found in (champion, other))
+    left, number = 1 - budget.spent / budget.limit, max(schedule.frames[1] // 2, fit.found.n_components)
+
+    def sketched(metric: SketchFit, *, turn: int) -> Evidence:
+        nonlocal budget
+        frames = whitened_frames(as_leaves(metric), unit, centre, number, turn=turn)
+        share = left * (1 - N_DUELS * DUEL) / 2
+        sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
+        return replace(evidence, sketches=(*evidence.sketches, sketch))
+
+    def better(champion: SketchFit, other: SketchFit) -> SketchFit:
+        """The other one if it is surely so: its misfit, or its search, says nothing for it."""
+        nonlocal budget
+        ours, theirs = (
+            Parts.of(centre, unit, *item.data.components(item.found), reach=1.0) for item in (champion, other)
+        )
         gain, scale, budget = noisy_duel(records, theirs, ours, budget=budget, share=left * DUEL, **settings)
-        if gain > SURE * scale:
-            champion = other
-    return evidence, SketchFit.of(data, champion)
+        return other if gain > SURE * scale else champion
+
+    plain = fit_evidence(evidence, k, search=False, last=False).found
+    evidence = sketched(fit, turn=1)
+    fits = [fit_evidence(evidence, k, first=[start], search=False, last=False) for start in (fit.found, plain)]
+    champion = better(*sorted(fits, key=lambda item: item.found.objective))
+    evidence = sketched(champion, turn=2)
+    before = SketchFit(sketch_data(evidence), champion.found, champion.misfit)
+    champion = better(fit_evidence(evidence, k, first=[champion.found], search=False), before)
+    champion = better(champion, fit_evidence(evidence, k, first=[fit.found]))
+    return evidence, SketchFit.of(champion.data, champion.found)
 
 
 def n_frames(n_features: int, n_components: int) -> int:

@@ -2,8 +2,8 @@
 
 ``python -m verification.benchmarks.number_of_components``
 
-Method "sketch" chooses among 1 to 5 from the released numbers; beside it the number with the least BIC of scikit-learn's
-fits to the records themselves, the ceiling. Exit status 1 when a target is missed: nine in ten on A-1e3,
+Method "sketch" chooses among 1 to 5 from the released numbers; beside it the number with the least BIC of fits of
+scikit-learn to the records themselves, the ceiling. Exit status 1 when a target is missed: nine in ten on A-1e3,
 every run on B-8e3 and C-1e4.
 """
 

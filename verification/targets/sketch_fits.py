@@ -70,7 +70,7 @@ def in_one_column(raw: Any) -> FloatArray:
 
 
 def in_two_columns(raw: Any) -> FloatArray:
-    """The same, moments of cells and of parts, two sketches; of the branch taken, zeros where it has nothing."""
+    """The same, moments of cells and of parts, two sketches or three; zeros where the branch taken has no third."""
     bounded = "cells_0" in raw
     if bounded:
         counts = raw["cells_0"][:, [3, 18]].ravel()
@@ -78,11 +78,9 @@ def in_two_columns(raw: Any) -> FloatArray:
     else:
         counts = np.concatenate([raw["bin_counts_0"][[0, -1]], raw["bin_counts_1"][[0, -1]]])
         number = len(raw["bin_counts_0"])
-    after = raw.get("moments_2", np.zeros((1, 7)))
-    sketches = [raw[f"sketch_{i}"].ravel() for i in range(2)]
-    return np.concatenate(
-        [counts, [number], *(raw[f"moments_{i}"].ravel() for i in range(2)), after.ravel(), *sketches]
-    )
+    third = raw.get("sketch_2", np.zeros_like(raw["sketch_1"]))
+    sketches = [raw["sketch_0"].ravel(), raw["sketch_1"].ravel(), third.ravel()]
+    return np.concatenate([counts, [number], *(raw[f"moments_{i}"].ravel() for i in range(2)), *sketches])
 
 
 def published(
@@ -98,7 +96,7 @@ def published(
     given = replace(allowed, limit=allowed.limit * limit)
     claim = Guarantee(EPSILON, DELTA, neighbouring, "claim", PointLoss(EPSILON, DELTA))
     show = in_one_column if n_features == 1 else in_two_columns
-    width = 3 + 2 * ORDER if n_features == 1 else 5 + 3 * 7 + 2 * (3**BASE - 1)
+    width = 3 + 2 * ORDER if n_features == 1 else 5 + 2 * 7 + 3 * (3**BASE - 1)
 
     def run() -> FloatArray:
         try:
