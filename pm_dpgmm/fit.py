@@ -84,7 +84,8 @@ def fit_gmm(
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
     **settings
         Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
-        ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it.
+        ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
+        ``reg_covar`` is the variance that every component of a "sketch" has at least in each column.
 
     Returns
     -------
