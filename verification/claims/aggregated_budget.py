@@ -50,6 +50,19 @@ def claims() -> list[Claim]:
             constants="admits .996, .985, .971 of the exact omega at eta = .05, .2, .5",
         ),
         Claim(
+            id="aggregated-closed-form",
+            family=FAMILY,
+            source=f"{NOTE}, after Theorem 3",
+            statement="a change of size omega costs at most mu^2/2 + mu sqrt(2 (1 + A) ln(1/delta)) + A ln(1/delta), "
+            "A = e^omega - 1, mu^2 = ((e^(omega/2) - 1)/eta)^2 + D A^2/2",
+            kind=Kind.SEARCH,
+            verdict=Verdict.SLACK,
+            check=checks.closed_form,
+            printed={"share": 1.0},
+            contrast={"share": 0.85},
+            otherwise="the same with .85 of the second term",
+        ),
+        Claim(
             id="aggregated-both-signs",
             family=FAMILY,
             source=f"{NOTE}, assumption (A4) and Theorem 3",

@@ -83,15 +83,18 @@ def sensitivity(effort: Effort, *, share: float, kappa: bool, shuffled: bool) ->
 def isolated(effort: Effort, *, own_frame: bool) -> Finding:
     """Whether replacing one fit leaves all other distances and friendships the same to the last bit.
 
-    The replacement is close, far, or junk. Without ``own_frame`` all distances are taken in the frame of the first
-    valid fit, which is the same in exact arithmetic.
+    Half of the fits lie on two points whose distance is the friend radius less 1e-9 of itself, so that any dependence
+    would show in their friendships. The replacement is close, far, or junk. Without ``own_frame`` all distances are
+    taken in the frame of the first valid fit, which is the same in exact arithmetic.
     """
     s = Settings(6, 2, s_inf=0.3, s_2=0.4, triple=True, top=5, full=2)
 
     def cases() -> Iterator[tuple[bool, object]]:
         rng = effort.rng
         for _ in range(effort.of(12, 100)):
-            fits: list[Fit | None] = [_near(s, s.kappa, 0.7 * _direction(rng, 2), offset=1e3) for _ in range(s.t)]
+            common = _direction(rng, 2)
+            steps = (0.5 * common, -0.5 * common, 0.7 * _direction(rng, 2), 0.7 * _direction(rng, 2))
+            fits: list[Fit | None] = [_near(s, s.kappa, steps[i % 4], offset=1e3) for i in range(s.t)]
             if rng.integers(2):
                 fits[int(rng.integers(1, s.t))] = None
             tables = _all_distances(fits, s, own_frame), friend_table(fits, s)

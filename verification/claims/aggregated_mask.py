@@ -144,6 +144,28 @@ def curve(effort: Effort, *, share: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+def closed_form(effort: Effort, *, share: float) -> Finding:
+    """Exact delta over delta at epsilon = mu^2/2 + mu sqrt(2 (1 + A) L) + A L, L = ln(1/delta), A = e^omega - 1.
+
+    mu^2 = ((e^(omega/2) - 1)/eta)^2 + D A^2/2; ``share`` of the second term. One eigenvalue of either sign, weights.
+    """
+
+    def cases() -> Iterator[tuple[float, object]]:
+        omegas = np.geomspace(1e-3, 0.5, effort.of(8, 40)).tolist()
+        for size, eta, omega in itertools.product((2, 3, 6), (0.02, 0.05, 0.2, 0.5), omegas):
+            a = math.expm1(omega)
+            mu = math.hypot(math.expm1(omega / 2) / eta, a * math.sqrt(size / 2))
+            for delta in (0.1, 1e-3, 1e-6, 1e-9):
+                length = math.log(1 / delta)
+                epsilon = mu**2 / 2 + share * mu * math.sqrt(2 * (1 + a) * length) + a * length
+                case = {"D": size, "eta": eta, "omega": omega, "delta": delta, "epsilon": epsilon}
+                if epsilon < 20:  # the tails lose their digits beyond
+                    yield _either(epsilon, omega, size, eta) / delta, case
+                    yield weight_delta(epsilon, omega, size, eta) / delta, case | {"moved": "weights"}
+
+    return over(cases(), tolerance=ROUNDING)
+
+
 def directions(effort: Effort, *, signs: tuple[int, ...]) -> Finding:
     """Exact delta of one eigenvalue of either sign over Theorem 3 evaluated on ``signs`` of x alone."""
 

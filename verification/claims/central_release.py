@@ -203,7 +203,7 @@ def claims() -> list[Claim]:
             id="wu-sensitivities-any-cluster",
             **common,
             source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
-            statement="the same sensitivities hold for all data",
+            statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2 for all data",
             verdict=Verdict.FALSE,
             check=quoted,
             printed={"share": None},

@@ -182,7 +182,8 @@ def claims() -> list[Claim]:
             id="covariance-mask-any-accuracy",
             family=FAMILY,
             source=f"{PAPER}, Lemma F.7",
-            statement=f"with an absolute C1 the same for every alpha > 0, eta = {eta}",
+            statement=f"with an absolute C1, eta = {eta} and every alpha > 0 the covariance mask is within alpha in "
+            "dist_COV (Frobenius) with probability 1 - beta",
             kind=Kind.SEARCH,
             verdict=Verdict.FALSE,
             check=covariance_tail,

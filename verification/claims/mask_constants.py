@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verification.claims import mask_laws as laws
 from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
@@ -50,27 +51,51 @@ def mean_loss(effort: Effort, *, coefficient: float) -> Finding:
 
 def mean_terms(effort: Effort, *, largest_alpha: float) -> Finding:
     """The five terms of equation (9) at the gamma of F.2, each over epsilon / 4."""
-    n = effort.of(8, 16)
-    largest, total, first = np.zeros(5), 0.0, math.inf
+    largest, first = np.zeros(5), math.inf
     found: list[tuple[float, object]] = []
-    logs = np.concatenate([[math.log(2) * 1.0001], np.geomspace(0.75, 1e3, n)])
-    spreads, epsilons = np.geomspace(1.0001, 1e4, n), (1e-3, 0.1, 0.3, 1.0)
-    alphas = largest_alpha * np.geomspace(1e-4, 1, 20 * n)
-    for log_term, spread, epsilon in itertools.product(logs.tolist(), spreads.tolist(), epsilons):
-        gamma = laws.mean_radius(epsilon, log_term, alphas, spread)
-        shift = gamma / alphas * math.sqrt(3 * spread)
-        terms = np.stack([gamma**2 / 2, shift**2 / 2, 2 * gamma * math.sqrt(log_term), 2 * gamma * log_term])
-        terms = np.vstack([terms, 2 * shift * math.sqrt(2 * log_term)]) / epsilon
-        largest, total = np.maximum(largest, terms.max(axis=1)), max(total, float(terms.sum(axis=0).max()))
+    for terms, alphas, log_term, spread, epsilon in _terms(effort, largest_alpha):
+        largest = np.maximum(largest, terms.max(axis=1))
         over_quarter = alphas[terms[3] > 0.25]
         first = min([first, *(over_quarter[:1] / math.sqrt(spread)).tolist()])
         i, j = np.unravel_index(int(np.argmax(terms)), terms.shape)
         where = f"term {i + 1} is {terms[i, j]:.6g} epsilon at alpha = {alphas[j]:g}, L = {log_term:.6g}, "
         found.append((4 * float(terms[i, j]), where + f"d + ln(1/beta) = {spread:.6g}, epsilon = {epsilon:g}"))
-    figures = {f"term {i + 1} over epsilon": float(x) for i, x in enumerate(largest)} | {"sum over epsilon": total}
+    figures = {f"term {i + 1} over epsilon": float(x) for i, x in enumerate(largest)}
     if math.isfinite(first):
         figures["least alpha / sqrt(d + ln(1/beta)) with 2 gamma L > epsilon / 4"] = first
     return over(found, figures=figures)
+
+
+def mean_total(effort: Effort, *, share: float) -> Finding:
+    """The sum of the five terms of equation (9) at the gamma of F.2, alpha <= 1, over ``share`` epsilon."""
+
+    def cases() -> Iterable[tuple[float, object]]:
+        for terms, alphas, log_term, spread, epsilon in _terms(effort, 1.0):
+            total = terms.sum(axis=0)
+            j = int(np.argmax(total))
+            where = f"alpha = {alphas[j]:g}, L = {log_term:.6g}, d + ln(1/beta) = {spread:.6g}, epsilon = {epsilon:g}"
+            yield float(total[j]) / share, where
+
+    return over(cases())
+
+
+def smallest_condition(effort: Effort, *, most: float) -> Finding:
+    """The fourth condition of equation (11) over the least of the others, at the eta of F.7 with C1 = 7.
+
+    L = ln(2/delta) runs up to ``most`` d / eta^2.
+    """
+
+    def cases() -> Iterable[tuple[float, object]]:
+        grid = itertools.product((1, 2, 10, 100), (1e-3, 0.1, 1.0), (0.9, 0.1, 1e-6), (0.01, 0.3, 1.0))
+        for d, alpha, beta, epsilon in grid:
+            noise = laws.covariance_noise(alpha, math.log(beta), d, c1=PROVED_C1)
+            for log_term in np.geomspace(math.log(2), most * d / noise**2, effort.of(20, 200)).tolist():
+                bounds = laws.covariance_conditions(epsilon, log_term, noise, d, frobenius=False)
+                least = min(bounds[:3])
+                where = f"d = {d}, alpha = {alpha:g}, beta = {beta:g}, epsilon = {epsilon:g}, L = {log_term:.6g}"
+                yield bounds[3] / least, f"{where}, condition {1 + bounds.index(least)} is smaller"
+
+    return over(cases(), tolerance=1e-12)
 
 
 def joint_constants(effort: Effort, *, minimum: bool) -> Finding:
@@ -193,6 +218,34 @@ def claims() -> list[Claim]:
             "sum .436 epsilon; 2 gamma L <= epsilon / 4 needs alpha <= 3 sqrt(d + ln(1/beta))",
         ),
         Claim(
+            id="mean-mask-total",
+            family=FAMILY,
+            source=f"{PAPER}, proof of Lemma F.2, its conclusion",
+            statement="at the gamma of Lemma F.2 the five terms of (9) together are at most epsilon, alpha, epsilon "
+            "<= 1",
+            kind=Kind.EXACT,
+            verdict=Verdict.SLACK,
+            check=mean_total,
+            printed={"share": 1.0},
+            contrast={"share": 0.43},
+            otherwise="at most .43 epsilon",
+            constants=".436 epsilon; a quarter of epsilon for each of five terms, as in the proof, would not give it",
+        ),
+        Claim(
+            id="covariance-mask-smallest-condition",
+            family=FAMILY,
+            source=f"{PAPER}, proof of Lemma F.5",
+            statement="of the four conditions of Lemma F.6 the fourth is the smallest, at the eta of F.7 with C1 = 7, "
+            "for alpha, epsilon <= 1 and every delta",
+            kind=Kind.SEARCH,
+            verdict=Verdict.FALSE,
+            check=smallest_condition,
+            printed={"most": 1e3},
+            contrast={"most": 2.25},
+            otherwise="it is for ln(2/delta) <= 2.25 d / eta^2",
+            constants="beyond 2.25 d / eta^2 the third, epsilon / (8 ln(2/delta)), is smaller",
+        ),
+        Claim(
             id="covariance-mask-constants",
             family=FAMILY,
             source=f"{PAPER}, Lemma F.5",
@@ -235,6 +288,21 @@ def claims() -> list[Claim]:
             otherwise="the same at the least of the gammas of F.1, F.2, F.5 and epsilon / (8 ln(2/delta))",
         ),
     ]
+
+
+def _terms(
+    effort: Effort, largest_alpha: float
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], float, float, float]]:
+    """(the five terms of equation (9) over epsilon at the gamma of F.2, alphas, L, d + ln(1/beta), epsilon)."""
+    n = effort.of(8, 16)
+    logs = np.concatenate([[math.log(2) * 1.0001], np.geomspace(0.75, 1e3, n)])
+    spreads, epsilons = np.geomspace(1.0001, 1e4, n), (1e-3, 0.1, 0.3, 1.0)
+    alphas = largest_alpha * np.geomspace(1e-4, 1, 20 * n)
+    for log_term, spread, epsilon in itertools.product(logs.tolist(), spreads.tolist(), epsilons):
+        gamma = laws.mean_radius(epsilon, log_term, alphas, spread)
+        shift = gamma / alphas * math.sqrt(3 * spread)
+        terms = np.stack([gamma**2 / 2, shift**2 / 2, 2 * gamma * math.sqrt(log_term), 2 * gamma * log_term])
+        yield np.vstack([terms, 2 * shift * math.sqrt(2 * log_term)]) / epsilon, alphas, log_term, spread, epsilon
 
 
 def _covariance_bounds(gamma: float, noise: float, epsilon: float) -> tuple[float, float]:

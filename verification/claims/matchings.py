@@ -81,12 +81,14 @@ def affine_invariant(effort: Effort, *, power: float) -> Finding:
     from verification.claims.hostile import moved_pairs
 
     def distance(a: Component, b: Component) -> float:
-        whitened = _powers(a, b, power) if power != 0.5 else by_definition.dist_mean(a, b)
-        return max(by_definition.dist_cov(a[1], b[1]), whitened)
+        return max(by_definition.dist_cov(a[1], b[1]), _powers(a, b, power))
 
     def ratio(case: tuple[tuple[Component, Component], tuple[Component, Component]]) -> float:
-        before, after = distance(*case[0]), distance(*case[1])
-        return max(quotient(before, after), quotient(after, before))
+        found = [(distance(*case[0]), distance(*case[1]))]
+        if power == 0.5:  # the definition, and the same by eigenvalues
+            found += [(by_definition.dist_comp(*case[0]), by_definition.dist_comp(*case[1]))]
+            found += [(by_definition.dist_comp(*case[0]), found[0][0])]
+        return max(max(quotient(a, b), quotient(b, a)) for a, b in found)
 
     return by_property(moved_pairs(RADIUS), ratio, effort, tolerance=2e-5)
 

@@ -119,7 +119,7 @@ def claims() -> list[Claim]:
             id="populous-private",
             family=FAMILY,
             source=f"{theorem}, privacy",
-            statement="with an (epsilon, delta) test and mask the estimator is (2 epsilon, 4 e^epsilon delta)-DP",
+            statement="an (epsilon, delta) test and mask make the estimator (2 epsilon, 4 e^epsilon delta)-DP, t > 5",
             kind=Kind.EXACT,
             verdict=Verdict.SLACK,
             check=whole_law,
@@ -159,7 +159,7 @@ def claims() -> list[Claim]:
 
 def _settings(effort: Effort) -> Iterator[tuple[int, float, float]]:
     for t in (6, 20, 50, 100) if not effort.thorough else (6, 7, 10, 20, 50, 100, 200):
-        for epsilon in (0.05, 0.1, math.log(2) / 3):
+        for epsilon in (0.05, 0.1, math.log(2) / 3, 1.0):
             for delta in (1e-8, 1e-5, 1e-3):
                 yield t, epsilon, delta
 

@@ -181,14 +181,16 @@ def claims() -> list[Claim]:
             id="populous-utility",
             family=FAMILY,
             source=f"{theorem}, utility",
-            statement="r apart: some (r, ln(2)/3, delta) mask is (alpha/(2 z), .44)-concentrated, alpha <= r/(2 z)",
+            statement="some (r, ln(2)/3, delta) mask of points r apart is (alpha/(2 z), .44)-concentrated, "
+            "alpha <= r/(2 z)",
             kind=Kind.EXHAUSTIVE,
             verdict=Verdict.FALSE,
             check=concentrated_masks,
             printed={"radius": 0.25, "beta": 0.44},
-            contrast={"radius": 11.0, "beta": 0.1},
-            otherwise="some (r, ln(2)/3, delta) mask is (11 r, .1)-concentrated",
-            constants="beta >= (1 - delta)/(1 + e^epsilon): the balls of two points are disjoint; .88 on a line",
+            contrast={"radius": 0.25, "beta": 0.89},
+            otherwise="some (r, ln(2)/3, delta) mask is (alpha/(2 z), .89)-concentrated",
+            constants="beta >= (1 - delta)/(1 + e^epsilon): the balls of two points are disjoint; .885 on a long line; "
+            "beta = .1 needs balls of about 11 r",
         ),
         Claim(
             id="populous-utility-corrected",
@@ -212,9 +214,11 @@ def claims() -> list[Claim]:
             verdict=Verdict.FALSE,
             check=radius,
             printed={"r": 1.0},
-            contrast={"r": GAMMA},
-            otherwise="with r = gamma, the radius of the mask, it is",
-            constants="exact epsilon 308.8 at delta = 1e-5 for means 2/3 apart; the thesis never names r",
+            contrast={"r": 0.006},
+            otherwise="with r = .006 it is for learners that only move the mean; r = gamma, the radius of the mask, "
+            "serves all",
+            constants="exact epsilon 308.8 at delta = 1e-5 for means 2/3 apart; gamma is 3.8e-5; the thesis never "
+            "names r",
         ),
         Claim(
             id="reduction-accuracy",

@@ -72,7 +72,7 @@ def hypothesis_selection(effort: Effort, *, accuracy: Fraction) -> Finding:
     failures = (0.3, 0.01) if effort.thorough else (0.1,)
     cases: list[tuple[float, object]] = []
     shares = []
-    for z, epsilon, copies, failure in itertools.product((0.5, 1.0), (0.01, 1.0), (1, 10**6), failures):
+    for z, epsilon, copies, failure in itertools.product((0.5, 1.0), (0.01, 1.0, 100.0), (1, 10**6), failures):
         found, share = _worst_choices(z, epsilon, copies, failure, accuracy, step=effort.of(20, 5))
         cases += found
         shares.append(share)
