@@ -124,9 +124,10 @@ def claims() -> list[Claim]:
             verdict=Verdict.SLACK,
             check=whole_law,
             printed={"factor": 4.0, "growth": 1.0},
-            contrast={"factor": 0.95, "growth": 0.0},
-            otherwise="it is (2 epsilon, .95 delta)-DP",
-            constants="(2 epsilon, 2 delta) by basic composition; on the grid the worst is just below delta itself",
+            contrast={"factor": 1.95, "growth": 0.0},
+            otherwise="they make it (2 epsilon, 1.95 delta)-DP",
+            constants="(2 epsilon, 2 delta) by basic composition, approached where the test can pass surely; for fewer "
+            "subsets the worst is just below delta",
         ),
         Claim(
             id="populous-subsets",
@@ -158,8 +159,11 @@ def claims() -> list[Claim]:
 
 
 def _settings(effort: Effort) -> Iterator[tuple[int, float, float]]:
+    yield 200, 1.0, 1e-3  # so many that Q = 1 passes surely
+    if effort.thorough:
+        yield 400, math.log(2) / 3, 1e-3
     for t in (6, 20, 50, 100) if not effort.thorough else (6, 7, 10, 20, 50, 100, 200):
-        for epsilon in (0.05, 0.1, math.log(2) / 3, 1.0):
+        for epsilon in (0.05, 0.1, math.log(2) / 3):
             for delta in (1e-8, 1e-5, 1e-3):
                 yield t, epsilon, delta
 
