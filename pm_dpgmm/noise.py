@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_positive
+from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, check_positive
 
 IntArray = NDArray[np.int64]
 Rng = np.random.Generator | None
 NORMAL_GRID = 2.0**-40  # spacing of standard_normal
+COIN_BITS = 1074  # every float in [0, 1] is a multiple of 2^-1074
 
 
 def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
@@ -83,6 +84,20 @@ def coins(n: int, *, probability: float, rng: Rng = None) -> NDArray[np.bool_]:
     check_count(least=0, n=n)
     drawn = rng.integers(2**32, size=n) if rng is not None else np.frombuffer(secrets.token_bytes(4 * n), np.uint32)
     return np.asarray(drawn < round(probability * 2**32))
+
+
+def coin(probability: float, *, rng: Rng = None) -> bool:
+    """One coin that is True with this probability: on the release path exactly, not to a number of bits.
+
+    A float is an integer over a power of two. The number of random bits is the same for every probability.
+    """
+    check_non_negative(probability=probability)
+    if probability > 1:
+        raise ValueError(f"probability must be at most 1, got {probability!r}")
+    if rng is not None:
+        return bool(rng.random() < probability)
+    numerator, denominator = float(probability).as_integer_ratio()
+    return secrets.randbits(COIN_BITS) * denominator < numerator << COIN_BITS
 
 
 def seeds(n: int, *, rng: Rng = None) -> list[int]:

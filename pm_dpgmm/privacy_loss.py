@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive
+from pm_dpgmm.lifted_loss import LiftedMaskLoss
 
 PLD_GRID = 1e-4  # width of a cell of the discretised privacy loss in dp-accounting; losses are rounded up
 
@@ -301,7 +302,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
-    loss.kind: loss for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss)
+    loss.kind: loss
+    for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss, LiftedMaskLoss)
 }
 
 

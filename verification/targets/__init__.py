@@ -19,6 +19,7 @@ def all_targets() -> list[Specimen]:
     from verification.targets import (
         counts,
         keys,
+        lifted,
         masks,
         numbers,
         populous,
@@ -30,5 +31,5 @@ def all_targets() -> list[Specimen]:
         starts,
     )  # fmt: skip
 
-    modules = (counts, numbers, keys, masks, populous, releases, sketches, starts, sketch_fits, sites, slices)
+    modules = (counts, numbers, keys, masks, lifted, populous, releases, sketches, starts, sketch_fits, sites, slices)
     return [target for module in modules for target in module.targets()]

@@ -1,0 +1,138 @@
+"""Probabilities of passing a stability test, so that test and release together keep one budget. Proof: pass_table.md.
+
+A level h >= 0 that neighbours move by at most one decides by a coin whether a release is made at all. While a pass is
+rare, a release costs little even if it alone uses most of epsilon, so the table can grow fast.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
+from pm_dpgmm.noise import Rng, coin
+from pm_dpgmm.privacy_loss import PrivacyLoss
+
+LONGEST = 10_000  # levels; a table that needs more is refused
+LEAST_GROWTH = 1e-6  # relative, of an entry over the one before
+HALVINGS = 70  # of an interval inside [delta, 1]
+SHORTENED = 1e-9  # entries stay below the largest that is allowed, relative to both outcomes, for rounding
+ROUNDING = 1e-12  # relative allowance of the left side for floating point
+
+
+@dataclass(frozen=True, slots=True)
+class PassTable:
+    """Checked pass probabilities of every level, 0 at level 0, for one release with the curve ``loss``.
+
+    Raises
+    ------
+    ValueError
+        Unless ``probabilities`` start at 0, end at 1, and every pair of equal or adjacent ones, in both orders, keeps
+        inequality (4) of the proof note at (``epsilon``, ``delta``).
+    """
+
+    probabilities: tuple[float, ...]
+    loss: PrivacyLoss  # in both orders of neighbours, at every real epsilon, not increasing
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probabilities", tuple(map(float, self.probabilities)))
+        check_positive(epsilon=self.epsilon)
+        check_delta(self.delta, zero=False)
+        table = self.probabilities
+        if len(table) < 2 or table[0] != 0 or table[-1] != 1 or not all(0 <= p <= 1 for p in table):
+            raise ValueError(f"probabilities must go from 0 to 1 and stay between, got {shown(table)}")
+        for level, (p, q) in enumerate([*zip(table, table, strict=True), *itertools.pairwise(table)]):
+            worst = max(divergence(p, q, self.loss, self.epsilon), divergence(q, p, self.loss, self.epsilon))
+            if not worst <= self.delta:
+                raise ValueError(
+                    f"probabilities {p:g} and {q:g} of neighbouring levels (pair {level}) must keep delta"
+                    f" {self.delta:g}, got {worst:g}"
+                )
+
+    def probability(self, level: int) -> float:
+        """Pass probability at ``level``; beyond the table it is 1."""
+        check_count(least=0, level=level)
+        return self.probabilities[min(level, len(self.probabilities) - 1)]
+
+    def level_for(self, probability: float) -> int:
+        """The lowest level that passes with at least this probability."""
+        return next(level for level, p in enumerate(self.probabilities) if p >= min(probability, 1.0))
+
+    def passes(self, level: int, *, rng: Rng = None) -> bool:
+        """One coin, drawn exactly with the stored probability; ``level`` is private and nothing else depends on it."""
+        return coin(self.probability(level), rng=rng)
+
+
+def divergence(p: float, q: float, loss: PrivacyLoss, epsilon: float) -> float:
+    """Left side of (4): bound of the hockey-stick divergence of test and release, passing with ``p`` against ``q``.
+
+    Rounded upwards.
+    """
+    # (1 - p) - e^epsilon (1 - q), written so that entries close to 1 keep their digits
+    growth = math.expm1(min(epsilon, 700.0))  # a smaller factor only makes the bound larger
+    fails = max(0.0, (q - p) - growth * (1 - q) + ROUNDING * max(q - p, 0.0))
+    if p == 0:
+        return fails
+    if q == 0:
+        return fails + p
+    if p == q:
+        return fails + p * loss.delta(epsilon)
+    shifted = epsilon - math.log(p / q)
+    shifted -= ROUNDING * (1 + abs(shifted))
+    return (fails + p * loss.delta(shifted)) * (1 + ROUNDING)
+
+
+def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:
+    """The table that grows as fast as (4) allows: 0, delta, then the largest entry next to the one before, up to 1.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+        Curve of the release in both orders of neighbours, at every real epsilon, such as ``LiftedMaskLoss``.
+    epsilon, delta : float
+        Budget of test and release together.
+
+    Returns
+    -------
+    PassTable
+
+    Raises
+    ------
+    ValueError
+        If the release alone leaves no room: an entry does not grow, or the stored table fails its check.
+
+    Examples
+    --------
+    >>> from pm_dpgmm.lifted_loss import LiftedMaskLoss
+    >>> table = pass_table(LiftedMaskLoss(0.0155, 0.05, 3), epsilon=1.0, delta=1e-6)
+    >>> table.level_for(0.99)
+    31
+    """
+    check_positive(epsilon=epsilon)
+    check_delta(delta, zero=False)
+
+    def allowed(p: float, q: float) -> bool:
+        return max(divergence(p, q, loss, epsilon), divergence(q, p, loss, epsilon)) <= delta
+
+    table = [0.0, delta]
+    while table[-1] < 1:
+        last = table[-1]
+        if allowed(1.0, last):
+            table.append(1.0)
+            break
+        low, high = last, 1.0
+        for _ in range(HALVINGS):
+            middle = math.sqrt(low * high) if high < 0.5 else (low + high) / 2
+            low, high = (middle, high) if allowed(middle, last) else (low, middle)
+        low -= SHORTENED * min(low, 1 - low)
+        # Near 1 it is the probability of failure that must keep shrinking.
+        if (low <= last * (1 + LEAST_GROWTH) and 1 - low >= (1 - last) * (1 - LEAST_GROWTH)) or len(table) == LONGEST:
+            raise ValueError(
+                f"loss must leave room for the test at epsilon {epsilon:g} and delta {delta:g}, but the table stops"
+                f" at {last:g} after {len(table)} levels; use a smaller sensitivity"
+            )
+        table.append(low)
+    return PassTable(tuple(table), loss, epsilon, delta)
