@@ -95,8 +95,8 @@ def fill_rows(
     order, exact, squares = np.empty(k, np.int64), np.empty(k, np.bool_), np.empty((2, k))
     matrix, square = np.empty((d + 1, d + 1)), np.empty((d + 1, d + 1))
     values, off, work = np.empty(d + 1), np.empty(d + 1), np.empty((2, d + 1))
-    for i in range(rows[0], rows[1]):
-        for j in range(i + 1, len(valid)):
+    for j in range(rows[0] + 1, len(valid)):  # the outer loop: the rows stay in the cache, and fits pass by once
+        for i in range(rows[0], min(rows[1], j)):
             if not (valid[i] and valid[j]):
                 continue
             matched = 0

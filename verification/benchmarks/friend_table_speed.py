@@ -2,7 +2,8 @@
 
 Fits are drawn from the law of maximum likelihood on ``RECORDS`` records per component without overlap: normal means,
 Wishart covariances, components in random order; a twentieth of them is shifted by half a standard deviation. The fit
-radius is 1.1 times the root mean square of d_2 between two fits. ``python -m verification.benchmarks.friend_table_speed``
+radius is 1.1 times the root mean square of d_2 between two fits.
+``python -m verification.benchmarks.friend_table_speed``
 """
 
 from __future__ import annotations
