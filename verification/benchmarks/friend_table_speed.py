@@ -50,7 +50,7 @@ def main() -> None:
         fits = drawn_fits(t, k, d, rng=np.random.default_rng(20261121))
         whole = 1.1 * math.sqrt(4 * (k * d * (d + 3) / 2 + (k - 1)) / RECORDS)
         rule = AgreementRule(k, d, 2 * whole / math.sqrt(k), whole)
-        few = Fits(*(part[:9] for part in (fits.weights, fits.means, fits.covariances, fits.given)))
+        few = Fits(fits.weights[:9], fits.means[:9], fits.covariances[:9], fits.given[:9])
         average_core(few, friend_table(few, rule), rule, top=9)
         for n_threads in THREADS:
             times = []
