@@ -1,5 +1,6 @@
 """Affine-invariant distances of lifted components, validity, and the friend table: values, margins, isolation of fits."""
 
+import itertools
 import math
 
 import numpy as np
@@ -245,18 +246,20 @@ def test_a_bad_fit_is_nobodys_friend_and_moves_nothing_else():
         assert (replaced[np.ix_(others, others)] == table[np.ix_(others, others)]).all(), name
 
 
-@pytest.mark.parametrize("k, d, n", [(1, 1, 50), (3, 2, 300), (2, 7, 600)])
+@pytest.mark.parametrize("k, d, n", [(1, 1, 50), (3, 2, 300), (2, 7, 6000)])
 def test_replacing_one_fit_leaves_every_other_entry(k, d, n):
     """The radius is a distance of the table, so that a last bit decides."""
     rng = np.random.default_rng(5)
     fits = sampled(rng, 20, k, d, n)
     changed = with_fit(fits, 7, 0, means=fits.means[7] * 1.01)
     others = np.arange(20) != 7
-    distances = distance_lifted(
-        fits.means[:1, :1], fits.covariances[:1, :1], fits.means[1:, :], fits.covariances[1:, :]
-    ).min(axis=1)
-    for radius in np.sort(distances)[:8]:
-        rule = AgreementRule(k, d, float(radius) + 1e-5, 10.0)
+    near = [  # NaN: far apart
+        np.nanmin(distance_lifted(fits.means[4, 0], fits.covariances[4, 0], fits.means[j], fits.covariances[j]))
+        for j in (5, 6, 8)
+    ]
+    for distance, beyond in itertools.product(near, (0.0, 1e-15, 1e-14, 1e-13, 1e-12)):
+        rule = AgreementRule(k, d, float(distance) + 1e-5 + beyond, 10.0)
+        assert rule.margin == 1e-5
         table = friend_table(fits, rule)
         assert (table == table.T).all()
         for threads in (1, 2, 5):
