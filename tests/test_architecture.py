@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     ["_arguments", "_blocks"],
     ["lifted_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
-    ["total_variation", "geometry", "mechanisms"],
+    ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
         "grid_fit",
@@ -28,6 +28,10 @@ LAYERS = [
         "sketch_post",
         "sketch_choice",
         "agreement",
+        "lifted_friends",
+        "lifted_alignment",
+        "lifting",
+        "barycentre",
         "records",
         "record_blocks",
         "learners",

@@ -18,7 +18,13 @@ HEADING = re.compile(r"^## (\w+) \(source as read: sha256 ([0-9a-f]{12})\)$", re
 
 def notes() -> list[Path]:
     """All proof notes: of the package, and of what the audits say together."""
-    return sorted([*(ROOT / "pm_dpgmm").glob("m*s/*.md"), *(ROOT / "verification").glob("*.md")])
+    return sorted(
+        [
+            *(ROOT / "pm_dpgmm").glob("*.md"),
+            *(ROOT / "pm_dpgmm").glob("m*s/*.md"),
+            *(ROOT / "verification").glob("*.md"),
+        ]
+    )
 
 
 def present_hash(note: Path, name: str) -> str:
