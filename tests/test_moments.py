@@ -269,3 +269,17 @@ def test_the_exponential_and_the_logarithm_are_those_of_the_library():
     assert moments.exponential(-np.inf) == 0.0 and moments.exponential(0.0) == 1.0
     for x in np.geomspace(1e-3, 1e4, 997):
         assert moments.logarithm(x) == pytest.approx(math.log(x), abs=1e-14, rel=1e-14)
+
+
+def test_what_is_released_are_the_counts_sums_and_products_of_the_records():
+    """Off the diagonal too, where the integers carry a factor sqrt(2)."""
+    y = np.random.default_rng(8).uniform(-0.6, 0.6, (50_000, 2)) @ np.array([[0.8, 0.5], [0.0, 0.6]])
+    whole = Cells(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones(1))
+    budget = GaussianBudget.of(1.0, 1e-6)
+    found, _ = noisy_moments(
+        y, whole, budget=budget, share=Fraction(1), neighbouring=REPLACE, rng=np.random.default_rng(1)
+    )
+    room = 6 * found.noise_scale / COUNT_WEIGHT
+    assert abs(found.counts[0] - len(y)) < room
+    assert np.abs(found.sums[0] - y.sum(axis=0)).max() < room
+    assert np.abs(found.squares[0] - y.T @ y).max() < room < 0.1 * (y.T @ y)[0, 1]

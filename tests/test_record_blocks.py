@@ -349,3 +349,12 @@ def test_rows_per_block_is_checked():
         RecordBlocks(X, rows_per_block=0)
     with pytest.raises(TypeError, match="rows_per_block must be an integer"):
         RecordBlocks(X, rows_per_block=1e5)
+
+
+def test_records_outside_the_bounds_are_clipped_in_blocks_as_in_the_array():
+    wide = 3 * CLUSTERS.to_numpy()
+    ours, whole = (
+        dpg.fit_gmm(rows, 2, bounds=(-4.0, 4.0), **BUDGET) for rows in (RecordBlocks(wide, rows_per_block=300), wide)
+    )
+    assert (np.abs(wide) > 4).mean() > 0.2
+    assert all(np.array_equal(ours.raw[name], whole.raw[name], equal_nan=True) for name in whole.raw)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -185,6 +186,10 @@ def test_without_noise_the_fit_is_the_truth():
     assert np.allclose(found.means[order, 0] * 40 + frequencies.centre, TRUE.means[:, 0], atol=0.02)
     assert np.allclose(found.weights[order], TRUE.weights, atol=2e-3)
     assert misfit(data, found) < 0  # nothing is left over
+    beside = replace(found, means=found.means + np.array([[0.0], [0.01], [0.0]]))
+    assert (
+        misfit(data, beside) < 3 < np.abs(data.residuals(beside)).max()
+    )  # a small error of a parameter does not count
     fewer = fit_sketch(data, 2, Prior(RADIUS_PRIOR, SCALE_PRIOR), radius=1.0)
     assert misfit(data, fewer) > 50 and fewer.objective > found.objective + 50  # a missing component shows
 

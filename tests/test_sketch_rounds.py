@@ -147,3 +147,30 @@ def test_covariances_that_rounding_made_flat_still_have_factors():
     factors = sketch_rounds.Leaves(np.full(3, 1 / 3), np.zeros((3, 2)), flat).factors
     assert np.isfinite(factors).all()
     assert np.abs(factors @ factors.swapaxes(1, 2) - flat).max() < 1e-11
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["the other always wins", "the champion always wins"])
+def test_duels_choose_the_fit_and_the_metric_of_the_last_sketch(sign, judge, monkeypatch):
+    """After a rejected first fit: what a duel says is what happens, and its winner turns the second sketch's frames."""
+    judge(rejected=True)
+    duels, metrics, real = [], {}, sketch_rounds.whitened_frames
+
+    def duel(records, one, other, *, budget, share, **settings):
+        duels.append((one, other))
+        return sign * 10.0 * sketch_rounds.SURE, 1.0, budget
+
+    def frames(mixture, *given, turn):
+        metrics[turn] = mixture.means
+        return real(mixture, *given, turn=turn)
+
+    monkeypatch.setattr(sketch_rounds, "noisy_duel", duel)
+    monkeypatch.setattr(sketch_rounds, "whitened_frames", frames)
+    records = np.random.default_rng(3).normal([[-3.0, 0.0]] * 1500 + [[3.0, 1.0]] * 1500)
+    release = dpg.fit_gmm(
+        records, 2, epsilon=1.0, delta=1e-6, bounds=(-10, 10), method="sketch", random_seed=1, progress=False
+    )
+    assert len(duels) == sketch_rounds.N_DUELS
+    first, last = (duels[i][0 if sign > 0 else 1] for i in (0, -1))
+    assert metrics[2] == pytest.approx(first.centres[: len(metrics[2])])  # the parts carry the background last
+    assert not np.array_equal(metrics[1], metrics[2])
+    assert release.means == pytest.approx(10 * last.centres[:2], abs=1e-9)
