@@ -160,10 +160,17 @@ class Fitted:
 
 
 def widened(factors: FloatArray, ridge: FloatArray | None) -> FloatArray:
-    """Factors (K, D, D) of the covariances with ``ridge`` on their diagonals."""
+    """Factors (K, D, D) of the covariances with ``ridge`` on their diagonals.
+
+    L L' + R = U'U with U from the QR decomposition of [L'; R^1/2], which exists whatever L is, as a Cholesky factor of
+    the rounded sum need not: this is called after the budget is spent.
+    """
     if ridge is None:
         return factors
-    return np.asarray(np.linalg.cholesky(factors @ factors.swapaxes(1, 2) + np.diag(ridge)), dtype=float)
+    roots = np.broadcast_to(np.diag(np.sqrt(ridge)), factors.shape)
+    upper = np.linalg.qr(np.concatenate([factors.swapaxes(1, 2), roots], axis=1), mode="r")
+    signs = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1.0, 1.0)
+    return np.asarray((signs[:, :, None] * upper).swapaxes(1, 2), dtype=float)
 
 
 def misfit(data: SketchData, found: Fitted) -> float:

@@ -8,7 +8,7 @@ from pm_dpgmm.characteristic import characteristic_function
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.frequencies import RieszFrames
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, _slopes, refined, widened
+from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, _packed, _slopes, _unpacked, refined, widened
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-10.0, 10.0), "method": "sketch", "progress": False}
 
@@ -68,8 +68,6 @@ def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_compo
     expected = 1000 * np.tile(data.amplitudes, 2) * np.concatenate([wide.real, wide.imag]) - data.values
     assert data.residuals(found) == pytest.approx(expected, abs=1e-9)
 
-    from pm_dpgmm.sketch_fit import _packed, _unpacked
-
     theta = _packed(found)
     slopes = _slopes(data, theta, 2, None, False) * data.deviations[:, None]
     for i in range(len(theta)):
@@ -78,6 +76,15 @@ def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_compo
         ends = [data.residuals(_unpacked(theta + sign * step, 2, 2, False)) for sign in (1, -1)]
         assert slopes[:, i] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-4)
     assert np.isfinite(refined(data, found, Prior(1.0, 1.0)).objective)
+
+
+@pytest.mark.parametrize("tiny", [1e-6, 0.0])
+def test_a_component_as_good_as_flat_has_its_wider_factor(tiny):
+    """Where a Cholesky factor of the rounded sum does not exist: one column without a ridge, long and thin."""
+    factors = np.array([[[1e5, 0.0], [1e5, tiny]]])
+    found = widened(factors, np.array([1e-9, 0.0]))
+    assert np.isfinite(found).all() and (np.diagonal(found, axis1=1, axis2=2) >= 0).all() and found[0, 0, 1] == 0
+    assert found @ found.swapaxes(1, 2) == pytest.approx(factors @ factors.swapaxes(1, 2), rel=1e-12)
 
 
 def test_everything_made_of_the_release_keeps_the_ridge(release, tmp_path):

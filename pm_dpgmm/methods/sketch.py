@@ -194,8 +194,9 @@ class SketchMethod:
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
-            settings = {"progress": progress, "rng": rng, "ridge": self.ridge(unit)}
-            evidence, fit, choice = run_rounds(records, centre, unit, budget, problem, **settings)
+            evidence, fit, choice = run_rounds(
+                records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit)
+            )
         return outcome(evidence, fit, guarantee, raw, choice)
 
 

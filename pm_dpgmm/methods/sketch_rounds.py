@@ -153,7 +153,7 @@ def _rejected(
         return replace(evidence, sketches=(*evidence.sketches, sketch))
 
     def better(champion: SketchFit, other: SketchFit) -> SketchFit:
-        """The other one if it is surely so: its misfit, or its search, says nothing for it."""
+        """The other one only if the records surely say so."""
         nonlocal budget
         ours, theirs = (
             Parts.of(centre, unit, *item.data.components(item.found), reach=1.0) for item in (champion, other)
@@ -166,10 +166,9 @@ def _rejected(
     fits = [fit_evidence(evidence, k, first=[start], search=False, last=False) for start in (fit.found, plain)]
     champion = better(*sorted(fits, key=lambda item: item.found.objective))
     evidence = sketched(champion, turn=2)
-    before = SketchFit(sketch_data(evidence), champion.found, champion.misfit)
+    before = SketchFit.of(sketch_data(evidence), champion.found)
     champion = better(fit_evidence(evidence, k, first=[champion.found], search=False), before)
-    champion = better(champion, fit_evidence(evidence, k, first=[fit.found]))
-    return evidence, SketchFit.of(champion.data, champion.found)
+    return evidence, better(champion, fit_evidence(evidence, k, first=[fit.found]))
 
 
 def n_frames(n_features: int, n_components: int) -> int:
