@@ -4,6 +4,7 @@ False alarms: the sampled checks state theirs (1e-6 each unless a docstring says
 """
 
 import csv
+import importlib
 import json
 import math
 from dataclasses import replace
@@ -56,6 +57,24 @@ def test_two_runs_with_one_seed_print_the_same_whatever_the_number_of_workers(ca
     assert [claim["id"] for claim in json.loads(printed[0])["claims"]] == [
         claim.id for claim in all_claims() if claim.id in names
     ]
+
+
+def test_the_cases_do_not_depend_on_what_else_is_imported(tmp_path, monkeypatch):
+    """Hypothesis draws constants of the modules that are loaded; a new one must not change what a check meets."""
+    from hypothesis import strategies as st
+
+    def drawn():
+        cases = []
+        effort = Effort(np.random.default_rng(2))
+        by_property(st.floats(0, 1000), lambda x: cases.append(x) or 0.0, effort, quick=400)
+        return cases
+
+    before = drawn()
+    odd = ", ".join(str(100 + i / 7) for i in range(300))
+    (tmp_path / "odd_constants.py").write_text(f"CONSTANTS = [{odd}]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("odd_constants")
+    assert drawn() == before
 
 
 def test_the_command_names_unknown_claims_and_fails_on_a_wrong_verdict(capsys, monkeypatch):

@@ -62,7 +62,7 @@ def quoted(effort: Effort, *, share: Fraction | None) -> Finding:
                     for name, value in found.items():
                         worst_of[name] = max(worst_of[name], value)
                     name = max(found, key=lambda key: found[key])
-                    yield float(found[name]), f"{name}, K = {k}, n = {n}, {_text(before)} becomes {_text(after)}"
+                    yield float(found[name]), f"{name}, K = {k}, n = {n}, {shown(before)} becomes {shown(after)}"
 
     found = over(cases())
     figures = {f"{name}, change over bound": float(value) for name, value in worst_of.items()}
@@ -138,7 +138,7 @@ def variance(effort: Effort, *, share: Fraction) -> Finding:
         for n in (2, 3, 4, 5, 8):
             for before, after in _replaced(n, _grid(2 if n < 5 or effort.thorough else 1, 0), n):
                 change = abs(_variance(before) - _variance(after))
-                where = f"{_text(before)} becomes {_text(after)}"
+                where = f"{shown(before)} becomes {shown(after)}"
                 yield float(change / (share * Fraction(n - 1, n * n))), where
 
     def ratio(x: FloatArray) -> float:
@@ -164,7 +164,7 @@ def cluster_variance(effort: Effort, *, bound: Callable[[int, int], Fraction]) -
                 change = abs(_variance(before) - _variance(after))
                 by_size[f"sup, n_k = {size}"] = max(by_size.get(f"sup, n_k = {size}", 0.0), float(change))
                 for n in (size, 10, 1000):
-                    where = f"n = {n}, {_text(before)} becomes {_text(after)}"
+                    where = f"n = {n}, {shown(before)} becomes {shown(after)}"
                     yield float(change / bound(n, size)), where
 
     found = over(cases())
@@ -293,7 +293,3 @@ def _mean(x: Records) -> Fraction:
 
 def _variance(x: Records) -> Fraction:
     return sum((v * v for v in x), Fraction(0)) / len(x) - _mean(x) ** 2
-
-
-def _text(x: Records) -> str:
-    return "(" + ", ".join(map(str, x)) + ")"

@@ -21,7 +21,7 @@ from scipy import stats
 from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
 from verification.claims.distances import FloatArray
 from verification.claims.sample_efficient import FAMILY, PAPER
-from verification.claims.search import every, over, worst
+from verification.claims.search import every, over, shown, worst
 from verification.references import hockey_stick
 
 
@@ -108,7 +108,7 @@ def density_outside(effort: Effort, *, share: Fraction) -> Finding:
             if min(h) < 0 or sum(h) != 1:
                 raise AssertionError("h must be a law")
             between = sum((abs(x - y) for x, y in zip(f, h, strict=True)), Fraction(0)) / 2
-            yield float(between / (share * off)), f"f = {_text(f)}, g = {_text(g)}, set {inside}"
+            yield float(between / (share * off)), f"f = {shown(f)}, g = {shown(g)}, set {inside}"
 
     found = over(cases())
     doubled = {"largest if the hypothesis is half the integral": 2 * float(share) * found.largest}
@@ -317,7 +317,3 @@ def _joint(laws: list[FloatArray]) -> FloatArray:
     for law in laws:
         joint = np.multiply.outer(joint, law).ravel()
     return joint
-
-
-def _text(law: list[Fraction]) -> str:
-    return "(" + ", ".join(map(str, law)) + ")"
