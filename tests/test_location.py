@@ -163,3 +163,12 @@ def test_intervals_always_have_a_width(low, high):
         interval, again = location._narrower(interval, counts, 1.0, 1e6)
         assert again
     assert interval[1] > interval[0] and np.isfinite(interval).all()
+
+
+@pytest.mark.parametrize("outside, narrowed", [(40, True), (80, False)])
+def test_noise_never_excuses_more_than_a_twentieth_of_the_records(outside, narrowed):
+    """Here noise alone could hide 100 records of 1,000: a cluster of 80 that stays below the noise must stay inside."""
+    counts = np.zeros(CELLS)
+    counts[[7, 8]] = (1_000 - outside) / 2
+    interval, _ = location._narrower(np.array([0.0, 16.0]), counts, 20.0, 1_000)
+    assert (interval[1] - interval[0] < 16.0) == narrowed
