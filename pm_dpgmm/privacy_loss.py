@@ -17,6 +17,7 @@ from scipy import special
 
 from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
+from pm_dpgmm.pass_table_loss import PassTableLoss
 
 PLD_GRID = 1e-4  # width of a cell of the discretised privacy loss in dp-accounting; losses are rounded up
 
@@ -320,8 +321,11 @@ def loss_from_dict(fields: dict[str, Any]) -> PrivacyLoss:
         return SumLoss(loss_from_dict(fields["first"]), loss_from_dict(fields["second"]), fields["split"])
     if kind == MaxLoss.kind:
         return MaxLoss(tuple(loss_from_dict(part) for part in fields["parts"]))
+    if kind == PassTableLoss.kind:
+        return PassTableLoss(tuple(fields["probabilities"]), loss_from_dict(fields["loss"]))
     if kind not in LOSSES:
-        raise ValueError(f"kind of privacy loss must be one of {[*LOSSES, SumLoss.kind, MaxLoss.kind]}, got {kind!r}")
+        kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
+        raise ValueError(f"kind of privacy loss must be one of {kinds}, got {kind!r}")
     parameters = {name: value for name, value in fields.items() if name != "kind"}
     try:
         return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})

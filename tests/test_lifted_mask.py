@@ -37,6 +37,10 @@ def test_noise_of_weights_is_that_of_the_theorem():
         LiftedMaskNoise(0.0, 0.1)
 
 
+def masked(weights, means, covariances, corners, **named):
+    return lifted_mask(weights, means, np.linalg.cholesky(covariances), corners, **named)
+
+
 @given(d=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None)
 def test_parts_and_matrices_are_each_others_inverse_and_follow_a_change_of_units(d, seed):
@@ -63,7 +67,7 @@ def test_the_mask_is_the_matrix_formula_with_the_noise_that_was_drawn(d, k, eta,
     rng = np.random.default_rng(seed)
     means, covariances, corners = rng.standard_normal((k, d)), spd(rng, k, d), rng.uniform(0.5, 2, k)
     noise = LiftedMaskNoise(eta, 0.2)
-    raw = lifted_mask(np.ones(k) / k, means, covariances, corners, noise=noise, rng=np.random.default_rng(seed))
+    raw = masked(np.ones(k) / k, means, covariances, corners, noise=noise, rng=np.random.default_rng(seed))
     replay = np.random.default_rng(seed)
     weights = 1 / k + noise.weight(d) * replay.standard_normal(k)
     drawn = np.eye(d + 1) + eta * replay.standard_normal((k, d + 1, d + 1))
@@ -84,10 +88,10 @@ def test_an_offset_of_a_million_standard_deviations_costs_no_digits():
     rng = np.random.default_rng(5)
     means, covariances, corners = rng.standard_normal((2, 2)), spd(rng, 2, 2), np.array([1.0, 1.01])
     given = np.array([0.5, 0.5]), means, covariances, corners
-    near = lifted_mask(*given, noise=NOISE, rng=np.random.default_rng(1))
+    near = masked(*given, noise=NOISE, rng=np.random.default_rng(1))
     offset, unit = 2.0**20, 2.0**-30  # powers of two: the far average is exactly the near one, moved
     far = (given[0], (means + offset) * unit, covariances * unit**2, corners)
-    found = lifted_mask(*far, noise=NOISE, rng=np.random.default_rng(1))
+    found = masked(*far, noise=NOISE, rng=np.random.default_rng(1))
     assert (found["covariances"] == near["covariances"] * unit**2).all()
     assert (found["corners"] == near["corners"]).all() and (found["weights"] == near["weights"]).all()
     assert found["means"] / unit - offset == pytest.approx(near["means"], abs=1e-8)
@@ -98,7 +102,7 @@ def test_masks_have_the_stated_noise(rng):
     n, eta, d = 1500, 0.05, 2
     noise = LiftedMaskNoise(eta, 0.2)
     given = np.array([0.7]), np.zeros((1, d)), np.eye(d)[None], np.ones(1)
-    runs = [lifted_mask(*given, noise=noise, rng=rng) for _ in range(n)]
+    runs = [masked(*given, noise=noise, rng=rng) for _ in range(n)]
     weights, corners, means, covariances = (
         np.array([run[name][0] for run in runs]) for name in ("weights", "corners", "means", "covariances")
     )
@@ -117,7 +121,7 @@ def test_the_bias_of_covariances_is_removed(d):
     rng, eta, n = np.random.default_rng(3), 0.1, 4000
     noise = LiftedMaskNoise(eta, 0.2)
     given = np.ones(n) / n, np.zeros((n, d)), np.broadcast_to(np.eye(d), (n, d, d)), np.ones(n)
-    mixture = mixture_of_lifted(lifted_mask(*given, noise=noise, rng=rng), noise=noise)
+    mixture = mixture_of_lifted(masked(*given, noise=noise, rng=rng), noise=noise)
     traces = np.trace(mixture.covariances, axis1=1, axis2=2) / d
     # six standard errors of entries with noise 2 eta, and what is left at order eta^4
     assert traces.mean() == pytest.approx(1, abs=6 * 2 * eta / math.sqrt(n * d) + 3 * d * eta**4)
@@ -126,9 +130,9 @@ def test_the_bias_of_covariances_is_removed(d):
 def test_the_mask_shuffles_components_whole_and_rounds():
     average = np.array([0.2, 0.8]), np.array([[0.0], [100.0]]), np.array([[[1.0]], [[4.0]]]), np.array([1.0, 1.5])
     noise = LiftedMaskNoise(0.01, 0.1)
-    firsts = [lifted_mask(*average, noise=noise)["means"][0, 0] > 50 for _ in range(200)]
+    firsts = [masked(*average, noise=noise)["means"][0, 0] > 50 for _ in range(200)]
     assert 50 < sum(firsts) < 150  # binomial(200, 1/2): outside with probability below 1e-11
-    raw = lifted_mask(*average, noise=noise)
+    raw = masked(*average, noise=noise)
     order = np.argsort(raw["means"][:, 0])
     for name, expected in zip(("weights", "means", "covariances", "corners"), average, strict=True):
         assert raw[name][order] == pytest.approx(expected, abs=0.5)
@@ -148,11 +152,11 @@ def test_arguments_are_not_modified_and_nothing_depends_on_units_that_are_powers
     rng = np.random.default_rng(8)
     given = [np.array([0.5, 0.5]), rng.standard_normal((2, 3)), spd(rng, 2, 3), np.ones(2)]
     copies = [part.copy() for part in given]
-    raw = lifted_mask(*given, noise=NOISE, rng=np.random.default_rng(0))
+    raw = masked(*given, noise=NOISE, rng=np.random.default_rng(0))
     assert all((a == b).all() for a, b in zip(given, copies, strict=True))
     for unit in (2.0**-200, 2.0**200):
         scaled = given[0], given[1] * unit, given[2] * unit**2, given[3]
-        other = lifted_mask(*scaled, noise=NOISE, rng=np.random.default_rng(0))
+        other = masked(*scaled, noise=NOISE, rng=np.random.default_rng(0))
         assert (other["means"] == raw["means"] * unit).all()
         assert (other["covariances"] == raw["covariances"] * unit**2).all()
         mixture_of_lifted(other, noise=NOISE)
@@ -166,7 +170,7 @@ def test_post_processing_always_gives_a_mixture(seed, eta, d, k):
     units = np.exp(rng.uniform(-20, 20, d))
     covariances = spd(rng, k, d) * units[:, None] * units
     average = np.ones(k) / k, rng.standard_normal((k, d)) * units, covariances, np.ones(k)
-    raw = lifted_mask(*average, noise=noise, rng=rng)
+    raw = masked(*average, noise=noise, rng=rng)
     mixture = mixture_of_lifted(raw, noise=noise)
     assert isinstance(mixture, Mixture) and mixture.weights.sum() == pytest.approx(1)
     if raw["weights"].max() <= 0:
@@ -181,7 +185,7 @@ def test_the_distance_of_a_masked_average_from_it_is_about_what_the_noise_says()
     before = assembled(means, covariances, corners)[0]
     found = []
     for _ in range(200):
-        raw = lifted_mask(np.ones(1), means, covariances, corners, noise=noise, rng=rng)
+        raw = masked(np.ones(1), means, covariances, corners, noise=noise, rng=rng)
         found.append(distance(assembled(raw["means"], raw["covariances"], raw["corners"])[0], before) ** 2)
     # to first order log is eta (G + G'), with squared norm eta^2 (2 D^2 + 2 D) on average
     size = d + 1

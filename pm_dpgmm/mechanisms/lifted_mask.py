@@ -65,7 +65,7 @@ def parts_of_lifted(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 def lifted_mask(
     weights: FloatArray,
     means: FloatArray,
-    covariances: FloatArray,
+    factors: FloatArray,
     corners: FloatArray,
     *,
     noise: LiftedMaskNoise,
@@ -77,9 +77,9 @@ def lifted_mask(
     ----------
     weights : ndarray, shape (K,)
         Averaged weights, no unit.
-    means, covariances : ndarrays, shapes (K, d) and (K, d, d)
-        Of the lifted averages, by :func:`parts_of_lifted`, in the unit of the data and that unit squared; covariances
-        symmetric positive definite.
+    means, factors : ndarrays, shapes (K, d) and (K, d, d)
+        Of the lifted averages, by :func:`parts_of_lifted`: means, and any F with F F' the covariance, in the unit of
+        the data. Factors and not covariances: nothing has to be decomposed after the budget is spent.
     corners : ndarray, shape (K,)
         Last diagonal entries of the lifted averages, positive; 1 for a lifted component.
     noise : LiftedMaskNoise
@@ -103,7 +103,7 @@ def lifted_mask(
     noisy = weights + noise.weight(d) * standard_normal(k, rng=rng)
     whitened = noise.eta * standard_normal((k, d + 1, d + 1), rng=rng)
     whitened += np.eye(d + 1)
-    parts = [_masked(*given) for given in zip(means, covariances, corners, whitened, strict=True)]
+    parts = [_masked(*given) for given in zip(means, factors, corners, whitened, strict=True)]
     order = permutation(k, rng=rng)
     new_means, new_covariances, new_corners = (np.array(part)[order] for part in zip(*parts, strict=True))
     unit = _power_of_two(np.sqrt(np.diagonal(new_covariances, axis1=1, axis2=2)))
@@ -117,13 +117,13 @@ def lifted_mask(
 
 
 def _masked(
-    mean: FloatArray, covariance: FloatArray, corner: float, whitened: FloatArray
+    mean: FloatArray, factor: FloatArray, corner: float, whitened: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Mean, covariance and corner of (L W)(L W)' for the factor L = [[C, m sqrt(c)], [0, sqrt(c)]], W = ``whitened``.
+    """Mean, covariance and corner of (L W)(L W)' for the factor L = [[F, m sqrt(c)], [0, sqrt(c)]], W = ``whitened``.
 
     Nothing is subtracted that is larger than the result, so a mean far from 0 costs no digits of the covariance.
     """
-    factor, last, rest = np.linalg.cholesky(covariance), whitened[-1], whitened[:-1]
+    last, rest = whitened[-1], whitened[:-1]
     length = last @ last  # 0 with probability 0 only
     along = rest @ last / length
     across = rest - np.outer(along, last)  # rows without their part along the last row: the Schur complement

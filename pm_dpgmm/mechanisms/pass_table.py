@@ -6,19 +6,18 @@ rare, a release costs little even if it alone uses most of epsilon, so the table
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
 from pm_dpgmm.noise import Rng, coin
+from pm_dpgmm.pass_table_loss import PassTableLoss, adjacent_pairs, divergence
 from pm_dpgmm.privacy_loss import PrivacyLoss
 
 LONGEST = 10_000  # levels; a table that needs more is refused
 LEAST_GROWTH = 1e-6  # relative, of an entry over the one before
 HALVINGS = 70  # of an interval inside [delta, 1]
 SHORTENED = 1e-9  # entries stay below the largest that is allowed, relative to both outcomes, for rounding
-ROUNDING = 1e-12  # relative allowance of the left side for floating point
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,18 @@ class PassTable:
         table = self.probabilities
         if len(table) < 2 or table[0] != 0 or table[-1] != 1 or not all(0 <= p <= 1 for p in table):
             raise ValueError(f"probabilities must go from 0 to 1 and stay between, got {shown(table)}")
-        for level, (p, q) in enumerate([*zip(table, table, strict=True), *itertools.pairwise(table)]):
-            worst = max(divergence(p, q, self.loss, self.epsilon), divergence(q, p, self.loss, self.epsilon))
+        for p, q in adjacent_pairs(table):
+            worst = divergence(p, q, self.loss, self.epsilon)
             if not worst <= self.delta:
                 raise ValueError(
-                    f"probabilities {p:g} and {q:g} of neighbouring levels (pair {level}) must keep delta"
-                    f" {self.delta:g}, got {worst:g}"
+                    f"probabilities {p:g} and {q:g} of neighbouring levels must keep delta {self.delta:g},"
+                    f" got {worst:g}"
                 )
+
+    @property
+    def curve(self) -> PassTableLoss:
+        """Curve of test and release together."""
+        return PassTableLoss(self.probabilities, self.loss)
 
     def probability(self, level: int) -> float:
         """Pass probability at ``level``; beyond the table it is 1."""
@@ -64,25 +68,6 @@ class PassTable:
     def passes(self, level: int, *, rng: Rng = None) -> bool:
         """One coin, drawn exactly with the stored probability; ``level`` is private and nothing else depends on it."""
         return coin(self.probability(level), rng=rng)
-
-
-def divergence(p: float, q: float, loss: PrivacyLoss, epsilon: float) -> float:
-    """Left side of (4): bound of the hockey-stick divergence of test and release, passing with ``p`` against ``q``.
-
-    Rounded upwards.
-    """
-    # (1 - p) - e^epsilon (1 - q), written so that entries close to 1 keep their digits
-    growth = math.expm1(min(epsilon, 700.0))  # a smaller factor only makes the bound larger
-    fails = max(0.0, (q - p) - growth * (1 - q) + ROUNDING * max(q - p, 0.0))
-    if p == 0:
-        return fails
-    if q == 0:
-        return fails + p
-    if p == q:
-        return fails + p * loss.delta(epsilon)
-    shifted = epsilon - math.log(p / q)
-    shifted -= ROUNDING * (1 + abs(shifted))
-    return (fails + p * loss.delta(shifted)) * (1 + ROUNDING)
 
 
 def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:

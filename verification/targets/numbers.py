@@ -80,7 +80,8 @@ def real_unrounded(data: float, n_samples: int, rng: np.random.Generator) -> Any
 def real_half_noise(data: float, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: calibrated to half the sensitivity."""
     loss = truncated_laplace_loss(sensitivity=int(FINE / 2), epsilon=TEST_EPSILON, delta=DELTA)
-    return (round(data * FINE) + truncated_discrete_laplace(n_samples, scale=loss.scale, bound=loss.bound)) / FINE
+    noise = truncated_discrete_laplace(n_samples, scale=loss.scale, bound=loss.bound, rng=rng)
+    return (round(data * FINE) + noise) / FINE
 
 
 def targets() -> list[Specimen]:
@@ -102,6 +103,6 @@ def targets() -> list[Specimen]:
         at_bits("truncated_laplace_float_noise_bits", fault_t, truncated_in_floats, *integers, *half, inf, True, 8_000),
         Specimen("truncated_laplace_real", TRUNCATED, real, *numbers, *half, 0.5, False, 8_000),
         at_bits("truncated_laplace_real_bits", TRUNCATED, real, *numbers, *half, 0.5, False, 6_000),
-        Specimen("truncated_laplace_real_half_noise", fault_t, real_half_noise, *numbers, *half, inf, True, 20_000),
+        Specimen("truncated_laplace_real_half_noise", fault_t, real_half_noise, *numbers, *half, inf, True, 60_000),
         at_bits("truncated_laplace_real_unrounded_bits", fault_t, real_unrounded, *numbers, *half, inf, True, 4_000),
     ]  # fmt: skip
