@@ -29,7 +29,9 @@ _PUBLIC = {
     "Ledger": "ledger",
     "BudgetExceeded": "ledger",
     "HistogramMethod": "methods.histogram",
+    "Populous": "methods.populous",
     "PopulousSingle": "methods.populous_single",
+    "BatchedEM": "batched_em",
     "plan": "planning",
     "smallest_size": "planning",
     "Plan": "plan_result",
@@ -41,11 +43,13 @@ _PUBLIC = {
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
+    from pm_dpgmm.batched_em import BatchedEM
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.methods.histogram import HistogramMethod
+    from pm_dpgmm.methods.populous import Populous
     from pm_dpgmm.methods.populous_single import PopulousSingle
     from pm_dpgmm.methods.slices import SliceMethod
     from pm_dpgmm.mixture import Mixture

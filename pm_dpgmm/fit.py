@@ -16,6 +16,7 @@ from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
 from pm_dpgmm.methods.histogram import HistogramMethod
+from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.slices import SliceMethod
@@ -28,6 +29,7 @@ METHODS: dict[str, type] = {
     "sketch": SketchMethod,
     "histogram": HistogramMethod,
     "slices": SliceMethod,
+    "populous": Populous,
     "populous-single": PopulousSingle,
 }
 
@@ -62,20 +64,21 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch" and "populous-single", unused by
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch" and the populous methods, unused by
         "histogram" and "slices".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "sketch", "histogram", "slices", "populous-single"} or settings object
+    method : {"auto", "sketch", "histogram", "slices", "populous", "populous-single"} or settings object
         "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two columns and "slices"
         for more; and explains itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
-        Black-box learner of "populous-single": a function from a subset (M, D) to a :class:`Mixture`.
+        Black-box learner of the populous methods: a function from a subset (M, D) to a :class:`Mixture`. None is
+        compiled EM for "populous", scikit-learn's for "populous-single".
     n_jobs : int, optional
-        Processes for the learner's fits (joblib).
+        Processes for the learner's fits (joblib); threads for compiled EM.
     ledger : Ledger, optional
         Durable budget; the cost is written down before the fit starts, or :class:`BudgetExceeded` is raised.
     progress : bool
@@ -97,7 +100,7 @@ def fit_gmm(
     TypeError, ValueError, FileNotFoundError
         On bad input, before any budget is spent. Messages about values are for the curator.
     Unstable
-        When "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
+        When "populous", "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
         When the ledger has too little left.
 

@@ -79,6 +79,15 @@ def permutation(n: int, *, rng: Rng = None) -> IntArray:
     return np.array(order, dtype=np.int64)
 
 
+def places(n: int, n_places: int, *, rng: Rng = None) -> IntArray:
+    """``n`` independent places, each uniform in range(n_places)."""
+    check_count(least=0, n=n)
+    check_count(n_places=n_places)
+    if rng is not None:
+        return rng.integers(n_places, size=n, dtype=np.int64)
+    return np.array([secrets.randbelow(n_places) for _ in range(n)], dtype=np.int64)
+
+
 def coins(n: int, *, probability: float, rng: Rng = None) -> NDArray[np.bool_]:
     """Independent coins, each True with this probability, to a precision of 2^-32."""
     check_count(least=0, n=n)

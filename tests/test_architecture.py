@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
     ["_arguments", "_blocks"],
-    ["lifted_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
+    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
@@ -37,6 +37,7 @@ LAYERS = [
         "batched_em_search",
         "batched_em",
         "barycentre",
+        "populous_design",
         "records",
         "record_blocks",
         "learners",

@@ -17,6 +17,7 @@ __all__ = ["all_targets", "stability"]
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
+        aggregated,
         counts,
         keys,
         lifted,
@@ -31,5 +32,5 @@ def all_targets() -> list[Specimen]:
         starts,
     )  # fmt: skip
 
-    modules = (counts, numbers, keys, masks, lifted, populous, releases, sketches, starts, sketch_fits, sites, slices)
+    modules = (counts, numbers, keys, masks, lifted, populous, aggregated, releases, sketches, starts, sketch_fits, sites, slices)
     return [target for module in modules for target in module.targets()]
