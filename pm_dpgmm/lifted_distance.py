@@ -39,16 +39,19 @@ def factorise(covariance: FloatArray, factor: FloatArray) -> bool:
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def invert(factor: FloatArray, half: FloatArray, precision: FloatArray) -> None:
-    """precision = (L L')^-1 = X' X with X = L^-1 in ``half``, exactly symmetric."""
+    """precision = (L L')^-1 = X' X with X = L^-1 in ``half``, exactly symmetric.
+
+    Rows of X are solved from X L = I, so that X L - I is small: lifting.md needs this side, and L X - I does not do.
+    """
     d = len(factor)
     half[:] = 0.0
     for i in range(d):
-        half[i, i] = 1.0
-        for m in range(i):
-            for j in range(m + 1):
-                half[i, j] -= factor[i, m] * half[m, j]
-        for j in range(i + 1):
-            half[i, j] /= factor[i, i]
+        half[i, i] = 1 / factor[i, i]
+        for j in range(i - 1, -1, -1):
+            total = 0.0
+            for m in range(j + 1, i + 1):
+                total -= half[i, m] * factor[m, j]
+            half[i, j] = total / factor[j, j]
     for i in range(d):
         for j in range(i + 1):
             total = 0.0

@@ -23,6 +23,7 @@ from pm_dpgmm.lifted_distance import (
 
 LARGEST_SIZE = 1e70  # of a mean or a standard deviation, and its inverse the smallest; beyond it products overflow
 LARGEST_VARIANCE = LARGEST_SIZE**2
+LARGEST_WEIGHT = 2.0  # weights are at most 1; an average of huge numbers is rounded by more than is paid for
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -43,10 +44,9 @@ def is_valid(
     matrix, square = np.empty((d, d)), np.empty((d, d))
     values, off, work = np.empty(d), np.empty(d), np.empty((2, d))
     for a in range(k):
-        if not np.isfinite(weights[a]):
+        if not abs(weights[a]) <= LARGEST_WEIGHT:  # NaN fails too
             return False
         for i in range(d):
-            # NaN fails too
             if not (1 / LARGEST_VARIANCE <= variances[a, i] <= LARGEST_VARIANCE and abs(means[a, i]) <= LARGEST_SIZE):
                 return False
         for i in range(d):

@@ -103,7 +103,7 @@ class AgreementRule:
 
     @property
     def divergence_error(self) -> float:
-        """Bounds how much ``jeffreys`` is too small for valid components whose axes pass: lifting.md."""
+        """Bounds how much a ``jeffreys`` that passes is too small, for valid components whose axes pass: lifting.md."""
         error = 32 * UNIT * self.n_features**3 * self.largest_condition
         return error * math.exp(2 * self.component_radius)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -175,6 +176,42 @@ def test_the_error_of_the_divergence_is_within_what_the_rule_allows(d):
         assert abs(found - float(exact)) <= rule.divergence_error
 
 
+@pytest.mark.parametrize("d", [2, 4])
+def test_a_large_divergence_is_too_small_by_a_share_of_itself(d):
+    """Opposite correlations on equal axes: J is about the condition number, and off by far more than the rule allows."""
+    rng, rule, beyond = np.random.default_rng(d), AgreementRule(1, d, 0.3, 0.3), 0
+    relative = 1.2e-16 * d * (d + 2) * rule.largest_condition  # of Cholesky, in the order of matrices
+    for _ in range(20):
+        near = 1 - 4e-6 * rng.uniform(1, 2)
+        first, second = np.eye(d), np.eye(d)
+        first[0, 1] = first[1, 0] = near
+        second[0, 1] = second[1, 0] = -near
+        exact = 8 * Fraction(near) ** 2 / (1 - Fraction(near) ** 2)
+        found = Fraction(jeffreys(np.zeros(d), first, precision(first), np.zeros(d), second, precision(second)))
+        beyond += exact - found > rule.divergence_error
+        assert found >= exact * (1 - Fraction(relative)) - Fraction(rule.divergence_error)
+    assert beyond > 0
+
+
+def test_inverse_factors_are_right_from_the_left():
+    """|X L - I| <= (d + 1) u |X| |L| entry by entry (Higham 2002, section 14.2), in exact arithmetic.
+
+    Factors whose inverses are large; solved by columns, so that L X - I is small, X L - I is ten times too large.
+    """
+    rng, d, worst = np.random.default_rng(20), 20, 0.0
+    for _ in range(20):
+        factor = np.tril(rng.standard_normal((d, d)))
+        np.fill_diagonal(factor, 0.1 + np.abs(np.diag(factor)))
+        half = np.empty((d, d))
+        invert(factor, half, np.empty((d, d)))
+        x, y = ([[Fraction(value) for value in row] for row in matrix.tolist()] for matrix in (half, factor))
+        for i in range(d):
+            for j in range(i + 1):
+                terms = [x[i][m] * y[m][j] for m in range(j, i + 1)]
+                worst = max(worst, float(abs(sum(terms) - (i == j)) / sum(abs(term) for term in terms)))
+    assert worst <= (d + 1) * EPS / 2
+
+
 @pytest.mark.parametrize("core", ["triple", "pair"])
 @pytest.mark.parametrize("k, d, n", [(1, 1, 50), (2, 1, 400), (3, 2, 300), (2, 5, 600), (4, 8, 900)])
 def test_the_table_is_that_of_the_reference(k, d, n, core):
@@ -225,6 +262,7 @@ def bad_fits(fits):
         broken = covariances.copy()
         broken[1, 0, 0] = bad
         yield f"variance {bad}", {"covariances": broken}
+    yield "weight 1e13", {"weights": weights + 1e13}  # its last bit is worth more than the error of an average
     yield "zero", {"covariances": 0 * covariances}
     yield "negative", {"covariances": -covariances}
     singular = covariances.copy()
