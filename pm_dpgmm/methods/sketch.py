@@ -23,10 +23,12 @@ from pm_dpgmm.methods import Outcome, Problem, Progress
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
+from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.sketch_choice import Choice, choose
 from pm_dpgmm.sketch_post import SketchFit
+from pm_dpgmm.sketch_start import Leaves
 
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
@@ -157,6 +159,12 @@ class SketchMethod:
         self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
     ) -> Outcome:
         """Find intervals, sketch, fit; see the class for the guarantee."""
+        return self.release_from(None, records, problem, progress=progress, rng=rng)
+
+    def release_from(
+        self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng
+    ) -> Outcome:
+        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         if self.like is not None:
             if problem.bounds is not None:
@@ -195,9 +203,16 @@ class SketchMethod:
         else:
             centre = intervals[:, 0] + unit
             evidence, fit, choice = run_rounds(
-                records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit)
-            )
+                records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit),
+                known=None if known is None else leaves_about(known, centre, unit),
+            )  # fmt: skip
         return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> Leaves:
+    """A mixture in the unit of the rounds, about their centre."""
+    scale = unit[:, None] * unit
+    return Leaves(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
 
 
 def outcome(

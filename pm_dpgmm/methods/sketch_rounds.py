@@ -20,7 +20,7 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
-from pm_dpgmm.sketch_post import SketchFit, as_leaves, fit_evidence, sketch_data
+from pm_dpgmm.sketch_post import SketchFit, as_fitted, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
 
 FIRST_ROUND = 0.25  # share of mu^2
@@ -69,11 +69,12 @@ class Schedule:
 
 def run_rounds(
     records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
-    progress: Progress, rng: Rng, ridge: FloatArray | None = None,
+    progress: Progress, rng: Rng, ridge: FloatArray | None = None, known: Leaves | None = None,
 ) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
-    ``ridge``: public variances that every component has at least, in the unit of the rounds.
+    ``ridge``: public variances that every component has at least, in the unit of the rounds. ``known``: a mixture of
+    ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are turned to.
 
     Guarantee
     ---------
@@ -82,16 +83,19 @@ def run_rounds(
     schedule, k = Schedule.of(problem, budget), problem.n_components
     settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
     cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
-    start = starts(trusted_leaves(cells[-1], problem.n_records), k)[0]
-    parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
-    soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
-    measured = leaves_of(soft, problem.n_records, least_count=0.005)
+    measured, moments = known, tuple[NoisyMoments, ...]()
+    if measured is None:
+        start = starts(trusted_leaves(cells[-1], problem.n_records), k)[0]
+        parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
+        soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
+        measured, moments = leaves_of(soft, problem.n_records, least_count=0.005), (soft,)
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = Evidence((sketch,), unit, tuple(cells), (soft,), ridge)
+    evidence = Evidence((sketch,), unit, tuple(cells), moments, ridge)
     progress(1, 3)
 
-    choice = choose(evidence, problem.numbers, last=False)
+    first = None if known is None else {k: as_fitted(known, ridge)}
+    choice = choose(evidence, problem.numbers, first=first, last=False)
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:

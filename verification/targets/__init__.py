@@ -32,5 +32,19 @@ def all_targets() -> list[Specimen]:
         starts,
     )  # fmt: skip
 
-    modules = (counts, numbers, keys, masks, lifted, populous, aggregated, releases, sketches, starts, sketch_fits, sites, slices)
+    modules = (
+        counts,
+        numbers,
+        keys,
+        masks,
+        lifted,
+        populous,
+        aggregated,
+        releases,
+        sketches,
+        starts,
+        sketch_fits,
+        sites,
+        slices,
+    )
     return [target for module in modules for target in module.targets()]
