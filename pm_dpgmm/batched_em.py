@@ -68,7 +68,7 @@ class BatchedEM:
     max_iter: int = 2000
     tol: float = 1e-7
     start: str = "k-means++"
-    reg: float = 1e-6
+    reg: float = 1e-9
     n_components: int | None = None
 
     def __post_init__(self) -> None:

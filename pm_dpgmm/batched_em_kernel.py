@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.batched_em_blocks import add_moments, gaps_from, posteriors, quadratic_form, total_of
+from pm_dpgmm.batched_em_blocks import add_moments, copy_to, gaps_from, posteriors, quadratic_form, total_of
 from pm_dpgmm.lifted_distance import factorise, invert
 
 BLOCK = 128  # records; the work arrays of a block stay in the first cache
@@ -126,7 +126,7 @@ def climb(
             return np.nan, steps
         hope = second + HOPE * (max_iter - steps) * (second - start)
         if abs(second - start) < tol * n or hope < target:
-            theta[:] = two
+            copy_to(theta, two)
             return second, steps
         speed, bend = 0.0, 0.0
         for i in range(len(theta)):
@@ -143,11 +143,11 @@ def climb(
             third = em_step(columns, theta, k, reg, three)
             steps += 1
             if third >= second:
-                theta[:] = three
+                copy_to(theta, three)
                 longest = min(4 * longest, LONGEST_STEP) if length == longest else longest
                 continue
             longest = max(longest / 4, 1.0)
         if length == longest == 1:
             longest = 4.0
-        theta[:] = two
+        copy_to(theta, two)
     return second, steps

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.batched_em_blocks import copy_to
 from pm_dpgmm.batched_em_kernel import BLOCK, climb, log_joint, whiteners
 from pm_dpgmm.batched_em_starts import cluster_moments, lloyd, seed_farthest, seed_plus_plus
 from pm_dpgmm.lifted_distance import factorise
@@ -67,8 +68,9 @@ def fit_rows(
         likelihood, _ = climb(columns, theta, k, reg, max_iter, tol, -np.inf)
     if not (np.isfinite(likelihood) and whiteners(theta, k, d, np.empty((k, d, d)), np.empty(k))):
         return False
-    weights[:] = theta[:k] / theta[:k].sum()
+    whole = theta[:k].sum()
     for c in range(k):
+        weights[c] = theta[c] / whole
         for i in range(d):
             means[c, i] = mean[i] + sd[i] * theta[k + c * d + i]
             for j in range(i + 1):
@@ -99,7 +101,7 @@ def best_start(
         likelihood, _ = climb(columns, trial, k, reg, steps, SHORT_TOL, highest)
         if likelihood > highest:
             highest = likelihood
-            theta[:] = trial
+            copy_to(theta, trial)
     return highest > -np.inf
 
 
@@ -153,11 +155,11 @@ def split_and_merge(columns: FloatArray, theta: FloatArray, k: int, reg: float, 
                 reached, _ = climb(columns, trial, k, reg, steps, SHORT_TOL, highest)
                 if reached > highest:
                     highest, gained = reached, True
-                    best[:] = trial
+                    copy_to(best, trial)
         if not gained:
             return moved
         likelihood, moved = highest, True
-        theta[:] = best
+        copy_to(theta, best)
     return moved
 
 
