@@ -42,6 +42,7 @@ benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time
 	$(BIN)/python -m verification.benchmarks.friend_table_speed
+	-$(BIN)/python -m verification.benchmarks.batched_em_speed
 	$(BIN)/python -m verification.benchmarks.auditors
 
 $(STAMP):

@@ -68,7 +68,7 @@ class BatchedEM:
     max_iter: int = 2000
     tol: float = 1e-7
     start: str = "k-means++"
-    reg: float = 1e-6
+    reg: float = 1e-9
     n_components: int | None = None
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class BatchedEM:
         Fits
             t fits. Fit i is a function of subset i and of ``seeds[i]`` alone, bit for bit. Values raise and warn
             nothing: where a subset has fewer than k (d + 1) records, a number that is not finite, a constant column,
-            or all starts collapse, the fit is not given and its numbers are 0.
+            or all starts collapse, the fit is not given.
 
         Raises
         ------
@@ -151,9 +151,6 @@ class BatchedEM:
             places = fits.weights[i], fits.means[i], fits.covariances[i]
             rows = records[edges[i] : edges[i + 1]]
             fits.given[i] = fit_rows(rows, draws, farthest, float(self.reg), self.max_iter, float(self.tol), *places)
-            if not fits.given[i]:
-                for part in places:
-                    part[:] = 0.0
 
         if n_threads == 1 or t < 2:
             for i in range(t):

@@ -54,6 +54,13 @@ def exponentials(values: FloatArray, scratch: FloatArray) -> None:
         result[i] += bits[i] << 52
 
 
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def copy_to(out: FloatArray, values: FloatArray) -> None:
+    """out <- values; compiles faster than an assignment of arrays."""
+    for i in range(len(out)):
+        out[i] = values[i]
+
+
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=REGROUPED)
 def _add_product(out: FloatArray, factor: float, values: FloatArray) -> None:
     """out <- out + factor values."""
@@ -115,7 +122,7 @@ def quadratic_form(gaps: FloatArray, half: FloatArray, row: FloatArray, out: Flo
 def posteriors(joint: FloatArray, largest: FloatArray, mass: FloatArray, scratch: FloatArray) -> float:
     """joint (k, n) from log joint densities to responsibilities; returns the sum of the log densities."""
     k, n = joint.shape[0], len(largest)
-    largest[:] = joint[0, :n]
+    copy_to(largest, joint[0, :n])
     for c in range(1, k):
         row = joint[c, :n]
         for i in range(n):

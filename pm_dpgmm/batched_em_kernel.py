@@ -14,12 +14,13 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.batched_em_blocks import add_moments, gaps_from, posteriors, quadratic_form, total_of
+from pm_dpgmm.batched_em_blocks import add_moments, copy_to, gaps_from, posteriors, quadratic_form, total_of
 from pm_dpgmm.lifted_distance import factorise, invert
 
 BLOCK = 128  # records; the work arrays of a block stay in the first cache
 LONGEST_STEP = 64.0  # of the extrapolation
 LEAST_VARIANCE = 1e-12  # of a component given the columns before, over that of the column; below it is a collapse
+HOPE = 2.0  # extrapolated steps gain more than plain ones
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -105,11 +106,14 @@ def em_step(columns: FloatArray, theta: FloatArray, k: int, reg: float, out: Flo
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def climb(columns: FloatArray, theta: FloatArray, k: int, reg: float, max_iter: int, tol: float) -> tuple[float, int]:
+def climb(
+    columns: FloatArray, theta: FloatArray, k: int, reg: float, max_iter: int, tol: float, target: float
+) -> tuple[float, int]:
     """EM with extrapolation from ``theta``, in place; returns the last log-likelihood (NaN: collapsed) and the steps.
 
     Squared extrapolation S3 of Varadhan and Roland (2008): two steps of EM, then a jump along them that is kept only
-    if the log-likelihood does not fall. Ends when one plain step gains less than ``tol`` a record.
+    if the log-likelihood does not fall. Ends when one plain step gains less than ``tol`` a record, and as soon as
+    the steps that are left, at ``HOPE`` times the present gain each, would not reach ``target``.
     """
     n = columns.shape[1]
     one, two, three = np.empty_like(theta), np.empty_like(theta), np.empty_like(theta)
@@ -120,8 +124,9 @@ def climb(columns: FloatArray, theta: FloatArray, k: int, reg: float, max_iter: 
         steps += 2
         if not np.isfinite(start + second):
             return np.nan, steps
-        if abs(second - start) < tol * n:
-            theta[:] = two
+        hope = second + HOPE * (max_iter - steps) * (second - start)
+        if abs(second - start) < tol * n or hope < target:
+            copy_to(theta, two)
             return second, steps
         speed, bend = 0.0, 0.0
         for i in range(len(theta)):
@@ -138,11 +143,11 @@ def climb(columns: FloatArray, theta: FloatArray, k: int, reg: float, max_iter: 
             third = em_step(columns, theta, k, reg, three)
             steps += 1
             if third >= second:
-                theta[:] = three
+                copy_to(theta, three)
                 longest = min(4 * longest, LONGEST_STEP) if length == longest else longest
                 continue
             longest = max(longest / 4, 1.0)
         if length == longest == 1:
             longest = 4.0
-        theta[:] = two
+        copy_to(theta, two)
     return second, steps

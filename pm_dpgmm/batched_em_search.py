@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.batched_em_blocks import copy_to
 from pm_dpgmm.batched_em_kernel import BLOCK, climb, log_joint, whiteners
 from pm_dpgmm.batched_em_starts import cluster_moments, lloyd, seed_farthest, seed_plus_plus
 from pm_dpgmm.lifted_distance import factorise
@@ -14,6 +15,7 @@ from pm_dpgmm.noise import IntArray
 SHORT_RUN = 12  # steps of EM of a start or a move before it is judged
 SHORT_TOL = 1e-5  # gain a record that ends a short run
 LLOYD_STEPS = 8
+SAME = 0.99  # share of records in common at which two starts count as one
 PAIRS = 2  # of components that a round tries to merge
 LEAST_GAIN = 1e-3  # of the log-likelihood by a move, in nats; a move back to the same mode gains nothing
 AXIS_STEPS = 20  # of the power method
@@ -61,13 +63,14 @@ def fit_rows(
     theta = np.empty(k * (1 + d + d * d))
     if not best_start(columns, k, draws, farthest, reg, min(SHORT_RUN, max_iter), theta):
         return False
-    likelihood, _ = climb(columns, theta, k, reg, max_iter, tol)
+    likelihood, _ = climb(columns, theta, k, reg, max_iter, tol, -np.inf)
     if np.isfinite(likelihood) and split_and_merge(columns, theta, k, reg, likelihood, min(SHORT_RUN, max_iter)):
-        likelihood, _ = climb(columns, theta, k, reg, max_iter, tol)
+        likelihood, _ = climb(columns, theta, k, reg, max_iter, tol, -np.inf)
     if not (np.isfinite(likelihood) and whiteners(theta, k, d, np.empty((k, d, d)), np.empty(k))):
         return False
-    weights[:] = theta[:k] / theta[:k].sum()
+    whole = theta[:k].sum()
     for c in range(k):
+        weights[c] = theta[c] / whole
         for i in range(d):
             means[c, i] = mean[i] + sd[i] * theta[k + c * d + i]
             for j in range(i + 1):
@@ -84,20 +87,39 @@ def best_start(
 ) -> bool:
     """The start whose short run reaches the highest likelihood, into ``theta``; False if all collapse."""
     d, n = columns.shape
-    centres, labels, trial = np.empty((k, d)), np.empty(n, np.int64), np.empty_like(theta)
+    centres, labels, trial = np.empty((k, d)), np.empty((len(draws), n), np.int64), np.empty_like(theta)
     highest = -np.inf
     for start in range(len(draws)):
         if farthest:
             seed_farthest(columns, draws[start], centres)
         else:
             seed_plus_plus(columns, draws[start], centres)
-        lloyd(columns, centres, labels, LLOYD_STEPS)
-        cluster_moments(columns, labels, k, reg, trial)
-        likelihood, _ = climb(columns, trial, k, reg, steps, SHORT_TOL)
+        lloyd(columns, centres, labels[start], LLOYD_STEPS)
+        if not fresh(labels, start, k):
+            continue
+        cluster_moments(columns, labels[start], k, reg, trial)
+        likelihood, _ = climb(columns, trial, k, reg, steps, SHORT_TOL, highest)
         if likelihood > highest:
             highest = likelihood
-            theta[:] = trial
+            copy_to(theta, trial)
     return highest > -np.inf
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def fresh(labels: IntArray, start: int, k: int) -> bool:
+    """Whether the clusters of this start differ from those of every earlier one in more than a few records."""
+    n = labels.shape[1]
+    table = np.empty((k, k), np.int64)
+    for earlier in range(start):
+        table[:] = 0
+        for i in range(n):
+            table[labels[earlier, i], labels[start, i]] += 1
+        common = 0
+        for c in range(k):
+            common += table[c].max()
+        if common >= SAME * n:
+            return False
+    return True
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -130,14 +152,14 @@ def split_and_merge(columns: FloatArray, theta: FloatArray, k: int, reg: float, 
                     changed[i] = into if labels[i] == free else labels[i]
                 split(columns, theta, k, c, free, changed)
                 cluster_moments(columns, changed, k, reg, trial)
-                reached, _ = climb(columns, trial, k, reg, steps, SHORT_TOL)
+                reached, _ = climb(columns, trial, k, reg, steps, SHORT_TOL, highest)
                 if reached > highest:
                     highest, gained = reached, True
-                    best[:] = trial
+                    copy_to(best, trial)
         if not gained:
             return moved
         likelihood, moved = highest, True
-        theta[:] = best
+        copy_to(theta, best)
     return moved
 
 

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.batched_em_blocks import copy_to
 from pm_dpgmm.noise import IntArray
 
 CANDIDATES = 4  # records tried for each new seed
@@ -50,7 +51,7 @@ def seed_plus_plus(columns: FloatArray, draws: FloatArray, centres: FloatArray) 
     n = columns.shape[1]
     k = len(centres)
     nearest, trial = np.empty(n), np.empty(n)
-    centres[0] = columns[:, min(int(draws[0, 0] * n), n - 1)]
+    copy_to(centres[0], columns[:, min(int(draws[0, 0] * n), n - 1)])
     _square_distances(columns, centres[0], nearest)
     for c in range(1, k):
         best, least = 0, np.inf
@@ -60,7 +61,7 @@ def seed_plus_plus(columns: FloatArray, draws: FloatArray, centres: FloatArray) 
             total = _total_of_smaller(nearest, trial)
             if total < least:
                 best, least = place, total
-        centres[c] = columns[:, best]
+        copy_to(centres[c], columns[:, best])
         _square_distances(columns, centres[c], trial)
         for i in range(n):
             nearest[i] = min(nearest[i], trial[i])
@@ -75,13 +76,13 @@ def seed_farthest(columns: FloatArray, draws: FloatArray, centres: FloatArray) -
     flat = draws.reshape(size)
     sample = np.empty((d, size))
     for s in range(size):
-        sample[:, s] = columns[:, min(int(flat[s] * n), n - 1)]
+        copy_to(sample[:, s], columns[:, min(int(flat[s] * n), n - 1)])
     nearest, trial = np.empty(size), np.empty(size)
-    centres[0] = sample[:, 0]
+    copy_to(centres[0], sample[:, 0])
     _square_distances(sample, centres[0], nearest)
     for c in range(1, k):
         best = np.argmax(nearest)
-        centres[c] = sample[:, best]
+        copy_to(centres[c], sample[:, best])
         _square_distances(sample, centres[c], trial)
         for i in range(size):
             nearest[i] = min(nearest[i], trial[i])
@@ -118,9 +119,10 @@ def lloyd(columns: FloatArray, centres: FloatArray, labels: IntArray, steps: int
                 centres[labels[i], j] += columns[j, i]
         for c in range(k):
             if counts[c] > 0:
-                centres[c] /= counts[c]
+                for j in range(d):
+                    centres[c, j] /= counts[c]
             else:
-                centres[c] = columns[:, np.argmax(nearest)]
+                copy_to(centres[c], columns[:, np.argmax(nearest)])
     return total
 
 
@@ -138,7 +140,8 @@ def cluster_moments(columns: FloatArray, labels: IntArray, k: int, reg: float, t
         for i in range(n):
             means[labels[i], j] += columns[j, i]
     for c in range(k):
-        means[c] /= max(counts[c], 1.0)
+        for j in range(d):
+            means[c, j] /= max(counts[c], 1.0)
     for i in range(d):
         for j in range(i + 1):
             for s in range(n):
