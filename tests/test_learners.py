@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-from pm_dpgmm.learners import check_learner, fit_one, fit_subsets, mixture_from_estimator
+from pm_dpgmm.learners import check_learner, fit_here, fit_subsets, mixture_from_estimator
 from pm_dpgmm.mixture import Mixture
 
 RNG = np.random.default_rng(3)
@@ -43,12 +43,12 @@ def warns(subset):
     ids=["raises", "nothing", "wrong number of components", "invalid numbers"],
 )
 def test_a_failed_fit_is_none_and_says_nothing(learner, capsys):
-    assert fit_one(learner, DATA, 1, 0) is None
+    assert fit_here(learner, DATA, 1, 0) is None
     assert capsys.readouterr() == ("", "")
 
 
 def test_warnings_of_a_learner_are_swallowed(recwarn):
-    assert isinstance(fit_one(warns, DATA, 1, 0), Mixture)
+    assert isinstance(fit_here(warns, DATA, 1, 0), Mixture)
     assert not recwarn.list
 
 
@@ -69,7 +69,7 @@ def test_learners_cannot_change_the_records():
         rows[:] = 0
         return Mixture([1.0], [[0.0, 0.0]], [np.eye(2)])
 
-    assert fit_one(greedy, subset, 1, 0) is not None
+    assert fit_here(greedy, subset, 1, 0) is not None
     assert (subset == DATA[:10]).all()
 
 
