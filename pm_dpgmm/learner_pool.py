@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import Pipe
+import warnings
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture import Mixture
 
 Work = Sequence[tuple[FloatArray, int]]
+Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     " from pm_dpgmm.learner_process import serve; serve(int(sys.argv[2]))"
@@ -34,7 +36,9 @@ ENVIRONMENT = {
     "VECLIB_MAXIMUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
 }
+OVERTIME, REPRIEVE = 10.0, 60.0  # on the clock: so many times the time limit, and so many seconds more
 STARTS = 3  # of a server for one fit, when servers disappear
+PATIENCE = 5.0  # seconds for a server to leave
 ROUNDS = 3  # through joblib, when its workers disappear; then threads of this process supervise
 
 
@@ -43,15 +47,16 @@ class LearnerNotLoaded(TypeError):
 
 
 class Server(NamedTuple):
-    """A process that forks a child for every fit, and the way to talk to it."""
+    """A process that forks a child for every fit. It leaves, and kills the child, when its line is shut."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
+    line: socket.socket  # the same line as the connection
 
 
 _lock = threading.Lock()
 _here = uuid.uuid4().hex  # this process, also among those of a cluster
-_processes: dict[str, list[subprocess.Popen[bytes]]] = {}  # call -> its servers in this process
+_servers: dict[str, list[Server]] = {}  # call -> its servers in this process
 _idle: dict[str, list[Server]] = {}
 
 
@@ -65,8 +70,8 @@ def fit_apart(
 ) -> list[Mixture | None]:
     """Fits of all subsets, each in a process of its own; see :func:`pm_dpgmm.learners.fit_subsets`.
 
-    A fit whose process died, be it of its own doing or because it was killed from outside or memory was short, is
-    repeated after all others, alone and with the same seed. If it dies again it is None.
+    A fit whose process died, be it of its own doing or because it was killed from outside, or memory or time on the
+    clock was short, is repeated after all others, alone and with the same seed. If it dies again it is None.
     """
     if not hasattr(os, "fork"):
         raise ValueError(f"n_jobs must be None or 1, without a time_limit, where processes cannot fork, got {n_jobs}")
@@ -74,20 +79,22 @@ def fit_apart(
     fits: dict[int, Mixture | None] = {}
     died: list[int] = []
 
-    def task(call: str, i: int) -> tuple[str, bytes, int, FloatArray, int, int, float | None]:
-        return call, learner, i, work[i][0], n_components, work[i][1], time_limit
+    def task(call: str, i: int) -> tuple[str, bytes, int, Request]:
+        clock_limit = None if time_limit is None else OVERTIME * time_limit + REPRIEVE
+        return call, learner, i, (work[i][0], n_components, work[i][1], time_limit, clock_limit)
 
-    _processes.update({together: [], alone: []})
+    _servers.update({together: [], alone: []})
     try:
-        for i, answer in _supervise([task(together, i) for i in range(len(work))], n_jobs):
-            if isinstance(answer, str):
-                died.append(i)
-                continue
-            fits[i] = answer
-            progress(len(fits), len(work))
+        with contextlib.closing(_supervise([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
+            for i, answer in outcomes:
+                if isinstance(answer, str):
+                    died.append(i)
+                    continue
+                fits[i] = answer
+                progress(len(fits), len(work))
         for i in sorted(died):
-            for _, answer in _supervise([task(alone, i)], 1):
-                fits[i] = None if isinstance(answer, str) else answer
+            ((_, answer),) = _supervise([task(alone, i)], 1)
+            fits[i] = None if isinstance(answer, str) else answer
             progress(len(fits), len(work))
     finally:
         for call in (together, alone):
@@ -95,7 +102,9 @@ def fit_apart(
     return [fits[i] for i in range(len(work))]
 
 
-def _supervise(tasks: list[tuple], n_jobs: int | None) -> Iterator[tuple[int, Mixture | str | None]]:
+def _supervise(
+    tasks: list[tuple[str, bytes, int, Request]], n_jobs: int | None
+) -> Generator[tuple[int, Mixture | str | None]]:
     """Outcomes of :func:`supervised_fit` as they come, even if workers of joblib disappear."""
     from joblib import Parallel, delayed, parallel_config
 
@@ -106,17 +115,22 @@ def _supervise(tasks: list[tuple], n_jobs: int | None) -> Iterator[tuple[int, Mi
             outcomes = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(
                 [delayed(supervised_fit)(*task) for task in waiting.values()]
             )
-        while waiting:
-            try:
-                i, answer = next(outcomes)
-            except LearnerNotLoaded:
-                raise
-            except Exception:
-                if last:
+        try:
+            while waiting:
+                try:
+                    i, answer = next(outcomes)
+                except LearnerNotLoaded:
                     raise
-                break
-            del waiting[i]
-            yield i, answer
+                except Exception:
+                    if last:
+                        raise
+                    break
+                del waiting[i]
+                yield i, answer
+        finally:
+            with warnings.catch_warnings():  # joblib warns of work that is given up
+                warnings.simplefilter("ignore")
+                outcomes.close()
         if not waiting:
             return
 
@@ -125,10 +139,7 @@ def supervised_fit(
     call: str,
     learner: bytes,
     i: int,
-    subset: FloatArray,
-    n_components: int,
-    seed: int,
-    time_limit: float | None,
+    request: Request,
 ) -> tuple[int, Mixture | str | None]:
     """``i`` and its outcome: a valid fit, None, or "died"."""
     for _ in range(STARTS):
@@ -136,7 +147,7 @@ def supervised_fit(
         if server is None:
             continue
         try:
-            server.connection.send((subset, n_components, seed, time_limit))
+            server.connection.send(request)
             server.connection.recv()
         except (EOFError, OSError):  # it had left before this fit began
             _retire(call, server)
@@ -147,7 +158,11 @@ def supervised_fit(
             _retire(call, server)
             break
         with _lock:
-            _idle.setdefault(call, []).append(server)
+            wanted = call in _servers
+            if wanted:
+                _idle.setdefault(call, []).append(server)
+        if not wanted:  # the run has stopped
+            _retire(call, server)
         return i, answer
     return i, "died"
 
@@ -158,10 +173,14 @@ def _take(call: str, learner: bytes) -> Server | None:
         gone = [(name, server) for name, idle in _idle.items() for server in idle if server.process.poll() is not None]
         for name, server in gone:
             _idle[name].remove(server)
-            server.connection.close()
+    for name, server in gone:
+        _retire(name, server)
+    with _lock:
         if _idle.get(call):
             return _idle[call].pop()
-    here, there = Pipe()
+        if call.startswith(_here) and call not in _servers:  # the run has stopped
+            return None
+    line, there = socket.socketpair()
     with there:
         process = subprocess.Popen(
             [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(there.fileno())],
@@ -172,15 +191,15 @@ def _take(call: str, learner: bytes) -> Server | None:
             start_new_session=True,  # the user's Ctrl-C is for this process, which then ends the others
             env=ENVIRONMENT | os.environ,
         )
-    server = Server(process, here)
+    server = Server(process, Connection(os.dup(line.fileno())), line)
     with _lock:
-        if call in _processes or not call.startswith(_here):
-            _processes.setdefault(call, []).append(process)
-        else:  # the run has stopped
-            process.terminate()
+        if call.startswith(_here) and call not in _servers:
+            _shut(server)
+        else:
+            _servers.setdefault(call, []).append(server)
     try:
-        here.send_bytes(learner)
-        problem = here.recv()
+        server.connection.send_bytes(learner)
+        problem = server.connection.recv()
     except (EOFError, OSError):
         _retire(call, server)
         return None
@@ -190,22 +209,31 @@ def _take(call: str, learner: bytes) -> Server | None:
     return server
 
 
+def _shut(server: Server) -> None:
+    """Ask a server to leave; whoever waits for its answer hears that there is none."""
+    with contextlib.suppress(OSError):
+        server.line.shutdown(socket.SHUT_RDWR)
+
+
 def _retire(call: str, server: Server) -> None:
-    """End one server that is not idle."""
+    """End a server and forget it; for whoever took it, or for one that is idle."""
+    _shut(server)
     server.connection.close()
-    server.process.terminate()
-    server.process.wait()
+    server.line.close()
+    try:
+        server.process.wait(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:  # it has no child while it loads the learner
+        server.process.kill()
+        server.process.wait()
     with _lock, contextlib.suppress(KeyError, ValueError):
-        _processes[call].remove(server.process)
+        _servers[call].remove(server)
 
 
 def _dismiss(call: str) -> None:
-    """End all servers of a call in this process, also those at work."""
+    """End all servers of a call in this process; those at work are retired by the thread that waits for them."""
     with _lock:
-        processes, idle = _processes.pop(call, []), _idle.pop(call, [])
+        servers, idle = _servers.pop(call, []), _idle.pop(call, [])
+    for server in servers:
+        _shut(server)
     for server in idle:
-        server.connection.close()
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.wait()
+        _retire(call, server)

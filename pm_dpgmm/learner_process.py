@@ -27,7 +27,6 @@ Died = Literal["died"]
 DIED: Died = "died"
 IDLE = 60.0  # seconds after which a server without work leaves
 LONGEST_PAUSE = 0.2  # seconds between looks at a child whose end is not announced
-OVERTIME, REPRIEVE = 10.0, 60.0  # on the clock: so many times the limit, and so many seconds more
 DIED_CODE = 1  # exit code of a child whose failure may be another process's fault
 
 
@@ -46,16 +45,11 @@ def serve(descriptor: int) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send(None)
-    signal.signal(signal.SIGTERM, _leave)
     with contextlib.suppress(EOFError, OSError):
         while connection.poll(IDLE):
             request = connection.recv()
             connection.send("taken")
             connection.send(fit_in_child(learner, *request, connection=connection))
-
-
-def _leave(number: int, frame: Any) -> None:
-    raise SystemExit
 
 
 def fit_in_child(
@@ -64,12 +58,14 @@ def fit_in_child(
     n_components: int,
     seed: int,
     time_limit: float | None,
+    clock_limit: float | None,
     *,
     connection: Connection,
 ) -> Mixture | Died | None:
-    """One fit in a child of this process; None if it is not valid or passed the limit, "died" if the child did.
+    """One fit in a child of this process; None if it is not valid or used its processor time up.
 
-    The answer comes back as numbers in shared memory, so nothing else can. EOFError when ``connection`` closes.
+    "died" if the child did, or ran out of memory or of time on the clock: other fits may have a part in that. The
+    answer comes back as numbers in shared memory, so nothing else can. EOFError when ``connection`` closes.
     """
     k, d = n_components, subset.shape[1]
     shared = np.frombuffer(mmap.mmap(-1, 8 * (1 + k + k * d + k * d * d)), dtype=float)  # a flag, then the answer
@@ -87,15 +83,14 @@ def fit_in_child(
         if child == 0:
             _live_and_die(fit, time_limit)
         os.close(alive)
-        deadline = math.inf if time_limit is None else time.monotonic() + OVERTIME * time_limit + REPRIEVE
+        deadline = math.inf if clock_limit is None else time.monotonic() + clock_limit
         code = _watch(child, ended, connection, deadline)
     finally:
         os.close(ended)
-    if code is None or (time_limit is not None and code in (-signal.SIGPROF, -signal.SIGXCPU)):
-        return None
-    if code != 0:
+    out_of_time = time_limit is not None and code in (-signal.SIGPROF, -signal.SIGXCPU)
+    if code != 0 and not out_of_time:
         return DIED
-    if shared[0] != 1.0:
+    if code != 0 or shared[0] != 1.0:
         return None
     weights, means, covariances = np.split(shared[1:], [k, k + k * d])
     try:
@@ -109,8 +104,7 @@ def _live_and_die(fit: Callable[[], None], time_limit: float | None) -> None:
     code = 0
     try:
         os.setpgid(0, 0)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold records
         with contextlib.suppress(OSError):  # Linux: if memory runs out, the fit goes and not the run
             Path("/proc/self/oom_score_adj").write_text("1000")

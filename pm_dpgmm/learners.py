@@ -79,12 +79,12 @@ def fit_subsets(
     n_jobs : int or None
         1 fits in this process, one subset after another; so does None, unless ``joblib.parallel_config`` says
         otherwise. Any other number is how many processes fit at a time, -1 one per core. Each fit then has a process
-        of its own.
+        of its own, with one thread unless ``OMP_NUM_THREADS`` and the like say otherwise.
     progress : function of two int
         Called in this process after every fit with the number of finished fits and of subsets.
     time_limit : float, optional
-        Seconds of processor time that a fit may use, and 10 times as many and 60 more on the clock. With a limit
-        every fit has a process of its own, whatever ``n_jobs``.
+        Seconds of processor time that a fit may use; it may take 10 times as many and 60 more on the clock. With a
+        limit every fit has a process of its own, whatever ``n_jobs``. Choose it far above what good fits use.
 
     Returns
     -------
@@ -106,18 +106,25 @@ def fit_subsets(
     or start, and a failure is None and nothing else. Proof and assumptions: learner_pool.md.
 
     In this process a learner that keeps state between calls breaks the guarantee, and nothing here can see it; one
-    that kills its process ends the run, and one that hangs hangs it. In processes of their own neither can happen.
+    that kills its process ends the run, and one that hangs hangs it. In processes of their own none of this happens:
+    a fit whose process dies is repeated alone, after the others, and is None if it dies again.
+    Processor time is a property of the fit; the clock also runs while other fits have the processor, so a fit that
+    runs out of it is repeated alone too. What remains assumed is that a fit's processor time does not depend on what
+    runs beside it, up to noise that is independent of the records.
     What a learner prints or logs depends on records and is dropped, with its warnings; only text that compiled code
     writes in this process still reaches the terminal.
 
     Notes
     -----
     ``joblib.parallel_config`` chooses where the processes run. On a Dask cluster every worker starts them beside
-    itself, so a learner cannot hurt it; Dask itself repeats fits whose worker was lost. pm_dpgmm must be installed
-    there. ``n_jobs`` other than 1 then stands for all of the cluster::
+    itself, so a learner cannot hurt it; pm_dpgmm must be installed there, and ``n_jobs`` other than 1 stands for the
+    whole cluster::
 
         with distributed.Client(address), joblib.parallel_config(backend="dask"):
             fit_gmm(X, 2, epsilon=1.0, delta=1e-6, method="populous-single", n_jobs=-1)
+
+    Dask repeats fits whose worker was lost, ``distributed.scheduler.allowed-failures`` times (3); after that joblib
+    waits for ever, so set it higher where workers come and go. No learner is behind such a loss.
 
     Examples
     --------
