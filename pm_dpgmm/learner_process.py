@@ -33,9 +33,6 @@ DIED_CODE = 1  # exit code of a child whose failure may be another process's fau
 def serve(descriptor: int) -> None:
     """Load a learner from the connection ``descriptor``, then answer one request after another until it closes."""
     connection = Connection(descriptor)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nowhere, standard)
     try:
         import cloudpickle
         import sklearn.mixture  # noqa: F401 - once here and not in every child
