@@ -197,11 +197,13 @@ def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypat
     assert tried.count(3) == losses + 1
 
 
-@pytest.mark.parametrize("n_jobs, own", [(1, False), (None, False), (-1, True)])
-def test_one_job_is_this_process(monkeypatch, n_jobs, own):
+@pytest.mark.parametrize(
+    "n_jobs, configured, own", [(1, 1, False), (1, 2, False), (None, 1, False), (None, 2, True), (-1, 1, True)]
+)
+def test_one_job_is_this_process(monkeypatch, n_jobs, configured, own):
     apart = []
     monkeypatch.setattr(learner_pool, "fit_apart", lambda *arguments: apart.append(arguments))
-    with joblib.parallel_config(n_jobs=1):
+    with joblib.parallel_config(n_jobs=configured):
         fit_subsets(lambda rows: None, [], 1, seeds=[], n_jobs=n_jobs, progress=lambda *_: None)
     assert bool(apart) == own
 

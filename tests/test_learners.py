@@ -1,4 +1,5 @@
 import contextlib
+import io
 import logging
 import os
 import random
@@ -65,7 +66,7 @@ class Trap(Mixture):
         lambda s: Mixture([1.0], s[:1, :1], [[[1.0]]]),
         lambda s: Mixture([1.0], s[:1] * np.nan, [np.eye(2)]),
         lambda s: object.__new__(Trap),
-        lambda s: input("leaks"),
+        lambda s: input("leaks") and Mixture([1.0], s[:1], [np.eye(2)]),
         *[throws(error) for error in (SystemExit(0), KeyboardInterrupt(), GeneratorExit(), MemoryError())],
     ],
     ids=[
@@ -73,7 +74,8 @@ class Trap(Mixture):
         "question", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "MemoryError",
     ],
 )  # fmt: skip
-def test_a_failed_fit_is_none_and_says_nothing(learner, capfd, caplog):
+def test_a_failed_fit_is_none_and_says_nothing(learner, capfd, caplog, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("not an answer\n"))
     assert fit_here(learner, DATA, 1, 0) is None
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
