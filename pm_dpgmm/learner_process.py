@@ -6,6 +6,7 @@ Proof: learner_pool.md. POSIX only.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import mmap
 import os
@@ -42,6 +43,7 @@ def serve(descriptor: int) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send(None)
+    gc.freeze()  # children share the memory of what is loaded
     with contextlib.suppress(EOFError, OSError):
         while connection.poll(IDLE):
             request = connection.recv()
