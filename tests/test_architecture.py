@@ -41,6 +41,8 @@ LAYERS = [
         "records",
         "record_blocks",
         "learners",
+        "learner_process",
+        "learner_pool",
         "methods",
         "ledger",
         "uncertainty",
