@@ -20,6 +20,7 @@ from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.slices import SliceMethod
+from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_bounds, read_records
@@ -30,6 +31,7 @@ METHODS: dict[str, type] = {
     "histogram": HistogramMethod,
     "slices": SliceMethod,
     "populous": Populous,
+    "two-phase": TwoPhase,
     "populous-single": PopulousSingle,
 }
 
@@ -69,9 +71,9 @@ def fit_gmm(
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "sketch", "histogram", "slices", "populous", "populous-single"} or settings object
-        "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two columns and "slices"
-        for more; and explains itself otherwise.
+    method : {"auto", "sketch", "histogram", "slices", "populous", "two-phase", "populous-single"} or settings
+        object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two columns and
+        "slices" for more; and explains itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional

@@ -69,6 +69,7 @@ def lifted_mask(
     corners: FloatArray,
     *,
     noise: LiftedMaskNoise,
+    origins: FloatArray | None = None,
     rng: Rng = None,
 ) -> dict[str, FloatArray]:
     """Mask every lifted average and every weight, then shuffle the components.
@@ -84,6 +85,8 @@ def lifted_mask(
         Last diagonal entries of the lifted averages, positive; 1 for a lifted component.
     noise : LiftedMaskNoise
         Public noise levels.
+    origins : ndarray, shape (K, d), optional
+        Points that ``means`` are counted from, 0 by default: added last, so that a mean far from 0 is rounded once.
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
 
@@ -106,6 +109,8 @@ def lifted_mask(
     parts = [_masked(*given) for given in zip(means, factors, corners, whitened, strict=True)]
     order = permutation(k, rng=rng)
     new_means, new_covariances, new_corners = (np.array(part)[order] for part in zip(*parts, strict=True))
+    if origins is not None:
+        new_means = origins[order] + new_means
     unit = _power_of_two(np.sqrt(np.diagonal(new_covariances, axis1=1, axis2=2)))
     pairs = unit[:, :, None] * unit[:, None, :]
     return {

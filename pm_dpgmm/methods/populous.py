@@ -227,8 +227,9 @@ def test_and_release(fits: Fits, friends: BoolArray, constants: Constants, *, rn
     assert average is not None  # level 0 never passes, and a higher one has a core
     means, covariances, corners = parts_of_lifted(average.points)  # in the frame of one fit's components
     factors = average.factors @ np.linalg.cholesky(covariances)
-    centres = average.centres + np.einsum("kij,kj->ki", average.factors, means)
-    return lifted_mask(average.weights, centres, factors, corners, noise=constants.noise, rng=rng)
+    offsets = np.einsum("kij,kj->ki", average.factors, means)
+    noise = constants.noise
+    return lifted_mask(average.weights, offsets, factors, corners, origins=average.centres, noise=noise, rng=rng)
 
 
 def unbiased(mixture: Mixture, subset_records: float) -> Mixture:

@@ -186,9 +186,9 @@ class Setting:
 Pair = tuple[FloatArray, FloatArray]
 
 
-def across() -> tuple[Setting, Pair]:
+def across(t: int = 400) -> tuple[Setting, Pair]:
     """One fit goes straight through the centre of all others: it moves the average by 2 s_2/t."""
-    setting = Setting.of(400)
+    setting = Setting.of(t)
     others, far = np.zeros(setting.t - 1), setting.radius
     return setting, (np.append(others, far), np.append(others, -far))
 
@@ -239,8 +239,9 @@ def targets() -> list[Specimen]:
     mixed, weights, loose = of_weights()
     shift = 2 * (weights[0][-1] - 0.5) * math.sqrt(2) / mixed.t / mixed.using.noise.weight(1)
     unscaled = float(gaussian_epsilon(DELTA, noise_multiplier=1 / shift))
-    whole = functools.partial(by_fit_gmm, using=wide.using)
-    records = straight[0][:, None], straight[1][:, None]
+    smaller, few = across(200)
+    whole = functools.partial(by_fit_gmm, using=smaller.using)
+    records = few[0][:, None], few[1][:, None]
     fault = functools.partial(mechanism, simulated=True)
     near, far = functools.partial(single_epsilon, -distance), single_epsilon(-leaving, NOISE, 2)
     by_weights = mechanism(mixed.using, fits_of=two_weights)
