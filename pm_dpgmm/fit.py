@@ -164,6 +164,8 @@ def fit_gmm(
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     chosen.check(problem)
+    if learner is not None and hasattr(chosen, "try_learner"):
+        chosen.try_learner(learner, problem)
     if ledger is not None:
         cost = chosen.cost(problem)
         ledger.reserve(*cost, relation, chosen.name)

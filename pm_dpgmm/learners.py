@@ -37,6 +37,25 @@ def check_learner(learner: Any, *, n_jobs: int | None = None) -> None:
         pickled(learner)
 
 
+def rehearse_learner(learner: Any, n_rows: int, n_features: int, n_components: int) -> None:
+    """Try the learner on simulated rows, which are public: a slip in it should not cost a budget.
+
+    Raises
+    ------
+    ValueError
+        If it fails where components are 6 standard deviations apart.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((n_rows, n_features)) + 6.0 * rng.integers(n_components, size=(n_rows, 1))
+    try:
+        fit_one(learner, rows, n_components, seed=0)
+    except Exception as error:
+        raise ValueError(
+            f"learner must fit {n_components} components to {n_rows} simulated rows of {n_features} columns (rehearse="
+            f"False skips this trial), got {type(error).__name__}: {error}"
+        ) from error
+
+
 def pickled(learner: Any) -> bytes:
     """``learner`` for another process; TypeError if it cannot go there."""
     import cloudpickle

@@ -79,11 +79,22 @@ def test_any_learner_will_do_and_disagreement_is_refused_without_a_word(capsys, 
     words = []
     for records in (X, X * 7 + 1):
         with pytest.raises(dpg.Unstable, match="refused") as caught:
-            dpg.fit_gmm(records, 1, **BUDGET, method="populous", noise=0.05, learner=noisy)
+            dpg.fit_gmm(records, 1, **BUDGET, method="populous", noise=0.05, learner=noisy, rehearse=False)
         words.append(str(caught.value))
         assert caught.value.guarantee.epsilon == 1.0 and caught.value.__cause__ is None
     assert words[0] == words[1]
     assert capsys.readouterr().out == "" and not caplog.records
+
+
+def test_a_learner_that_always_fails_is_found_before_anything_is_spent(tmp_path):
+    ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
+    X = np.random.default_rng(4).normal(size=(20_000, 1))
+    settings = {**BUDGET, "method": "populous", "noise": 0.05, "learner": lambda subset: subset.no_such_method()}
+    with pytest.raises(ValueError, match=r"learner must fit 1 components .* AttributeError.*no_such_method"):
+        dpg.fit_gmm(X, 1, **settings, ledger=ledger)
+    assert ledger.spent == (0.0, 0.0)
+    with pytest.raises(dpg.Unstable):
+        dpg.fit_gmm(X, 1, **settings, rehearse=False)
 
 
 # ------------------------------------------------------------------ arguments

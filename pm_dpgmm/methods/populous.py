@@ -16,7 +16,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, check_probability
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.learners import fit_subsets
+from pm_dpgmm.learners import fit_subsets, rehearse_learner
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.lifting import SEPARATION, BoolArray, Fits, friend_table, stack_fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
@@ -61,6 +61,9 @@ class Populous:
         All public numbers of the run, in place of what follows from the guesses.
     time_limit : float, optional
         Seconds for one fit of a learner that is not compiled; it then runs in processes of its own.
+    rehearse : bool
+        Try a learner of yours on simulated rows first: one that always fails would cost the budget. Set False for a
+        learner that needs data of a special kind.
 
     Guarantee
     ---------
@@ -75,12 +78,13 @@ class Populous:
 
     noise: float | None = None
     separation: float = 4.0
-    efficiency: float = 0.5
+    efficiency: float = 0.6
     n_subsets: int | None = None
     core: str = "triple"
     assumed_records: int | None = None
     design: Design | None = None
     time_limit: float | None = None
+    rehearse: bool = True
     name: ClassVar[str] = "populous"
 
     def __post_init__(self) -> None:
@@ -141,6 +145,13 @@ class Populous:
                 " got None"
             )
         self.guarantee(problem, self.constants(problem))
+
+    def try_learner(self, learner: Any, problem: Problem) -> None:
+        """Raise ValueError if ``learner`` cannot fit simulated rows, as many as a subset has."""
+        if self.rehearse and not hasattr(learner, "fit_all"):
+            size = self.subset_records(problem, self.constants(problem).design)
+            least = 10 * problem.n_components * (problem.n_features + 1) ** 2
+            rehearse_learner(learner, least if size is None else int(size), problem.n_features, problem.n_components)
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng

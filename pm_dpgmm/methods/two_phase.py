@@ -101,6 +101,10 @@ class TwoPhase:
         self.sketch.check(rest)
         self.guarantee(problem)
 
+    def try_learner(self, learner: Any, problem: Problem) -> None:
+        """Raise ValueError if ``learner`` cannot fit simulated rows."""
+        self.crude.try_learner(learner, self.phases(problem)[0])
+
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
     ) -> Outcome:
