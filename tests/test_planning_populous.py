@@ -11,6 +11,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.cli import main
 from pm_dpgmm.lifting import AgreementRule, stack_fits
+from pm_dpgmm.mechanisms.pass_table import PassTable
 from pm_dpgmm.plan_trials import public_mixture
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "method": "populous"}
@@ -104,14 +105,20 @@ def test_fits_that_fail_or_find_another_mode_are_counted():
     assert nothing.agreement.efficiency == 0 and nothing.agreement.invalid == (1.0,) and not nothing.enough
 
 
-def test_predicted_probabilities_are_those_of_the_coins():
-    """Share of passes against the mean probability: 5 standard deviations, false alarm below 1e-6."""
-    found = dpg.plan(11_800, **ONE, **BUDGET, **WHERE, n_simulations=25, learner=Moments(2))
-    p = np.array(found.agreement.probabilities)
-    passed = np.array([not trial.refused for trial in found.trials])
-    spread = math.sqrt(np.sum(p * (1 - p)))
-    assert spread > 1 and abs(passed.sum() - p.sum()) < 5 * spread
-    assert 0.2 < found.agreement.probability < 0.94 and not found.enough
+def test_predicted_probabilities_are_those_of_the_coins_that_are_thrown(monkeypatch):
+    thrown, really = [], PassTable.passes
+
+    def passes(table, level, *, rng):
+        thrown.append((level, table.probability(level), really(table, level, rng=rng)))
+        return thrown[-1][2]
+
+    monkeypatch.setattr(PassTable, "passes", passes)
+    found = dpg.plan(11_800, **ONE, **BUDGET, **WHERE, n_simulations=8, learner=Moments(2))
+    levels, probabilities, passed = zip(*thrown, strict=True)
+    assert found.agreement.levels == levels and found.agreement.probabilities == probabilities
+    assert tuple(not trial.refused for trial in found.trials) == passed and 0 < sum(passed) < 8
+    assert found.agreement.probability == np.mean(probabilities)
+    assert 0.3 < found.agreement.probability < 0.7 and not found.enough
 
 
 def test_too_few_records_for_any_settings_is_said_with_the_number_that_would_do():
@@ -124,7 +131,8 @@ def test_too_few_records_for_any_settings_is_said_with_the_number_that_would_do(
     assert dpg.plan(int(0.9 * few.fewest), **ONE, **BUDGET, **WHERE).fewest == few.fewest
     hopeless = {**ONE, **BUDGET, "n_subsets": 30}  # fewer than the levels that are needed
     assert "no number of records" in dpg.plan(5_000, **hopeless).reason
-    assert not dpg.smallest_size(**hopeless).enough
+    found = dpg.smallest_size(**hopeless)
+    assert not found.enough and found.n_records == 10**8  # more are never simulated
 
 
 def test_reasons_follow_from_passes_and_errors(compiled):
