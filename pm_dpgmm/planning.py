@@ -123,7 +123,8 @@ def smallest_size(
     Returns
     -------
     Plan
-        Of ``n_records`` records; not ``enough`` if no number that was tried was, up to about 60 times the first.
+        Of ``n_records`` records; not ``enough`` if no number that was tried was, up to about 60 times the first. Few
+        simulations decide, so a tenth more records is prudent, or a plan with another ``random_seed``.
 
     Raises
     ------
