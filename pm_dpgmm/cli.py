@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     plan.add_argument("--separation", type=float, default=4.0, help="of the nearest components, standard deviations")
     plan.add_argument("--weights", type=float, nargs="+", help="of the components (default: equal)")
     plan.add_argument("--error", type=float, default=0.1, help="log-density per record that may be lost, nats")
+    plan.add_argument("--noise", type=float, help="populous: relative noise (default: the least that lets fits pass)")
+    plan.add_argument("--efficiency", type=float, help="populous: guess of the learner's quality, 0 to 1")
     plan.add_argument("--simulations", type=int, default=5)
     plan.add_argument("--seed", type=int, default=0)
     plan.add_argument("--json", action="store_true")
@@ -110,6 +112,7 @@ def _plan(options: argparse.Namespace) -> int:
         "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
         "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
     }  # fmt: skip
+    settings |= {name: value for name in ("noise", "efficiency") if (value := getattr(options, name)) is not None}
     size = options.n_features, options.n_components
     found = (
         smallest_size(*size, **settings) if options.n_records is None else plan(options.n_records, *size, **settings)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pm_dpgmm.methods.populous import Populous
+from pm_dpgmm.plan_agreement import Agreement, words_without_settings
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -46,6 +49,14 @@ class Plan:
     predicted : float or None
         What the information in the released numbers promises for the median of ``gap`` if the search finds the
         components; None where the method is not "sketch" or refused every time.
+    settings : Populous or None
+        Of method "populous", made of public facts alone: ``fit_gmm(X, k, method=plan.settings, ...)`` with the learner
+        of the plan does what was simulated. None for other methods.
+    agreement : Agreement or None
+        How well the fits of the learner agreed; None for other methods, and where there is ``fewest``.
+    fewest : int or None
+        Where no settings of method "populous" could pass, so that nothing was simulated: about the fewest records for
+        which there are some.
     """
 
     n_records: int
@@ -61,16 +72,22 @@ class Plan:
     error: float
     trials: tuple[Trial, ...]
     predicted: float | None
+    settings: Populous | None = None
+    agreement: Agreement | None = None
+    fewest: int | None = None
 
     @property
     def gap(self) -> float:
-        """Expected error: median over the simulations of the log-density lost per record, in nats."""
-        return float(np.median([trial.gap for trial in self.trials]))
+        """Expected error: median over the simulations of the log-density lost per record, in nats.
+
+        For "populous", whose refusals the pass probability counts, over the simulations that passed.
+        """
+        return float(np.median(self._gaps))
 
     @property
     def worst_gap(self) -> float:
         """The same in the worst simulation."""
-        return max(trial.gap for trial in self.trials)
+        return max(self._gaps)
 
     @property
     def gap_without_privacy(self) -> float:
@@ -80,37 +97,56 @@ class Plan:
 
     @property
     def failure_share(self) -> float:
-        """Share of the simulations that refused or lost more than ``error``."""
-        return self._failures / len(self.trials)
+        """Share of the simulations that refused or lost more than ``error``; 1 if there are none."""
+        return (self._refused + self._lost) / len(self.trials) if self.trials else 1.0
 
     @property
     def enough(self) -> bool:
-        """Whether no simulation failed."""
-        return self._failures == 0
+        """Whether no simulation failed; for "populous", whether a pass is likely and none that passed failed."""
+        if self.agreement is not None:
+            return self.agreement.likely and self._refused < len(self.trials) and self._lost == 0
+        return self.fewest is None and self._refused + self._lost == 0
 
     @property
     def reason(self) -> str:
         """Why it is enough or not, in a sentence."""
-        m, refused = len(self.trials), sum(trial.refused for trial in self.trials)
-        wanted = f"at most {self.error:g} wanted"
+        m, wanted = len(self.trials), f"at most {self.error:g} wanted"
+        if self.fewest is not None:
+            assert self.settings is not None
+            return words_without_settings(self.fewest, self.settings)
+        if self.agreement is not None and not self.agreement.likely:
+            return f"n is too small for this learner: {self.agreement.words}"
         if self.enough:
             found = (
                 f"expected error {self.gap:.2g} nats per record, {self.worst_gap:.2g} in the worst of {m} simulations"
             )
-            return f"n is large enough: {found} simulations, {wanted}"
-        if refused:
-            return f"n is too small: the method refused in {refused} of {m} simulations"
+            if self.agreement is not None:
+                found = f"a run passes with probability {self.agreement.probability:.2g}; {found}"
+            return f"n is large enough: {found}, {wanted}"
+        if self.agreement is not None and self._refused == m:
+            return "the simulations say too little: passes were likely, but by chance there was none; simulate more"
+        if self._refused and self.agreement is None:
+            return f"n is too small: the method refused in {self._refused} of {m} simulations"
         if self.gap_without_privacy > self.error:
             found = f"a fit without privacy would lose {self.gap_without_privacy:.2g} nats per record"
             return f"n is too small for so many parameters: even {found}, {wanted}"
         if self.gap > self.error:
             return f"n is too small: expected error {self.gap:.2g} nats per record, {wanted}"
-        found = f"{self._failures} of {m} simulations lost more, {self.worst_gap:.2g} at worst"
+        found = f"{self._lost} of {m} simulations lost more, {self.worst_gap:.2g} at worst"
         return f"n may be too small: expected error {self.gap:.2g} nats per record, {wanted}, but {found}"
 
     @property
-    def _failures(self) -> int:
-        return sum(trial.refused or not trial.gap <= self.error for trial in self.trials)
+    def _gaps(self) -> list[float]:
+        gaps = [trial.gap for trial in self.trials if not (trial.refused and self.agreement is not None)]
+        return gaps or [math.inf]
+
+    @property
+    def _refused(self) -> int:
+        return sum(trial.refused for trial in self.trials)
+
+    @property
+    def _lost(self) -> int:
+        return sum(not trial.refused and not trial.gap <= self.error for trial in self.trials)
 
     def table(self) -> str:
         """Everything as text."""
@@ -122,8 +158,10 @@ class Plan:
             f"Simulated: {_number(len(self.trials), 'public data set')}, nearest components {self.separation:g}"
             f" standard deviations apart, weights {' '.join(f'{w:.2g}' for w in self.weights)}",
             "",
-            f"{'':52}{'median':>9}{'worst':>9}",
         ]
+        if self.fewest is not None:
+            return "\n".join([*lines, self._verdict])
+        lines.append(f"{'':52}{'median':>9}{'worst':>9}")
         rows: list[tuple[str, Callable[[Trial], float]]] = [
             ("log-density lost per record, nats", lambda trial: trial.gap),
             ("total variation from the truth", lambda trial: trial.total_variation),
@@ -143,15 +181,24 @@ class Plan:
         lines.append(f"{'lost without privacy, about':52}{_shown(self.gap_without_privacy):>9}")
         if self.predicted is not None:
             lines.append(f"{'lost if the search succeeds, predicted':52}{_shown(self.predicted):>9}")
-        lines += ["", f"{'ENOUGH' if self.enough else 'NOT ENOUGH'}: {self.reason}."]
-        return "\n".join(lines)
+        if self.agreement is not None:
+            lines += self.agreement.lines
+        return "\n".join([*lines, "", self._verdict])
+
+    @property
+    def _verdict(self) -> str:
+        return f"{'ENOUGH' if self.enough else 'NOT ENOUGH'}: {self.reason}."
 
     def __repr__(self) -> str:
         return self.table()
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready form; null where a number is not finite."""
-        fields = asdict(self) | {
+        fields: dict[str, Any] = asdict(self)
+        if self.agreement is not None:
+            for name in ("probability", "efficiency", "strays"):
+                fields["agreement"][name] = getattr(self.agreement, name)
+        fields |= {
             "gap": self.gap, "worst_gap": self.worst_gap, "gap_without_privacy": self.gap_without_privacy,
             "failure_share": self.failure_share, "enough": self.enough, "reason": self.reason,
         }  # fmt: skip

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
 from pm_dpgmm.fit import METHODS
+from pm_dpgmm.learners import check_learner
 from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.plan_populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.plan_result import Plan, Trial
 from pm_dpgmm.plan_trials import predicted_gap, public_mixture, released_data, trial_of
 from pm_dpgmm.privacy import Neighbouring
@@ -32,7 +36,7 @@ def plan(
     *,
     epsilon: float,
     delta: float | None = None,
-    method: str = "auto",
+    method: str | Populous = "auto",
     bounds: bool = True,
     neighbouring: str = "replace-one",
     separation: float = 4.0,
@@ -51,11 +55,15 @@ def plan(
     n_records, n_features, n_components : int
         Of the fit that is planned; so many records are simulated, and take as much memory.
     epsilon, delta, method, neighbouring, **settings
-        As for :func:`fit_gmm`.
+        As for :func:`fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are among them:
+        for "populous" the learner itself is tried, so give the one that the fit will have.
     bounds : bool
-        Whether there will be bounds; here they are twice as wide as the records.
+        Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
     separation : float
         Mahalanobis distance of the nearest two components, in their mean covariance: 4 is apart, 2 overlaps much.
+        Method "populous" is then also told this number as its guess, so the plan takes for granted that you guess
+        right. Real components that are nearer than the guess make refusals likely: to see how likely, plan with
+        ``method=Populous(separation=guess)`` and a smaller ``separation``.
     weights : sequence of float, length K, optional
         Of the components, positive, with sum 1; None: equal. A rare component is what a small budget loses first.
     error : float
@@ -68,7 +76,9 @@ def plan(
     Returns
     -------
     Plan
-        ``plan.table()`` is also its repr; ``plan.enough`` and ``plan.reason`` are the verdict.
+        ``plan.table()`` is also its repr; ``plan.enough`` and ``plan.reason`` are the verdict. For "populous",
+        ``plan.settings`` is a method for :func:`fit_gmm`, and ``plan.agreement`` tells how likely a pass is and how
+        efficient the learner: a number for ``efficiency`` of another plan or fit.
 
     Raises
     ------
@@ -101,7 +111,9 @@ def smallest_size(
     """The plan with about the fewest records that are enough for an error.
 
     For "sketch" a bisection over what the information in the released numbers promises comes first; it needs one fit.
-    Then simulations, with half as many records again as long as they are not enough.
+    Then simulations, with half as many records again as long as they are not enough. For "populous" simulations start
+    where a perfect learner could pass, grow until this learner does, and are refined to about 15%. Unless it is given,
+    ``efficiency`` is then 1 with a given ``noise``, where settings do not depend on it, and else what was measured.
 
     Parameters
     ----------
@@ -111,7 +123,8 @@ def smallest_size(
     Returns
     -------
     Plan
-        Of ``n_records`` records; not ``enough`` if no number that was tried was, up to about 60 times the first.
+        Of ``n_records`` records; not ``enough`` if no number that was tried was, up to about 60 times the first. Few
+        simulations decide, so a tenth more records is prudent, or a plan with another ``random_seed``.
 
     Raises
     ------
@@ -127,26 +140,29 @@ def smallest_size(
     check_count(n_features=n_features, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
-    size = _rounded(_promised_size(n_features, n_components, budget))
+    if _is_populous(budget.get("method", "auto")):
+        return _smallest_populous(n_features, n_components, budget)
+    size = rounded(_promised_size(n_features, n_components, budget))
     for _ in range(MOST_GROWTH):
         found = plan(size, n_features, n_components, **budget)
         if found.enough:
             break
-        size = _rounded(GROWTH * size)
+        size = rounded(GROWTH * size)
     return found
 
 
 # ---------------------------------------------------------------------- parts of a plan
 def _planned(
     n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
-    method: str = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,
+    method: str | Populous = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,
     weights: Sequence[float] | None = None, error: float = ERROR, n_simulations: int = N_SIMULATIONS,
     random_seed: int = 0, **settings: Any,
 ) -> tuple[Plan, list[Mixture], list[Release]]:  # fmt: skip
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
+    name = method.name if isinstance(method, Populous) else method
     truths = _truths(
-        n_features, n_components, epsilon, delta, method, separation, weights, error, n_simulations, random_seed
+        n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed
     )
     if n_records < n_components:
         raise ValueError(f"n_records must be at least n_components = {n_components}, got {n_records}")
@@ -156,20 +172,32 @@ def _planned(
     trials: list[Trial] = []
     releases: list[Release] = []
     predicted: list[float] = []
-    for i, truth in enumerate(truths):
-        rng = np.random.default_rng([random_seed, i, 1])
+    chosen, runs = None, None
+    rngs = [np.random.default_rng([random_seed, i, 1]) for i in range(n_simulations)]
+    if _is_populous(method):
+        relation = Neighbouring.parse(neighbouring)
+        learner, n_jobs = settings.pop("learner", None), settings.pop("n_jobs", None)
+        chosen = at_size(populous_settings(method, settings, separation), int(n_records), relation)
+        facts = Problem(
+            int(n_records), int(n_features), int(n_components), float(epsilon), float(delta or 0), None, relation
+        )
+        runs = simulated_runs(chosen, truths, facts, learner=learner, n_jobs=n_jobs, rngs=rngs)
+        trials, releases, bounds = runs.trials, runs.releases, False
+    for truth, rng in zip(truths, rngs, strict=True) if runs is None else ():
         trial, release = trial_of(truth, int(n_records), bounds, problem, rng)
         trials.append(trial)
         if release is not None:
             releases.append(release)
             if "sketches" in release.noise:
                 predicted.append(predicted_gap(released_data(release), truth, n_records))
-    name = releases[0].method if releases else "sketch" if method == "auto" else method  # only the sketch may refuse
+    if method == "auto":
+        name = releases[0].method if releases else "sketch"  # only the sketch may refuse
     made = Plan(
         n_records=int(n_records), n_features=int(n_features), n_components=int(n_components), epsilon=float(epsilon),
         delta=float(delta or 0.0), method=name, bounds=bool(bounds), neighbouring=str(Neighbouring.parse(neighbouring)),
         separation=float(separation), weights=tuple(truths[0].weights.tolist()), error=float(error),
-        trials=tuple(trials), predicted=float(np.median(predicted)) if predicted else None,
+        trials=tuple(trials), predicted=float(np.median(predicted)) if predicted else None, settings=chosen,
+        agreement=None if runs is None else runs.agreement, fewest=None if runs is None else runs.fewest,
     )  # fmt: skip
     return made, truths, releases
 
@@ -211,10 +239,35 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     return high
 
 
-def _rounded(size: float) -> int:
-    """Up to two significant digits."""
-    unit = 10 ** max(0, math.floor(math.log10(size)) - 1)
-    return math.ceil(size / unit) * unit
+def _is_populous(method: str | Populous) -> bool:
+    return isinstance(method, Populous) or method == "populous"
+
+
+def _smallest_populous(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
+    own = {*inspect.signature(plan).parameters, "learner", "n_jobs"} - {"settings"}
+    given = {name: budget[name] for name in budget if name not in own}
+    asked = {name: budget[name] for name in budget if name in own}
+    method, delta, n_simulations = asked["method"], asked["delta"], asked.get("n_simulations", N_SIMULATIONS)
+    chosen = populous_settings(method, given, asked.get("separation", 4.0))
+    if chosen.assumed_records is not None or chosen.design is not None:
+        raise ValueError(
+            "assumed_records and design must be left out: they follow from the size that is looked for, got"
+            f" {shown(chosen.assumed_records)} and {shown(chosen.design)}"
+        )
+    if delta is None or delta == 0:
+        raise ValueError(f"method 'populous' needs delta greater than 0, got {shown(delta)}")
+    check_delta(delta)
+    check_count(n_simulations=n_simulations)
+    check_learner(asked.get("learner"), n_jobs=asked.get("n_jobs"))
+    relation = Neighbouring.parse(asked.get("neighbouring", "replace-one"))
+    problem = Problem(1, int(n_features), int(n_components), float(asked["epsilon"]), float(delta), None, relation)
+
+    def planned(settings: Populous, n_records: int, n_data_sets: int) -> Plan:
+        now = asked | {"method": settings, "n_simulations": n_data_sets}
+        return plan(n_records, n_features, n_components, **now)
+
+    free = "efficiency" not in given and not isinstance(method, Populous)
+    return smallest_plan(planned, chosen, problem, n_simulations, free=free)
 
 
 def _populous_words(n_records: int, n_features: int, n_components: int, problem: dict[str, Any]) -> str:

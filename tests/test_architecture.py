@@ -48,7 +48,7 @@ LAYERS = [
         "uncertainty",
     ],
     ["release", "selection", "combining", "fit", "estimator"],
-    ["bayes", "plots", "plan_result", "plan_trials", "planning", "cli", "demo"],
+    ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # The Release offers these as methods; it imports them inside the method and nowhere else.
