@@ -72,7 +72,10 @@ class ProjectionMoments:
     3    5  3.1 / 1.7     1.6 / 1.3     1.2 / 1.0
     ===  =  ============  ============  ============
 
-    TAIL
+    Few records with separation 2 are the weak spot: single fits there are several times worse. The same at
+    separation 1 (K = 2, D = 2, M = 1e5): 3.5. Concentric components with variances 1 and 9: 4 at M = 2000, 2 at 1e5.
+    Four and five components, separation 4 and 6, M = 2000: 1.2 to 2. A fit takes 10 to 150 times as long as EM at
+    M = 2000, where the separation is 4 or more, and about as long at M = 1e5 where it is 2.
 
     References
     ----------

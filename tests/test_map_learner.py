@@ -1,7 +1,7 @@
+import doctest
 import importlib.util
 import subprocess
 import sys
-import time
 
 import cloudpickle
 import numpy as np
@@ -19,9 +19,14 @@ PAIR = Mixture([0.4, 0.6], [[10.0], [15.0]], [[[1.0]], [[0.5]]])
 ROWS = PAIR.sample(1000, rng=np.random.default_rng(0))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def posterior():
-    return compiled_posterior(2, 1)
+    """PyTensor's Python mode: seconds to compile in place of minutes, the same numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(map_learner, "OFTEN", "FAST_COMPILE")
+        compiled_posterior.cache_clear()
+        yield compiled_posterior(2, 1)
+        compiled_posterior.cache_clear()
 
 
 def error(fit, truth):
@@ -44,7 +49,8 @@ def test_the_loss_is_minus_the_log_posterior_per_row(posterior):
     prior += stats.norm(0, 2).logpdf(mixture.means).sum() + stats.gamma(2.0).logpdf(scales).sum()
     flat = posterior.pack(mixture)
     loss, gradient = posterior.loss(flat, rows)
-    assert loss == pytest.approx(-(prior + mixture.log_density(rows).sum()) / 50, rel=1e-12)
+    # a constant of PyMC's priors is 4e-9 from SciPy's, whatever the rows
+    assert 50 * loss == pytest.approx(-(prior + mixture.log_density(rows).sum()), abs=1e-8)
     ends = [np.array([posterior.loss(flat + s * e, rows)[0] for e in np.eye(len(flat))]) for s in (1e-6, -1e-6)]
     assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-7)
     again = posterior.unpack(flat)
@@ -53,25 +59,26 @@ def test_the_loss_is_minus_the_log_posterior_per_row(posterior):
 
 
 def test_the_same_subset_gives_the_same_bits_after_a_journey():
-    learner = MapMixture(2)
+    learner = MapMixture(2, n_starts=1)
     check_learner(learner, n_jobs=2)
-    first = learner(ROWS)
+    rows = np.random.default_rng(3).normal(size=(40, 1))  # no components: the end depends on the start
+    first = learner(rows)
+    others = [MapMixture(2, n_starts=1, seed=seed)(rows) for seed in (1, 2, 4)]
+    assert any(other.means.tobytes() != first.means.tobytes() for other in others)
     np.random.seed(99)  # noqa: NPY002 - the global stream must not matter
-    second = cloudpickle.loads(cloudpickle.dumps(learner))(ROWS)
+    second = cloudpickle.loads(cloudpickle.dumps(learner))(rows)
     for name in ("weights", "means", "covariances"):
         assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
 
 
-def test_subsets_of_any_size_share_one_compilation(posterior):
+def test_subsets_of_any_size_share_one_compilation():
     misses = compiled_posterior.cache_info().misses
-    start = time.perf_counter()
     fits = [MapMixture(2)(ROWS[:n]) for n in (200, 500, 1000)]
     assert compiled_posterior.cache_info().misses == misses
-    assert time.perf_counter() - start < 10  # a second or less on an idle machine; compilation takes far longer
     assert all(error(fit, PAIR) < 1 for fit in fits)
 
 
-def test_units_do_not_matter(posterior):
+def test_units_do_not_matter():
     fit = MapMixture(2)(ROWS)
     assert error(MapMixture(2)(1e-3 * ROWS + 5.0), fit.transformed([[1e-3]], 5.0)) < 1e-4
 
@@ -97,3 +104,20 @@ def test_hopeless_subsets_raise_value_errors(rows):
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be at least"):
         MapMixture(**{"n_components": 2, name: value})
+
+
+def test_two_columns_with_correlation():
+    truth = Mixture([0.5, 0.5], [[0, 0], [6, 0]], [[[1, 0.8], [0.8, 1]], [[1, -0.8], [-0.8, 1]]])
+    rows = truth.sample(500, rng=np.random.default_rng(2))
+    em = GaussianMixture(2, tol=1e-9, max_iter=1000, random_state=0).fit(rows)
+    fit = MapMixture(2, n_starts=1)(rows)
+    assert error(fit, mixture_from_estimator(em)) < 0.1
+    posterior = compiled_posterior(2, 2)
+    mixture = fit.transformed(np.diag(1 / rows.std(axis=0)), -rows.mean(axis=0) / rows.std(axis=0))
+    gradient = posterior.loss(posterior.pack(mixture), (rows - rows.mean(axis=0)) / rows.std(axis=0))[1]
+    assert np.abs(gradient).max() < 1e-4
+
+
+def test_the_docstring_example_runs():
+    result = doctest.testmod(map_learner, extraglobs={"np": np})
+    assert result.attempted and not result.failed
