@@ -89,8 +89,8 @@ class ProjectionMoments:
     --------
     >>> g = Mixture([0.4, 0.6], [[0.0, 0.0], [5.0, 0.0]], [np.eye(2), np.eye(2)])
     >>> fit = ProjectionMoments(2)(g.sample(2000, rng=np.random.default_rng(0)))
-    >>> sorted(fit.means[:, 0].round().tolist()), sorted(fit.weights.round(1).tolist())
-    ([0.0, 5.0], [0.4, 0.6])
+    >>> sorted(fit.means[:, 0].round().astype(int).tolist()), sorted(fit.weights.round(1).tolist())
+    ([0, 5], [0.4, 0.6])
     """
 
     n_components: int
