@@ -43,11 +43,17 @@ def serve(descriptor: int) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send(None)
-    gc.freeze()  # children share the memory of what is loaded
+    prepared: tuple[int, int] | None = None
     with contextlib.suppress(EOFError, OSError):
         while connection.poll(IDLE):
             request = connection.recv()
             connection.send("taken")
+            sizes = request[1], request[0].shape[1]  # public
+            if prepared != sizes:
+                with contextlib.suppress(Exception):  # compile here and not in every child
+                    getattr(learner, "prepare", lambda k, d: None)(*sizes)
+                gc.freeze()  # children share the memory of what is loaded
+                prepared = sizes
             connection.send(fit_in_child(learner, *request, connection=connection))
 
 

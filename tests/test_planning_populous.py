@@ -60,7 +60,7 @@ def test_a_plan_tells_the_settings_and_how_well_fits_agree(compiled):
     for words in (
         "predicted pass probability (mean)", f"stability level ({found.level_needed} needed)",
         f"{found.n_subsets} subsets of about 30 records", "friends are within 1.5 (components)",
-        f"top {found.top}, full {found.full}; noise eta 0.05, omega {found.omega:.3g}; made for efficiency 0.5",
+        f"top {found.top}, full {found.full}; noise eta 0.05, omega {found.omega:.3g}; made for efficiency 0.6",
         "ENOUGH: n is large enough: a run passes with probability 1;",
     ):  # fmt: skip
         assert words in table

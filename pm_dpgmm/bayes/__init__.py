@@ -1,9 +1,32 @@
-"""Mixtures in PyMC models: priors of latent vectors and initial values. The only part that imports PyMC."""
+"""Mixtures in PyMC models: priors of latent vectors, initial values, a learner. The only part that imports PyMC."""
 
 from __future__ import annotations
 
-from pm_dpgmm.bayes.initvals import initvals, set_initvals
-from pm_dpgmm.bayes.priors import mixture_prior
-from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["initvals", "is_multimodal", "mixture_prior", "recommended_form", "set_initvals"]
+# public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
+_PUBLIC = {
+    "MapMixture": "map_learner",
+    "initvals": "initvals",
+    "is_multimodal": "separation",
+    "mixture_prior": "priors",
+    "recommended_form": "separation",
+    "set_initvals": "initvals",
+}
+
+__all__ = ["MapMixture", "initvals", "is_multimodal", "mixture_prior", "recommended_form", "set_initvals"]
+
+if TYPE_CHECKING:
+    from pm_dpgmm.bayes.initvals import initvals, set_initvals
+    from pm_dpgmm.bayes.map_learner import MapMixture
+    from pm_dpgmm.bayes.priors import mixture_prior
+    from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'pm_dpgmm.bayes' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pm_dpgmm.bayes.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
