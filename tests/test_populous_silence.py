@@ -161,9 +161,9 @@ REPLACED = {
 @pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED.keys())
 def test_replacing_the_records_of_one_subset_leaves_every_other_fit_and_entry(change):
     """From records to friend table, bit for bit and for any number of threads."""
-    rng, t, gone = np.random.default_rng(10), 24, 7
+    rng, t, gone = np.random.default_rng(10), 80, 7
     records = rng.standard_normal((t * 60, 2)) + 5 * (rng.random((t * 60, 1)) < 0.5)
-    edges, seeds, rule = np.arange(t + 1) * 60, list(range(t)), AgreementRule(2, 2, 0.9, 1.8)
+    edges, seeds, rule = np.arange(t + 1) * 60, list(range(t)), AgreementRule(2, 2, 1.0, 1.1)
     replaced = records.copy()
     replaced[edges[gone] : edges[gone + 1]] = change(records[edges[gone] : edges[gone + 1]])
     others = np.arange(t) != gone
