@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -93,17 +94,19 @@ def run_once(truth: Mixture, n_records: int, index: int, settings: Populous) -> 
     return Run(not math.isnan(errors[0]), level, table.probability(level), *errors, seconds)
 
 
-def noise_errors(truth: Mixture, eta: float, n_draws: int, rng: np.random.Generator) -> FloatArray:
-    """Errors of weights, means and log deviations, (n_draws, 3), of a release whose average is the truth."""
+def noise_draws(truth: Mixture, eta: float, n_draws: int, rng: np.random.Generator) -> Iterator[Mixture]:
+    """Releases whose average is the truth."""
     k = truth.n_components
-    noise = LiftedMaskNoise.for_components(k, eta=eta)
-    given = truth.weights, truth.means, np.linalg.cholesky(truth.covariances), np.ones(k)
-    draws = (mixture_of_lifted(lifted_mask(*given, noise=noise, rng=rng), noise=noise) for _ in range(n_draws))
-    return np.array([_component_errors(truth, draw) for draw in draws])
+    noise, factors = LiftedMaskNoise.for_components(k, eta=eta), np.linalg.cholesky(truth.covariances)
+    for _ in range(n_draws):
+        raw = lifted_mask(truth.weights, truth.means, factors, np.ones(k), noise=noise, rng=rng)
+        yield mixture_of_lifted(raw, noise=noise)
 
 
 def law_of_errors(truths: list[Mixture], eta: float) -> tuple[FloatArray, FloatArray]:
-    """What the noise alone gives: median error over the mixtures, and median of the worst of all; shapes (3,)."""
+    """What the noise alone gives: median over the mixtures, and median of the worst of all; in the order of ``Run``."""
     rng = np.random.default_rng(20261122)
-    errors = np.array([noise_errors(truth, eta, N_DRAWS, rng) for truth in truths])
+    errors = np.array(
+        [[_component_errors(truth, draw) for draw in noise_draws(truth, eta, N_DRAWS, rng)] for truth in truths]
+    )
     return np.median(errors, axis=(0, 1)), np.median(errors.max(axis=0), axis=0)
