@@ -84,7 +84,7 @@ def run_once(truth: Mixture, n_records: int, index: int, settings: Populous) -> 
         try:
             release = fit_gmm(records, k, epsilon=EPSILON, delta=DELTA, method=settings, progress=False)  # type: ignore[arg-type]
         except Unstable:
-            errors: tuple[float, ...] = (math.nan,) * 3
+            errors = math.nan, math.nan, math.nan
         else:
             covariances = release.covariances / np.outer(unit, unit)
             found = Mixture(release.weights, release.means / unit - OFFSET, covariances)
@@ -97,7 +97,8 @@ def run_once(truth: Mixture, n_records: int, index: int, settings: Populous) -> 
 def noise_draws(truth: Mixture, eta: float, n_draws: int, rng: np.random.Generator) -> Iterator[Mixture]:
     """Releases whose average is the truth."""
     k = truth.n_components
-    noise, factors = LiftedMaskNoise.for_components(k, eta=eta), np.linalg.cholesky(truth.covariances)
+    noise = LiftedMaskNoise.for_components(k, eta=eta)
+    factors = np.asarray(np.linalg.cholesky(truth.covariances), dtype=float)
     for _ in range(n_draws):
         raw = lifted_mask(truth.weights, truth.means, factors, np.ones(k), noise=noise, rng=rng)
         yield mixture_of_lifted(raw, noise=noise)
