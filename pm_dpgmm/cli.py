@@ -27,6 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     fit.add_argument("--method", default="auto")
     fit.add_argument("--neighbouring", default="replace-one")
+    fit.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the method, such as noise=0.05"
+    )
     fit.add_argument("--output", type=Path, required=True, help="release file to write (.json)")
     fit.add_argument("--json", action="store_true")
 
@@ -95,6 +98,7 @@ def _fit(options: argparse.Namespace) -> int:
             bounds=bounds,
             method=options.method,
             neighbouring=options.neighbouring,
+            **_settings(options.set),
         )
     except Unstable as refusal:
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
@@ -102,6 +106,20 @@ def _fit(options: argparse.Namespace) -> int:
     release.save(options.output)
     print(json.dumps(release.to_dict()) if options.json else release.summary())
     return 0
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE; a value is JSON, or a word."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise ValueError(f"--set must be NAME=VALUE, got {pair!r}")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -26,6 +26,13 @@ def test_fit_writes_a_release_that_show_prints(table, capsys):
     assert shown["feature_names"] == ["age", "weight"] and shown["private"] is True
 
 
+def test_settings_of_a_method_are_given_by_name(table, capsys):
+    out = table.parent / "release.json"
+    arguments = ["fit", str(table), "--columns", "age", "--components", "2", "--epsilon", "1", "--bounds", "0", "100"]
+    assert main([*arguments, "--set", "n_cells=40", "--output", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["n_cells"] == 40
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -34,6 +41,8 @@ def test_fit_writes_a_release_that_show_prints(table, capsys):
         (["--columns", "age", "--bounds", "0", "1", "2"], "--bounds must be pairs"),
         (["--columns", "age", "--epsilon", "0"], "epsilon must be finite and greater than 0"),
         (["--columns", "age", "--method", "magic"], "method must be one of"),
+        (["--columns", "age", "--set", "n_cells"], "--set must be NAME=VALUE, got 'n_cells'"),
+        (["--columns", "age", "--set", "n_sells=3"], "settings of method 'histogram' must be among"),
         (["--columns", "age", "--output", "nowhere/release.json"], "--output must be in an existing folder"),
     ],
 )
