@@ -88,7 +88,8 @@ def fit_subsets(
     Parameters
     ----------
     learner : None, scikit-learn mixture or function
-        See :func:`check_learner`; None is scikit-learn's EM.
+        See :func:`check_learner`; None is scikit-learn's EM. If it has a method ``prepare(n_components, n_features)``,
+        a process that forks others for its fits calls that once: the place to compile.
     subsets : sequence of ndarray, each of shape (M, D)
         Disjoint parts of the records.
     n_components : int

@@ -1,6 +1,9 @@
 """Method "populous": what depends on what, what leaves it, and that it answers. Its guarantee is audited as a target."""
 
 import math
+import os
+import signal
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -250,3 +253,39 @@ def test_covariances_of_fits_to_few_records_are_corrected():
     allowed = 3 * math.sqrt(2 / (nu * t)) + 0.01  # three standard errors of a log determinant over d, second order
     assert math.log(np.linalg.det(plain.covariances[0])) / d == pytest.approx(-5 / 80, abs=allowed)
     assert math.log(np.linalg.det(unbiased(plain, nu).covariances[0])) / d == pytest.approx(0, abs=allowed)
+
+
+def test_learners_that_die_hang_or_talk_nonsense_cost_agreement_and_nothing_else():
+    """Ten of 120 fits fail in four ways; the test passes at this level with certainty."""
+
+    def mean_and_spread(subset):
+        kind = round(1e6 * float(subset[0, 0])) % 1_000 if subset[0, 0] > 100 else -1
+        if kind == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind == 2:
+            time.sleep(0.01)
+            while True:
+                pass
+        if kind == 3:
+            return dpg.Mixture([1.0], [[np.nan]], [[[1.0]]])
+        if kind == 4:
+            raise SystemExit
+        return dpg.Mixture([1.0], [np.median(subset, axis=0)], [np.cov(subset, rowvar=False).reshape(1, 1)])
+
+    rule = AgreementRule(1, 1, 1.4, 1.4)
+    design = Design(120, rule, 90, 90, 0.4)
+    settings = {"epsilon": 1.0, "delta": 1e-2, "method": Populous(design=design, time_limit=0.5)}
+    X = np.random.default_rng(7).normal(size=(12_000, 1))
+    constants = settings["method"].constants(Problem(12_000, 1, 1, 1.0, 1e-2, None, REPLACE))
+    assert constants.table.probability(20) == 1.0
+
+    def marked(n_records, n_subsets, relation, *, rng):
+        order = np.arange(n_records)
+        return order, np.arange(n_subsets + 1) * n_records // n_subsets
+
+    for i in range(10):
+        X[100 * 7 * i] = 1_000 + (i % 4 + 1) * 1e-6
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(populous, "split", marked)
+        release = dpg.fit_gmm(X, 1, **settings, learner=mean_and_spread, n_jobs=2)
+    assert abs(release.means[0, 0]) < 6 * math.sqrt(2) * 0.4
