@@ -37,7 +37,7 @@ NOISE = 0.05
 SETTINGS = ((1, equal(2), 90_000), (2, equal(3), 250_000), (5, equal(3), 600_000))  # columns, weights, records
 UNEQUAL = ((1, (0.3, 0.7), 120_000), (2, (0.2, 0.3, 0.5), 400_000), (5, (0.2, 0.3, 0.5), 900_000))
 GOAL = 0.95  # share of runs that answer
-N_RUNS, N_SEARCH = 20, 10  # runs of a row; of a size in the search
+N_RUNS = 20  # of a row, and of a size in the search
 STEP, MOST_STEPS = 1.15, 12  # of the search
 ERRORS = ("weights", "means", "log_deviations")
 HEADING = (
@@ -102,7 +102,10 @@ def row(n_features: int, weights: Weights, n_records: int, settings: Populous, n
 
 
 def answers(n_features: int, weights: Weights, n_records: int, settings: Populous, n_runs: int) -> float:
-    """Probability of an answer: mean over runs of the pass probability at the level found; 0 without a design."""
+    """Probability of an answer: mean over runs of the pass probability at the level found; 0 without a design.
+
+    Runs end once the goal is out of reach; the result is then what the rest could still give.
+    """
     try:
         constants_of(settings, n_records, n_features, len(weights))
     except ValueError:
@@ -139,20 +142,20 @@ def _shown(weights: Weights) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description="Does method 'populous' answer, and how well?")
-    parser.add_argument("--runs", type=int, help=f"of a setting (default {N_RUNS}, of a search {N_SEARCH})")
+    parser.add_argument("--runs", type=int, default=N_RUNS, help=f"of a setting (default {N_RUNS})")
     parser.add_argument("--smallest", action="store_true", help="search for the fewest records that answer")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
-    if options.runs is not None and options.runs < 1:
+    if options.runs < 1:
         parser.error("--runs must be at least 1")
     if options.smallest:
-        return _search(options.runs or N_SEARCH, as_json=options.json)
+        return _search(options.runs, as_json=options.json)
     rows = []
     if not options.json:
         print(HEADING)
     for d, weights, n in SETTINGS:
         for noise in (NOISE, None):
-            rows.append(row(d, weights, n, Populous(noise=noise), options.runs or N_RUNS))
+            rows.append(row(d, weights, n, Populous(noise=noise), options.runs))
             if not options.json:
                 print(rows[-1], flush=True)
     if options.json:
