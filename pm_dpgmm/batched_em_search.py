@@ -18,7 +18,7 @@ LLOYD_STEPS = 8
 SAME = 0.99  # share of records in common at which two starts count as one
 PAIRS = 2  # of components that a round tries to merge
 LEAST_GAIN = 1e-3  # of the log-likelihood by a move, in nats; a move back to the same mode gains nothing
-AXIS_STEPS = 20  # of the power method
+AXIS_STEPS = 6  # towards the direction of a split
 RESOLUTION = 1e-12  # standard deviation over size at which a column counts as constant
 
 
@@ -124,16 +124,17 @@ def fresh(labels: IntArray, start: int, k: int) -> bool:
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def split_and_merge(columns: FloatArray, theta: FloatArray, k: int, reg: float, likelihood: float, steps: int) -> bool:
-    """Merge two components and split a third while that gains, from ``theta`` in place; whether anything did.
+    """Merge two components and split a third, or the two in another way, while that gains; whether anything did.
 
-    Ueda, Nakano, Ghahramani and Hinton (2000), with the merging cost of Runnalls (2007). A mode in which one component
-    covers two clusters and two components share a third is left in one move.
+    ``theta`` changes in place. Ueda, Nakano, Ghahramani and Hinton (2000), with the merging cost of Runnalls (2007). A
+    mode in which one component covers two clusters and two components share a third is left in one move, and so is one
+    in which two components share two clusters crosswise.
     """
     d, n = columns.shape
     labels, changed = np.empty(n, np.int64), np.empty(n, np.int64)
     costs, trial, best = np.empty((k, k)), np.empty_like(theta), np.empty_like(theta)
     moved = False
-    for _ in range(k if k > 2 else 0):
+    for _ in range(k if k > 1 else 0):
         if not label(columns, theta, k, labels):
             return moved
         merging_costs(theta, k, d, costs)
@@ -146,11 +147,12 @@ def split_and_merge(columns: FloatArray, theta: FloatArray, k: int, reg: float, 
                 break
             costs[into, free] = np.inf
             for c in range(k):
-                if c in (into, free):
+                if c == free:
                     continue
                 for i in range(n):
                     changed[i] = into if labels[i] == free else labels[i]
-                split(columns, theta, k, c, free, changed)
+                if not split(columns, c, free, changed):
+                    continue
                 cluster_moments(columns, changed, k, reg, trial)
                 reached, _ = climb(columns, trial, k, reg, steps, SHORT_TOL, highest)
                 if reached > highest:
@@ -213,25 +215,94 @@ def log_determinant(covariance: FloatArray, factor: FloatArray) -> float:
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def split(columns: FloatArray, theta: FloatArray, k: int, c: int, free: int, labels: IntArray) -> None:
-    """Label ``free`` what lies on one side of component ``c``, across its longest axis."""
+def split(columns: FloatArray, c: int, free: int, labels: IntArray) -> bool:
+    """Label ``free`` one side of the records labelled ``c``, along the direction in which they look most like two.
+
+    That is the least kurtosis of the whitened records, by the fixed-point steps of Hyvarinen and Oja (1997) from every
+    axis: it does not depend on units, as the longest axis does. False if the records have no covariance.
+    """
     d, n = columns.shape
-    mean = theta[k + c * d : k + (c + 1) * d]
-    covariance = theta[k + k * d + c * d * d : k + k * d + (c + 1) * d * d].reshape(d, d)
-    axis, image = np.ones(d), np.empty(d)
-    for _ in range(AXIS_STEPS):
-        length = 0.0
-        for i in range(d):
-            image[i] = 0.0
-            for j in range(d):
-                image[i] += covariance[i, j] * axis[j]
-            length += image[i] * image[i]
-        for i in range(d):
-            axis[i] = image[i] / np.sqrt(length)
+    white, factor = np.empty((d, n)), np.empty((d, d))
+    m = 0
     for s in range(n):
         if labels[s] == c:
-            side = 0.0
             for j in range(d):
-                side += (columns[j, s] - mean[j]) * axis[j]
-            if side <= 0:
+                white[j, m] = columns[j, s]
+            m += 1
+    if m <= d + 1 or not whiten(white[:, :m], factor):
+        return False
+    axis, step, sides, best = np.empty(d), np.empty(d), np.empty(m), np.empty(m)
+    least = np.inf
+    for first in range(d):
+        axis[:] = 0.0
+        axis[first] = 1.0
+        kurtosis = np.inf
+        for _ in range(AXIS_STEPS):
+            project(white, axis, sides)
+            fourth = 0.0
+            step[:] = 0.0
+            for s in range(m):
+                cube = sides[s] * sides[s] * sides[s]
+                fourth += cube * sides[s]
+                for j in range(d):
+                    step[j] += cube * white[j, s]
+            kurtosis = fourth / m - 3.0
+            length = 0.0
+            for j in range(d):
+                step[j] = step[j] / m - 3.0 * axis[j]
+                length += step[j] * step[j]
+            if not length > 0.0:
+                break
+            for j in range(d):
+                axis[j] = step[j] / np.sqrt(length)
+        project(white, axis, sides)
+        if kurtosis < least:
+            least = kurtosis
+            best[:] = sides
+    if not least < np.inf:
+        return False
+    m = 0
+    for s in range(n):
+        if labels[s] == c:
+            if best[m] <= 0:
                 labels[s] = free
+            m += 1
+    return True
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def project(white: FloatArray, axis: FloatArray, sides: FloatArray) -> None:
+    """``sides`` (m,) become the coordinates of the records along ``axis``."""
+    d = len(axis)
+    sides[:] = 0.0
+    for j in range(d):
+        for s in range(len(sides)):
+            sides[s] += axis[j] * white[j, s]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def whiten(white: FloatArray, factor: FloatArray) -> bool:
+    """Records (d, m) to mean 0 and covariance I, in place; False if their covariance has no Cholesky factor."""
+    d, m = white.shape
+    covariance = np.empty((d, d))
+    for i in range(d):
+        mean = 0.0
+        for s in range(m):
+            mean += white[i, s]
+        for s in range(m):
+            white[i, s] -= mean / m
+    for i in range(d):
+        for j in range(i + 1):
+            total = 0.0
+            for s in range(m):
+                total += white[i, s] * white[j, s]
+            covariance[i, j] = covariance[j, i] = total / m
+    if not factorise(covariance, factor):
+        return False
+    for i in range(d):
+        for j in range(i):
+            for s in range(m):
+                white[i, s] -= factor[i, j] * white[j, s]
+        for s in range(m):
+            white[i, s] /= factor[i, i]
+    return True

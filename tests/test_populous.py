@@ -273,11 +273,11 @@ def test_learners_that_die_hang_or_talk_nonsense_cost_agreement_and_nothing_else
         return dpg.Mixture([1.0], [np.median(subset, axis=0)], [np.cov(subset, rowvar=False).reshape(1, 1)])
 
     rule = AgreementRule(1, 1, 1.4, 1.4)
-    design = Design(120, rule, 90, 90, 0.4)
+    design = Design(120, rule, 95, 95, 0.2)
     settings = {"epsilon": 1.0, "delta": 1e-2, "method": Populous(design=design, time_limit=0.5)}
     X = np.random.default_rng(7).normal(size=(12_000, 1))
     constants = settings["method"].constants(Problem(12_000, 1, 1, 1.0, 1e-2, None, REPLACE))
-    assert constants.table.probability(20) == 1.0
+    assert constants.table.probability(15) == 1.0
 
     def marked(n_records, n_subsets, relation, *, rng):
         order = np.arange(n_records)
@@ -288,4 +288,4 @@ def test_learners_that_die_hang_or_talk_nonsense_cost_agreement_and_nothing_else
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(populous, "split", marked)
         release = dpg.fit_gmm(X, 1, **settings, learner=mean_and_spread, n_jobs=2)
-    assert abs(release.means[0, 0]) < 6 * math.sqrt(2) * 0.4
+    assert abs(release.means[0, 0]) < 3  # the noise is a ratio: a false alarm needs a factor that is 4 deviations off
