@@ -72,8 +72,9 @@ class Populous:
 
     Notes
     -----
-    With the default learner, epsilon 1, delta 1e-6 and noise 0.05 it answers from about 8e4 records for two components
-    of one column 4 standard deviations apart, 2.2e5 for three of two columns, 4.8e5 for three of five.
+    With the default learner, epsilon 1, delta 1e-6 and noise 0.05 it answers from about 7e4 records for two components
+    of one column 4 standard deviations apart, 1.9e5 for three of two columns, 3e5 for three of five
+    (``verification/benchmarks/populous_release.py``); the last two only with ``efficiency=1``, which lets it try.
     """
 
     noise: float | None = None
