@@ -6,7 +6,7 @@ import pytest
 
 from pm_dpgmm import moment_learner
 from pm_dpgmm.geometry import bottleneck_assignment, component_distances
-from pm_dpgmm.learners import fit_one
+from pm_dpgmm.learners import fit_here
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.moment_learner import ProjectionMoments, _least_gaussian
 from pm_dpgmm.projected_moments import _by_component, _jacobian, _packed, _residual, _unpacked, lifted, near_moments
@@ -152,7 +152,7 @@ def test_hopeless_subsets_raise_value_errors(rows):
     with pytest.raises(ValueError, match="subset must"):
         ProjectionMoments(2)(rows)
     if rows.ndim == 2:
-        assert fit_one(ProjectionMoments(2), rows, 2, 0) is None
+        assert fit_here(ProjectionMoments(2), rows, 2, 0) is None
 
 
 def test_a_collapsed_component_is_a_failure():
