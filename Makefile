@@ -43,6 +43,9 @@ benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.import_time
 	$(BIN)/python -m verification.benchmarks.friend_table_speed
 	-$(BIN)/python -m verification.benchmarks.batched_em_speed
+	-$(BIN)/python -m verification.benchmarks.populous_release
+	-$(BIN)/python -m verification.benchmarks.populous_table
+	-$(BIN)/python -m verification.benchmarks.fault_power
 	$(BIN)/python -m verification.benchmarks.auditors
 
 $(STAMP):
