@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
+from pm_dpgmm.card import card, summary
 from pm_dpgmm.files import write_text
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
+from pm_dpgmm.release_pymc import PyMCMethods
 
 if TYPE_CHECKING:
-    import pymc as pm
-    from pytensor.tensor.variable import TensorVariable
-
     from pm_dpgmm.selection import KSelection
     from pm_dpgmm.uncertainty import Band, StandardErrors
 
@@ -30,7 +29,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class Release(PyMCMethods):
     """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
 
     Every field is safe to publish when ``private`` is True.
@@ -223,33 +222,7 @@ class Release:
     # ------------------------------------------------------------------ text and files
     def summary(self) -> str:
         """What was fitted, what it cost and the released parameters, as text."""
-        who = {
-            Neighbouring.REPLACE_ONE: "replacing any one record by any other",
-            Neighbouring.ADD_REMOVE: "adding or removing any one record",
-        }[self.guarantee.neighbouring]
-        g = self.guarantee
-        lines = [
-            f"{self.n_components}-component Gaussian mixture in {self.n_features} dimensions"
-            f" ({', '.join(self.feature_names)}), method {self.method!r}",
-            f"Protected: {who} changes the probability of any outcome by a factor of at most exp({g.epsilon:g})"
-            + (f", except for a probability of {g.delta:g}" if g.delta else ""),
-            f"Cost: epsilon = {g.epsilon:g}, delta = {g.delta:g}; mechanism: {g.mechanism}",
-        ]
-        if self.n_records is not None:
-            lines.append(f"Records: {self.n_records:,} (public)")
-        if not self.private:
-            lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
-        if self.flag:
-            lines.append(f"WARNING: {self.flag}.")
-        if self.background is not None:
-            lines.append(f"Background: {self.background_weight:.3f} of the records are in no component")
-        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
-        width = max(9, *(len(name) for name in self.feature_names))
-        lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in self.feature_names))
-        for k in np.argsort(-self.weights):
-            cells = zip(self.means[k], deviations[k], strict=True)
-            lines.append(f"{self.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
-        return "\n".join(lines)
+        return summary(self)
 
     def __repr__(self) -> str:
         g = self.guarantee
@@ -261,17 +234,7 @@ class Release:
 
     def card(self, path: str | os.PathLike[str]) -> Path:
         """Write a Markdown card to publish beside the file: summary, guarantee, noise law. Returns the path."""
-        told = {name: value for name, value in self.noise.items() if not isinstance(value, (dict, list))}
-        noise = "\n".join(f"- {name}: {value}" for name, value in told.items())
-        curve = "\n".join(
-            f"| {delta:g} | {self.guarantee.epsilon_at(delta):.4g} |" for delta in (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-        )
-        text = (
-            f"# Release of a private Gaussian mixture\n\n```\n{self.summary()}\n```\n\n"
-            f"## Noise in the raw statistics\n\n{noise}\n\n"
-            f"## Privacy curve\n\n| delta | epsilon |\n|---|---|\n{curve}\n\nMade with pm_dpgmm {self.version}.\n"
-        )
-        return write_text(Path(path), text)
+        return write_text(Path(path), card(self))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
@@ -352,43 +315,6 @@ class Release:
             return cls.from_dict(fields)
         except (TypeError, ValueError) as error:
             raise ValueError(f"path must be a valid release file, got {str(path)!r}: {error}") from None
-
-    # ------------------------------------------------------------------ PyMC (imported on use)
-    def prior(
-        self,
-        name: str,
-        *,
-        dims: str | Sequence[str] | None = None,
-        form: str = "auto",
-        inflate: float = 1.0,
-        model: pm.Model | None = None,
-    ) -> TensorVariable:
-        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`."""
-        from pm_dpgmm.bayes.priors import mixture_prior
-
-        return mixture_prior(
-            name, self.mixture, feature_names=self.feature_names, dims=dims, form=form, inflate=inflate, model=model
-        )
-
-    def initvals(
-        self,
-        model: pm.Model | None = None,
-        *,
-        mapping: Mapping[str, str] | None = None,
-        chains: int = 4,
-        jitter: float = 0.05,
-        random_seed: int | None = None,
-    ) -> list[dict[str, Any]]:
-        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`."""
-        from pm_dpgmm.bayes.initvals import initvals
-
-        return initvals(self.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
-
-    def set_initvals(self, model: pm.Model | None = None, *, mapping: Mapping[str, str] | None = None) -> None:
-        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`."""
-        from pm_dpgmm.bayes.initvals import set_initvals
-
-        set_initvals(self.mixture, model, mapping=mapping)
 
     def plot(self, **kwargs: Any) -> Any:
         """Density of the released mixture: :func:`pm_dpgmm.plots.plot_release`."""

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from verification import outputs as runs
 from verification._checks import check_callable, check_count, check_probability, check_rng, check_switch, shown
 from verification.audit import MIN_SAMPLES, check_jobs
-from verification.calibration import calibration
 from verification.profile_bounds import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile_points import default_epsilons, delta_bound, epsilon_bound
 from verification.profile_result import PrivacyProfile
+from verification.ratio_calibration import calibration
 
 __all__ = ["PrivacyProfile", "privacy_profile"]
 

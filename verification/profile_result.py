@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verification._checks import check_delta, check_real, shown
-from verification.calibration import Calibration
 from verification.profile_bounds import odds_of
 from verification.profile_points import delta_bound, epsilon_bound
+from verification.ratio_calibration import Calibration
 
 FloatArray = NDArray[np.float64]
 DIRECTIONS = ("x against x_neighbour", "x_neighbour against x")

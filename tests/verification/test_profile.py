@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 from verification import proof_notes
-from verification.calibration import calibration
 from verification.profile import PROVED, PrivacyProfile, privacy_profile
 from verification.profile_bounds import mean_lower, refuted_in_a_row, weights
+from verification.ratio_calibration import calibration
 from verification.references import (
     gaussian_delta,
     gaussian_epsilon,

@@ -1,0 +1,58 @@
+"""What a release offers to PyMC: thin methods over :mod:`pm_dpgmm.bayes`, which is imported when one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import pymc as pm
+    from pytensor.tensor.variable import TensorVariable
+
+    from pm_dpgmm.release import Release
+
+
+class PyMCMethods:
+    """Methods of :class:`pm_dpgmm.Release`; all of them are post-processing and cost no budget."""
+
+    __slots__ = ()
+
+    # ------------------------------------------------------------------ priors of a latent vector
+    def prior(
+        self,
+        name: str,
+        *,
+        dims: str | Sequence[str] | None = None,
+        form: str = "auto",
+        inflate: float = 1.0,
+        model: pm.Model | None = None,
+    ) -> TensorVariable:
+        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`."""
+        from pm_dpgmm.bayes.priors import mixture_prior
+
+        me = cast("Release", self)
+        return mixture_prior(
+            name, me.mixture, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
+        )
+
+    # ------------------------------------------------------------------ initial values
+    def initvals(
+        self,
+        model: pm.Model | None = None,
+        *,
+        mapping: Mapping[str, str] | None = None,
+        chains: int = 4,
+        jitter: float = 0.05,
+        random_seed: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`."""
+        from pm_dpgmm.bayes.initvals import initvals
+
+        me = cast("Release", self)
+        return initvals(me.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
+
+    def set_initvals(self, model: pm.Model | None = None, *, mapping: Mapping[str, str] | None = None) -> None:
+        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`."""
+        from pm_dpgmm.bayes.initvals import set_initvals
+
+        set_initvals(cast("Release", self).mixture, model, mapping=mapping)

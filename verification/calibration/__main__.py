@@ -1,0 +1,48 @@
+"""Run calibration studies: ``python -m verification.calibration [names] [--replications N] [--json]``.
+
+A study simulates releases of records whose true mixture was drawn from the prior, and counts how often nominal 90 %
+intervals contain the truth. Exit status 1 when some coverage lies outside the stated range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+
+from verification.calibration.intervals import HEADING, RANGE
+
+# study -> module and function; the function takes n_replications and seed, and returns rows
+STUDIES: dict[str, tuple[str, str]] = {}
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m verification.calibration", description=__doc__)
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"all by default: {', '.join(STUDIES)}")
+    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.studies if name not in STUDIES]
+    if unknown:
+        parser.error(f"STUDY must be among {', '.join(STUDIES)}, got {', '.join(unknown)}")
+    rows = []
+    if not arguments.json:
+        print(f"nominal 90 % intervals, coverage goal {RANGE[0]} to {RANGE[1]}\n{HEADING}")
+    for name in arguments.studies or STUDIES:
+        module, function = STUDIES[name]
+        start = time.perf_counter()
+        found = getattr(importlib.import_module(module), function)(arguments.replications, seed=arguments.seed)
+        rows += found
+        if not arguments.json:
+            print(*found, f"# {time.perf_counter() - start:.0f} s", sep="\n", flush=True)
+    if arguments.json:
+        print(json.dumps([row.as_dict() for row in rows], indent=1))
+    return int(any(row.missed for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
