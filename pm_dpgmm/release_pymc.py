@@ -35,6 +35,15 @@ class PyMCMethods:
             name, me.mixture, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
         )
 
+    # ------------------------------------------------------------------ noise-aware evidence
+    def observe(
+        self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
+    ) -> TensorVariable:
+        """The noisy statistics as evidence about the mixture ``th``: :func:`pm_dpgmm.bayes.observe.observe`."""
+        from pm_dpgmm.bayes.observe import observe
+
+        return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
+
     # ------------------------------------------------------------------ initial values
     def initvals(
         self,

@@ -1,0 +1,168 @@
+"""A release's noisy statistics as evidence in a PyMC model: which likelihood belongs to which method."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pymc as pm
+import pytensor.tensor as pt
+
+from pm_dpgmm._arguments import shown
+from pm_dpgmm.bayes.registry import OBSERVED, mark_used
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+    from pm_dpgmm.release import Release
+
+# Method -> module here with LIKELIHOODS and log_likelihood. A release that holds sketches is one of SKETCH.
+SKETCH = "sketch_likelihood"
+MODULES = {
+    "histogram": "count_evidence",
+    "populous": "lifted_evidence",
+    "populous-single": "mask_evidence",
+    "em": "em_evidence",
+}
+# Methods that have none, and why.
+REFUSED = {"slices": "whose histograms share their records: the joint law of slices along many directions is not known"}
+
+
+class Parameters(Protocol):
+    """What :func:`observe` reads of the parameters: ``release.params(...)`` has it, and any object may."""
+
+    weights: Any  # (K,)
+    means: Any  # (K, D)
+    chol: Any  # (K, D, D)
+
+
+class Likelihood(Protocol):
+    """What a module of :data:`MODULES` offers."""
+
+    LIKELIHOODS: Sequence[str]
+
+    def log_likelihood(
+        self,
+        release: Release,
+        weights: TensorVariable,
+        means: TensorVariable,
+        chol: TensorVariable,
+        *,
+        likelihood: str = "auto",
+    ) -> TensorVariable:
+        """Scalar."""
+        ...
+
+
+def observe(
+    release: Release,
+    th: Parameters,
+    *,
+    name: str = "release",
+    likelihood: str = "auto",
+    model: Any = None,
+) -> TensorVariable:
+    """Add the noisy statistics of a release to a PyMC model, as evidence about the mixture ``th``.
+
+    The posterior then knows of the noise and of the sampling of the records. Post-processing: costs no privacy budget.
+
+    Parameters
+    ----------
+    release : Release
+        With the noisy statistics in ``raw``.
+    th : GMMParams, or any object with the same attributes
+        ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
+        the density that the records are taken to have. Any number of components, but the release's features.
+    name : str
+        Of the term in the model.
+    likelihood : str
+        "auto", or one that the method offers: "exact" (the law of the noise, no approximation but the central limit
+        theorem where the records are summed), "wishart" (masks with little noise), "gaussian" (normal, with a
+        covariance that is held at the release).
+    model : pymc.Model, optional
+        The model on the context stack by default.
+
+    Returns
+    -------
+    TensorVariable
+        The log-likelihood, already part of the model (``pm.Potential``).
+
+    Raises
+    ------
+    TypeError
+        If ``th`` lacks an attribute.
+    ValueError
+        If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
+        features, or the model already uses this release (also as the centre of an anchored prior).
+
+    Notes
+    -----
+    Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
+    records passed a private test. The likelihoods are those of the released numbers without that condition: the
+    difference is nil where the test is passed nearly always, as it is with enough records, and unknown near its limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pm_dpgmm as dpg
+    >>> from types import SimpleNamespace
+    >>> X = np.random.default_rng(1).normal(3.0, 1.0, size=(1000, 1))
+    >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 10))
+    >>> with pm.Model() as model:
+    ...     mean, sd = pm.Normal("mean", 0, 10), pm.HalfNormal("sd", 5)
+    ...     th = SimpleNamespace(weights=np.ones(1), means=mean.reshape((1, 1)), chol=sd.reshape((1, 1, 1)))
+    ...     term = release.observe(th)
+    >>> [potential.name for potential in model.potentials]
+    ['release']
+    """
+    owner = pm.modelcontext(model)
+    module = _likelihood(release)
+    if not isinstance(likelihood, str) or likelihood not in ("auto", *module.LIKELIHOODS):
+        offered = ", ".join(map(repr, ("auto", *module.LIKELIHOODS)))
+        raise ValueError(
+            f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
+        )
+    weights, means, chol = _parameters(th, release.n_features)
+    value = module.log_likelihood(release, weights, means, chol, likelihood=likelihood)
+    mark_used(owner, release, OBSERVED)
+    with owner:
+        return pm.Potential(name, value)
+
+
+def _likelihood(release: Release) -> Likelihood:
+    if not release.raw:
+        raise ValueError(
+            f"observe needs the noisy statistics of a release, got one of method {release.method!r} whose raw is empty"
+        )
+    if "sketches" in release.noise:
+        found = SKETCH
+    elif release.method in MODULES:
+        found = MODULES[release.method]
+    else:
+        methods = ", ".join(map(repr, ("sketch", "two-phase", *MODULES)))
+        raise ValueError(
+            f"observe needs a release of one of the methods {methods}, got one of method {release.method!r},"
+            f" {REFUSED.get(release.method, 'which has no likelihood here')}"
+        )
+    module: Likelihood = importlib.import_module(f"pm_dpgmm.bayes.{found}")
+    return module
+
+
+def _parameters(th: Any, n_features: int) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    """Tensors of ``th``, their known dimensions checked."""
+    shapes = {"weights": (None,), "means": (None, n_features), "chol": (None, n_features, n_features)}
+    missing = [part for part in shapes if not hasattr(th, part)]
+    if missing:
+        raise TypeError(
+            f"th must have weights, means and chol, as release.params(...) has, got {shown(th)}"
+            f" without {', '.join(missing)}"
+        )
+    tensors = [pt.as_tensor(getattr(th, part)) for part in shapes]
+    for (part, wanted), tensor in zip(shapes.items(), tensors, strict=True):
+        got = tensor.type.shape
+        if len(got) != len(wanted) or any(a not in (None, b) for a, b in zip(got, wanted, strict=True) if b):
+            words = ", ".join(["K", "D", "D"][: len(wanted)])
+            raise ValueError(f"th.{part} must have shape ({words}), with D = {n_features} as the release, got {got}")
+    return tensors[0], tensors[1], tensors[2]

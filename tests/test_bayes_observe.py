@@ -1,0 +1,135 @@
+"""release.observe: what it adds to a model, which likelihood it takes, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.bayes import observe as front
+from pm_dpgmm.bayes.registry import ANCHORED, mark_used
+from pm_dpgmm.bayes.sketch_likelihood import log_likelihood
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def release():
+    X = np.random.default_rng(1).normal([[-2.0]] * 600 + [[2.0]] * 400)
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-6, 6), random_seed=1, progress=False)
+
+
+def parameters(k=2, d=1):
+    return SimpleNamespace(
+        weights=pm.Dirichlet("w", np.ones(k)),
+        means=pm.Normal("mu", 0, 3, shape=(k, d)),
+        chol=pt.eye(d) * pm.HalfNormal("sd", 2, shape=(k, 1, 1)),
+    )
+
+
+def test_it_adds_a_potential_with_the_density_of_the_method(release):
+    with pm.Model() as model:
+        th = parameters(k=3)
+        term = release.observe(th, name="evidence")
+        same = log_likelihood(release, th.weights, th.means, th.chol)
+    assert [p.name for p in model.potentials] == ["evidence"] and term is model["evidence"]
+    point = model.initial_point()
+    log_density = model.compile_logp(mode="FAST_COMPILE")(point)
+    evaluate = model.compile_fn(model.replace_rvs_by_values([same]), mode="FAST_COMPILE")
+    prior = sum(model.compile_logp(vars=rv, mode="FAST_COMPILE")(point) for rv in model.free_RVs)
+    assert float(log_density) == pytest.approx(float(prior + evaluate(point)[0]), rel=1e-12)
+
+
+def test_the_model_can_be_given_and_constants_will_do(release):
+    model = pm.Model()
+    th = SimpleNamespace(weights=np.ones(1), means=np.zeros((1, 1)), chol=np.ones((1, 1, 1)))
+    term = release.observe(th, likelihood="exact", model=model)
+    assert model.potentials == [term]
+
+
+def test_a_release_is_used_once(release):
+    again = dpg.Release.from_dict(release.to_dict())
+    with pm.Model():
+        th = parameters()
+        release.observe(th)
+        with pytest.raises(ValueError, match="must be used once in a model"):
+            again.observe(th, name="again")
+    with pm.Model() as model:
+        mark_used(model, again, ANCHORED)
+        with pytest.raises(ValueError, match="must be used once in a model"):
+            release.observe(parameters())
+        assert not model.potentials
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"means": np.zeros((2, 2))}, ValueError, r"th.means must have shape \(K, D\), with D = 1 .* got \(2, 2\)"),
+        ({"means": np.zeros(2)}, ValueError, r"th.means must have shape"),
+        ({"weights": np.float64(1)}, ValueError, r"th.weights must have shape \(K\)"),
+        ({"chol": np.zeros((2, 3, 3))}, ValueError, r"th.chol must have shape \(K, D, D\)"),
+    ],
+)
+def test_wrong_parameters_are_named(release, change, error, message):
+    right = {"weights": np.ones(2) / 2, "means": np.zeros((2, 1)), "chol": np.ones((2, 1, 1))}
+    with pm.Model() as model:
+        with pytest.raises(error, match=message):
+            release.observe(SimpleNamespace(**(right | change)))
+        release.observe(SimpleNamespace(**right))  # the failure has not used it up
+        assert len(model.potentials) == 1
+
+
+def test_missing_parameters_are_named(release):
+    with pm.Model(), pytest.raises(TypeError, match=r"th must have weights, means and chol.* without means, chol"):
+        release.observe(SimpleNamespace(weights=np.ones(1)))
+
+
+@pytest.mark.parametrize("likelihood", ["wishart", "", None, 3])
+def test_unknown_likelihoods_are_refused_with_those_there_are(release, likelihood):
+    with (
+        pm.Model(),
+        pytest.raises(ValueError, match="must be one of 'auto', 'exact', 'gaussian' for a release of meth"),
+    ):
+        release.observe(parameters(), likelihood=likelihood)
+
+
+def test_no_model_and_no_statistics_are_refused(release):
+    th = SimpleNamespace(weights=np.ones(1), means=np.zeros((1, 1)), chol=np.ones((1, 1, 1)))
+    with pytest.raises(TypeError, match="model"):
+        release.observe(th)
+    with pm.Model(), pytest.raises(ValueError, match="observe needs the noisy statistics of a release"):
+        replace(release, raw={}).observe(th)
+
+
+def test_methods_without_a_likelihood_are_refused(release):
+    X = np.random.default_rng(2).normal(size=(1000, 2))
+    slices = dpg.fit_gmm(X, 1, method="slices", epsilon=1.0, bounds=(-5, 5), random_seed=1, progress=False)
+    with (
+        pm.Model(),
+        pytest.raises(ValueError, match=r"one of the methods 'sketch'.*got one of .*'slices', whose"),
+    ):
+        slices.observe(parameters(d=2))
+
+
+@pytest.mark.parametrize("method", front.MODULES)
+def test_other_methods_bring_their_own_module(release, method, monkeypatch):
+    seen = {}
+
+    def stand_in(release, weights, means, chol, *, likelihood="auto"):
+        seen.update(release=release, likelihood=likelihood, shape=means.type.shape)
+        return pt.sum(means)
+
+    name = f"pm_dpgmm.bayes.{front.MODULES[method]}"
+    module = ModuleType(name)
+    module.LIKELIHOODS, module.log_likelihood = ("wishart",), stand_in
+    monkeypatch.setitem(sys.modules, name, module)
+    other = replace(release, method=method, raw={"counts": np.arange(3.0)}, noise={"scale": 1.0})
+    with pm.Model() as model:
+        other.observe(parameters(), likelihood="wishart")
+    assert seen == {"release": other, "likelihood": "wishart", "shape": (2, 1)} and len(model.potentials) == 1
