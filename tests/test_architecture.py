@@ -16,6 +16,7 @@ LAYERS = [
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
+        "em_statistics",
         "grid_fit",
         "slice_model",
         "slice_fit",

@@ -15,7 +15,12 @@ import time
 from verification.calibration.intervals import HEADING, RANGE
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
-STUDIES: dict[str, tuple[str, str]] = {}
+STUDIES: dict[str, tuple[str, str]] = {
+    "em1-d1": ("verification.calibration.em", "em1_d1"),
+    "em5-d1": ("verification.calibration.em", "em5_d1"),
+    "em1-d2": ("verification.calibration.em", "em1_d2"),
+    "em3-d2": ("verification.calibration.em", "em3_d2"),
+}
 
 
 def main() -> int:
