@@ -147,7 +147,7 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
         relabel(draws, MIXTURE)
     with pytest.raises(ValueError, match="means must name a variable of the posterior, got 'nu'"):
         relabel(draws, MIXTURE, means="nu", dim="cluster")
-    with pytest.raises(ValueError, match="w must have 4 dimensions, chain, draw and .cluster. among them"):
+    with pytest.raises(ValueError, match=r"w must have 4 dimensions, chain, draw and .cluster. among them"):
         relabel(draws, MIXTURE, means="w", dim="cluster")
     with pytest.raises(TypeError, match="to must be a Release or a Mixture, got None"):
         relabel(posterior(), None)
