@@ -38,12 +38,17 @@ _PUBLIC = {
     "SliceMethod": "methods.slices",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
+    "gmm": "bayes.density",
+    "label_probs": "bayes.labels",
+    "relabel": "bayes.labels",
 }
 
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
     from pm_dpgmm.batched_em import BatchedEM
+    from pm_dpgmm.bayes.density import gmm
+    from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
 
+    from pm_dpgmm.bayes.params import GMMParams
     from pm_dpgmm.release import Release
 
 
@@ -65,3 +66,29 @@ class PyMCMethods:
         from pm_dpgmm.bayes.initvals import set_initvals
 
         set_initvals(cast("Release", self).mixture, model, mapping=mapping)
+
+    # ------------------------------------------------------------------ parameters of a mixture
+    def params(
+        self,
+        name: str,
+        *,
+        dims: Sequence[str] = ("component", "feature"),
+        weight_conc: Any = "auto",
+        mean_scale: Any = "auto",
+        cov_scale: Any = "auto",
+        prior: str = "anchored",
+        model: pm.Model | None = None,
+    ) -> GMMParams:
+        """Random weights, means and covariances around the released ones: :func:`pm_dpgmm.bayes.release_params`."""
+        from pm_dpgmm.bayes.params import release_params
+
+        return release_params(
+            cast("Release", self), name, dims=dims, weight_conc=weight_conc, mean_scale=mean_scale,
+            cov_scale=cov_scale, prior=prior, model=model,
+        )  # fmt: skip
+
+    def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
+        """Smallest distance between means, in anchored prior sds: :func:`pm_dpgmm.bayes.anchor_separation`."""
+        from pm_dpgmm.bayes.anchor import anchor_separation
+
+        return anchor_separation(cast("Release", self), mean_scale=mean_scale)

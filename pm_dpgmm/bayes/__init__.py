@@ -7,19 +7,46 @@ from typing import TYPE_CHECKING, Any
 
 # public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
 _PUBLIC = {
+    "GMMParams": "params",
     "MapMixture": "map_learner",
+    "anchor_separation": "anchor",
+    "gmm": "density",
+    "gmm_dist": "density",
     "initvals": "initvals",
     "is_multimodal": "separation",
+    "label_probs": "labels",
+    "mixture_params": "params",
     "mixture_prior": "priors",
     "recommended_form": "separation",
+    "relabel": "labels",
+    "release_params": "params",
     "set_initvals": "initvals",
 }
 
-__all__ = ["MapMixture", "initvals", "is_multimodal", "mixture_prior", "recommended_form", "set_initvals"]
+__all__ = [
+    "GMMParams",
+    "MapMixture",
+    "anchor_separation",
+    "gmm",
+    "gmm_dist",
+    "initvals",
+    "is_multimodal",
+    "label_probs",
+    "mixture_params",
+    "mixture_prior",
+    "recommended_form",
+    "relabel",
+    "release_params",
+    "set_initvals",
+]
 
 if TYPE_CHECKING:
+    from pm_dpgmm.bayes.anchor import anchor_separation
+    from pm_dpgmm.bayes.density import gmm, gmm_dist
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
+    from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.map_learner import MapMixture
+    from pm_dpgmm.bayes.params import GMMParams, mixture_params, release_params
     from pm_dpgmm.bayes.priors import mixture_prior
     from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
 

@@ -1,0 +1,240 @@
+"""Rows from a Gaussian mixture with random parameters: log density without labels, missing values, predictive draws.
+
+Plain array operations instead of ``pm.Mixture(MvNormal)``, whose gradient takes far longer when the covariances are
+random (``python -m verification.benchmarks.gmm_density``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.gradient import disconnected_grad
+
+from pm_dpgmm._arguments import shown
+from pm_dpgmm.bayes.coords import add_dim
+from pm_dpgmm.bayes.missing import Pattern, patterns, read_rows
+from pm_dpgmm.mixture import LOG_2PI
+
+LOWEST = pt.constant(-1e300, dtype="float64")  # in place of -inf where it would be subtracted from itself
+
+
+def gmm(
+    name: str,
+    th: Any,
+    *,
+    observed: Any = None,
+    dims: Sequence[str] | None = None,
+    shape: Sequence[int] | None = None,
+    model: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Add to a PyMC model independent rows from a Gaussian mixture, the labels summed out.
+
+    The log density is elementwise: one number for each row, as ``pm.compute_log_likelihood`` and LOO need it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable.
+    th : GMMParams, Mixture, Release, or any object with ``weights``, ``means`` and ``chol`` (or ``covariances``)
+        Parameters: (K,), (K, D), (K, D, D) lower triangular with positive diagonal; arrays or PyTensor variables.
+    observed : array_like or DataFrame, shape (N, D), optional
+        Data. NaN, masked and NA entries are missing: they are integrated out exactly, assumed missing at random. A
+        row without any value has density 1. A ``pm.Data`` variable is taken as it is and cannot have missing values.
+        Posterior predictive draws are of complete rows.
+    dims : sequence of two str, optional
+        Such as ``("obs", "feature")``; what the model does not have yet is added; the columns of a DataFrame are
+        the coordinates of features.
+    shape : sequence of int, optional
+        (N, D) without data and dims.
+    model : pymc.Model, optional
+        The model on the context stack by default.
+    **kwargs
+        For ``pm.CustomDist``, such as ``initval``.
+
+    Returns
+    -------
+    TensorVariable, shape (N, D)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``observed`` is not numeric of shape (N, D), holds an infinite number, or has columns in another order than
+        the model's coordinates; if ``dims`` are not two names or have other lengths.
+
+    See Also
+    --------
+    gmm_dist : the same without a name, also as ``gmm.dist``.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pm_dpgmm.mixture import Mixture
+    >>> g = Mixture([0.3, 0.7], [[0.0, 0.0], [4.0, 1.0]], [[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    >>> with pm.Model() as model:
+    ...     y = gmm("y", g, observed=[[0.1, np.nan], [4.2, 0.7]], dims=("obs", "feature"))
+    >>> round(float(model.compile_logp(mode="FAST_COMPILE")({})), 3)
+    -4.386
+    """
+    parameters = _parameters(th)
+    with pm.modelcontext(model) as owner:
+        found: list[Pattern] | None = None
+        if observed is not None and not isinstance(observed, pt.Variable):
+            rows, columns = read_rows(observed)
+            width = parameters[1].type.shape[-1]
+            if width is not None and rows.shape[1] != width:
+                raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")
+            if dims is not None:
+                _add_dims(owner, dims, rows.shape, columns)
+            found = patterns(rows) if np.isnan(rows).any() else None
+            # A constant, because PyMC would replace NaN in an array by random variables to sample.
+            observed = rows if found is None else pt.constant(rows, name=f"{name}_data")
+        elif dims is not None:
+            _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), None)
+        given = {"dims": dims, "shape": None if shape is None else tuple(shape), "observed": observed}
+        given = {key: value for key, value in given.items() if value is not None}
+        return pm.CustomDist(name, *parameters, **_law(found), **given, **kwargs)
+
+
+def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> Any:
+    """Unnamed rows from a Gaussian mixture, for use inside other distributions; also ``gmm.dist``.
+
+    Parameters
+    ----------
+    th, shape, **kwargs
+        As for :func:`gmm`; without ``shape`` one row (D,).
+
+    Returns
+    -------
+    TensorVariable, shape (..., D)
+
+    Examples
+    --------
+    >>> from pm_dpgmm.mixture import Mixture
+    >>> density = pm.logp(gmm_dist(Mixture([1.0], [[0.0]], [[[1.0]]])), [0.0])
+    >>> round(float(density.eval(mode="FAST_COMPILE")), 3)
+    -0.919
+    """
+    size = {} if shape is None else {"shape": tuple(shape)}
+    return pm.CustomDist.dist(*_parameters(th), **_law(None), **size, **kwargs)
+
+
+gmm.dist = gmm_dist  # type: ignore[attr-defined]  # as every distribution of PyMC has it
+
+
+def component_log_densities(rows: Any, means: Any, chol: Any) -> Any:
+    """log N(row; mean_k, chol_k chol_k') symbolically, shape (..., K) for rows (..., D).
+
+    Forward substitution written out over the D features: no solver, and a gradient of plain array operations.
+    """
+    d = chol.type.shape[-1]
+    if d is None:
+        raise ValueError("means and chol must have a known number of features; set the shape of their variables")
+    whitened: list[Any] = []
+    for i in range(d):
+        rest = rows[..., i, None] - means[:, i]
+        for j in range(i):
+            rest = rest - chol[:, i, j] * whitened[j]
+        whitened.append(rest / chol[:, i, i])
+    squares = sum((z**2 for z in whitened[1:]), whitened[0] ** 2)
+    log_determinants = sum((pt.log(chol[:, i, i]) for i in range(1, d)), pt.log(chol[:, 0, 0]))
+    return -0.5 * squares - (log_determinants + 0.5 * d * LOG_2PI)
+
+
+def marginal_chol(chol: Any, features: Sequence[int]) -> Any:
+    """Cholesky factors (K, M, M) of the covariances of some features: orthogonalised rows of ``chol``.
+
+    Gram-Schmidt on the rows of the factor loses fewer digits than the factor of a product would.
+    """
+    features = list(features)
+    if features == list(range(len(features))):
+        return chol[:, : len(features), : len(features)]
+    width = chol.type.shape[-1]
+    axes: list[Any] = []
+    lines = []
+    for column in features:
+        rest, line = chol[:, column, :] * (np.arange(width) <= column), []
+        for axis in axes:
+            share = (rest * axis).sum(axis=-1)
+            rest = rest - share[:, None] * axis
+            line.append(share)
+        length = pt.sqrt((rest**2).sum(axis=-1))
+        axes.append(rest / length[:, None])
+        line += [length, *[pt.zeros_like(length)] * (len(features) - len(line) - 1)]
+        lines.append(pt.stack(line, axis=-1))
+    return pt.specify_shape(pt.stack(lines, axis=1), (chol.type.shape[0], len(features), len(features)))
+
+
+def mixture_log_density(rows: Any, weights: Any, means: Any, chol: Any) -> Any:
+    """Log density of a mixture at ``rows`` (..., D) symbolically, shape (...); finite in the far tails."""
+    joint = pt.log(weights) + component_log_densities(rows, means, chol)
+    # Written out, because mode="FAST_COMPILE" leaves out the rewrite that makes pt.logsumexp safe in the tails. The
+    # derivative by the largest term is 0, so leaving it out of the gradient is exact, at every order.
+    highest = disconnected_grad(pt.maximum(joint.max(axis=-1, keepdims=True), LOWEST))
+    return highest[..., 0] + pt.log(pt.exp(joint - highest).sum(axis=-1))
+
+
+def _law(found: list[Pattern] | None) -> dict[str, Any]:
+    """Arguments of CustomDist; ``found`` are the patterns of missing values of the data."""
+
+    def log_density(value: Any, weights: Any, means: Any, chol: Any) -> Any:
+        if found is None:
+            return mixture_log_density(value, weights, means, chol)
+        result = pt.zeros(value.shape[:1])
+        for pattern in found:
+            columns = list(pattern.features)
+            part = mixture_log_density(
+                value[pattern.rows][:, columns], weights, means[:, columns], marginal_chol(chol, columns)
+            )
+            result = pt.set_subtensor(result[pattern.rows], part)
+        return result
+
+    def draw(weights: Any, means: Any, chol: Any, size: Any) -> Any:
+        label = pm.Categorical.dist(p=weights, size=size)
+        offset = pm.Normal.dist(pt.zeros((*label.shape, means.shape[-1])), 1)
+        return means[label] + (chol[label] * offset[..., None, :]).sum(axis=-1)
+
+    def start(rv: Any, size: Any, weights: Any, means: Any, chol: Any) -> Any:
+        return pt.zeros_like(rv) + means[pt.argmax(weights)]
+
+    return {
+        "dist": draw, "logp": log_density, "support_point": start, "signature": "(k),(k,d),(k,d,d)->(d)",
+        "class_name": "GaussianMixture",
+    }  # fmt: skip
+
+
+def _parameters(th: Any) -> tuple[Any, Any, Any]:
+    """Weights, means and factors of ``th`` as tensors with known shapes where they are known."""
+    missing = [name for name in ("weights", "means") if not hasattr(th, name)]
+    if missing or not (hasattr(th, "chol") or hasattr(th, "covariances")):
+        raise TypeError(
+            f"th must have weights, means and chol, as release.params() and Mixture do, got {shown(th)} of type"
+            f" {type(th).__name__}"
+        )
+    if hasattr(th, "chol"):
+        chol = th.chol
+    elif isinstance(th.covariances, pt.Variable):
+        chol = pt.linalg.cholesky(th.covariances)
+    else:
+        chol = np.linalg.cholesky(np.asarray(th.covariances, dtype=float))
+    weights, means, chol = (pt.as_tensor_variable(part) for part in (th.weights, th.means, chol))
+    for part, name, ndim in ((weights, "weights", 1), (means, "means", 2), (chol, "chol", 3)):
+        if part.ndim != ndim:
+            raise ValueError(f"{name} of th must have {ndim} dimensions, got {part.ndim}")
+    return weights, means, chol
+
+
+def _add_dims(model: Any, dims: Sequence[str], shape: Sequence[int | None], columns: tuple[str, ...] | None) -> None:
+    """Add the dimensions that ``model`` does not have; ValueError when those it has do not fit."""
+    if isinstance(dims, str) or len(dims) != 2 or not all(isinstance(dim, str) for dim in dims):
+        raise ValueError(f"dims must be two names, of rows and of features, got {shown(dims)}")
+    for dim, length, names in zip(dims, shape, (None, columns), strict=True):
+        if length is not None:
+            add_dim(model, dim, length, names)
+        elif dim not in model.dim_lengths:
+            known = ", ".join(map(repr, model.dim_lengths)) or "none"
+            raise ValueError(f"dims without data must be in the model ({known}), got {dim!r}")

@@ -1,0 +1,74 @@
+"""Rows with missing values: read them, and group them by what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm.noise import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """Rows in which the same features are present."""
+
+    rows: IntArray  # indices
+    features: tuple[int, ...]  # present, ascending; never empty
+
+
+def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Numbers (N, D) with NaN for what is missing, and the column names of a DataFrame.
+
+    Parameters
+    ----------
+    data : array_like, masked array or DataFrame (pandas, polars), shape (N, D)
+        Masked, NaN, NA and null entries are missing.
+    name : str
+        Of the parameter, for messages.
+
+    Raises
+    ------
+    TypeError
+        If ``data`` is not numeric.
+    ValueError
+        If it has another number of dimensions, no row or column, or an infinite number.
+
+    Examples
+    --------
+    >>> read_rows(np.ma.masked_greater([[1.0, 9.0]], 5))[0]
+    array([[ 1., nan]])
+    """
+    columns = tuple(map(str, data.columns)) if hasattr(data, "columns") and hasattr(data, "to_numpy") else None
+    try:
+        if isinstance(data, np.ma.MaskedArray):
+            rows = np.ma.filled(data.astype(float), np.nan)
+        elif columns is not None and hasattr(data, "iloc"):  # pandas, whose NA is no number
+            rows = data.to_numpy(dtype=float, na_value=np.nan)
+        else:
+            rows = np.array(data.to_numpy() if columns is not None else data, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numeric, got {shown(data)} of type {type(data).__name__}") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
+    if np.isinf(rows).any():
+        raise ValueError(f"{name} must hold finite numbers, or NaN where one is missing, got {rows[np.isinf(rows)][0]}")
+    return rows, columns
+
+
+def patterns(rows: FloatArray) -> list[Pattern]:
+    """Groups of ``rows`` (N, D) by which features are present; rows with none are in no group.
+
+    Examples
+    --------
+    >>> [(p.rows.tolist(), p.features) for p in patterns(np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan]]))]
+    [([0, 2], (0,)), ([1], (0, 1))]
+    """
+    kinds, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    return [
+        Pattern(np.flatnonzero(which.ravel() == i), tuple(np.flatnonzero(kind).tolist()))
+        for i, kind in enumerate(kinds)
+        if kind.any()
+    ]
