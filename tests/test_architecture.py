@@ -16,6 +16,10 @@ LAYERS = [
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
+        "count_law",
+        "noncentral_wishart",
+        "sampling_error",
+        "mask_law",
         "grid_fit",
         "slice_model",
         "slice_fit",

@@ -15,7 +15,12 @@ import time
 from verification.calibration.intervals import HEADING, RANGE
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
-STUDIES: dict[str, tuple[str, str]] = {}
+STUDIES: dict[str, tuple[str, str]] = {
+    "masks-d1": ("verification.calibration.masks", "masks_d1"),
+    "masks-d2": ("verification.calibration.masks", "masks_d2"),
+    "lifted-d1": ("verification.calibration.masks", "lifted_d1"),
+    "lifted-d2": ("verification.calibration.masks", "lifted_d2"),
+}
 
 
 def main() -> int:
