@@ -17,6 +17,10 @@ LAYERS = [
     [
         "count_likelihood",
         "em_statistics",
+        "count_law",
+        "noncentral_wishart",
+        "sampling_error",
+        "mask_law",
         "grid_fit",
         "slice_model",
         "slice_fit",

@@ -171,6 +171,7 @@ class PopulousSingle:
             "weight": noise.weight,
             "mean": noise.mean,
             "covariance": noise.covariance,
+            "n_subsets": constants.n_subsets,
         }
         return Outcome(valid_mixture(raw, noise), guarantee, raw, law)
 

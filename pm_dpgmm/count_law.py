@@ -1,0 +1,165 @@
+"""Likelihood of noisy counts on a grid: probabilities of cells under a mixture, and counts given them.
+
+Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/histogram.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray, check_choice
+from pm_dpgmm.count_likelihood import count_log_likelihood
+from pm_dpgmm.mixture import LOG_2PI
+
+FORMS = ("exact", "gaussian")
+N_NODES = 16  # in a cell, along the first axis; see cell_probabilities
+REACH = 7.0  # standard deviations along the first axis; what lies beyond is below 3e-12
+FAR = 1e8  # in place of an infinite edge, in widths of the grid: derivatives stay finite
+LEAST_EXPECTED = 1e-100  # count of a cell; positive, so that its logarithm is finite
+TOTAL_REACH = 6.0  # of the integral over an unknown number of records, in standard deviations
+MOST_TOTALS = 41  # nodes of that integral
+
+LogCount = Callable[[Any, Any, float], Any]  # log P[noisy count | expected count]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyGrid:
+    """Counts with discrete Laplace noise. ``counts`` may have leading dimensions, of several releases."""
+
+    counts: FloatArray  # (..., M), cells in the order of ravel()
+    bounds: FloatArray  # (D, 2)
+    n_cells: int  # along every column
+    noise_scale: float  # b
+    n_records: int | None  # None: unknown, as under add-remove neighbours
+
+    @property
+    def noise_variance(self) -> float:
+        """Of discrete Laplace noise of scale b: 2 q/(1 - q)^2, q = exp(-1/b)."""
+        return 0.5 / math.sinh(0.5 / self.noise_scale) ** 2
+
+
+def inner_edges(bounds: FloatArray, n_cells: int) -> FloatArray:
+    """Edges of the cells along every column, (D, n_cells + 1), the outermost far away.
+
+    Records outside the bounds are counted in the nearest cell, so the cells at the edge reach to infinity.
+    """
+    low, high = bounds[:, :1], bounds[:, 1:]
+    edges = low + (high - low) * np.arange(n_cells + 1) / n_cells
+    edges[:, :1], edges[:, -1:] = low - FAR * (high - low), high + FAR * (high - low)
+    return np.asarray(edges)
+
+
+def cell_probabilities(
+    grid: NoisyGrid, weights: Any, means: Any, chol: Any, *, n_nodes: int = N_NODES, xp: Any = np
+) -> Any:
+    """Probabilities of the cells, (..., M); they sum to 1.
+
+    One column: differences of the normal distribution function, taken in the nearer tail, so small ones keep their
+    digits. Two columns: Gauss-Legendre nodes along the first column in every cell, cut at ``REACH`` standard
+    deviations, and the exact conditional probabilities along the second. With 16 nodes the error is below 1e-6 for
+    standard deviations from a half of a cell on and correlations up to 0.95; it grows for narrower components.
+
+    Parameters
+    ----------
+    grid : NoisyGrid
+        One or two columns.
+    weights, means, chol : arrays, shapes (..., K), (..., K, D) and (..., K, D, D)
+    n_nodes : int
+        Nodes in a cell.
+    xp : module
+        ``numpy`` or ``pytensor.tensor``.
+    """
+    erfc = special.erfc if xp is np else xp.erfc
+    edges = inner_edges(grid.bounds, grid.n_cells)
+    first = (edges[0] - means[..., 0, None]) / chol[..., 0, 0, None]  # (..., K, n + 1), in standard deviations
+    if len(edges) == 1:
+        low, high = first[..., :-1], first[..., 1:]
+        side = xp.where(low + high > 0, math.sqrt(0.5), -math.sqrt(0.5))
+        parts = xp.abs(erfc(side * low) - erfc(side * high)) / 2
+        return (weights[..., None] * parts).sum(axis=-2)
+    nodes, shares = special.roots_legendre(n_nodes)
+    ends = xp.clip(first, -REACH, REACH)
+    half = (ends[..., 1:] - ends[..., :-1])[..., None] / 2
+    places = ends[..., :-1, None] + half * (1 + nodes)  # (..., K, n, Q)
+    mass = half * shares * xp.exp(-0.5 * places**2 - 0.5 * LOG_2PI)
+    centres = means[..., 1, None, None] + chol[..., 1, 0, None, None] * places
+    second = (edges[1] - centres[..., None]) / chol[..., 1, 1, None, None, None]  # (..., K, n, Q, n + 1)
+    below = (mass[..., None] * erfc(-math.sqrt(0.5) * second)).sum(axis=-2) / 2
+    total = (weights[..., None, None] * below).sum(axis=-3)
+    found = total[..., 1:] - total[..., :-1]
+    return found.reshape((*found.shape[:-2], grid.n_cells**2)) if xp is np else found.flatten()
+
+
+def numpy_log_count(counts: Any, expected: Any, noise_scale: float) -> Any:
+    """log P[noisy count | Poisson mean], noise normalised."""
+    found, _ = count_log_likelihood(*np.broadcast_arrays(counts, expected), noise_scale=noise_scale)
+    return found + log_noise_height(noise_scale)
+
+
+def log_noise_height(noise_scale: float) -> float:
+    """log P[noise = 0] of discrete Laplace noise."""
+    return math.log(math.tanh(0.5 / noise_scale))
+
+
+def log_density(
+    grid: NoisyGrid, probabilities: Any, *, form: str = "exact", xp: Any = np, log_count: LogCount = numpy_log_count
+) -> Any:
+    """Log density of the noisy counts at probabilities of the cells.
+
+    Counts are multinomial when the number of records is public. "exact" is the exact law of a Poisson count with noise
+    in every cell, times the density of the public total given the noisy counts, Gaussian about its best linear
+    prediction (a sum over all cells). "gaussian" is the Gaussian law with the mean and covariance of the noisy
+    multinomial; it has the right width and wastes some of the information in cells that are nearly empty. With an
+    unknown number of records the counts are Poisson, and the log density is that after integrating over the expected
+    number with a flat prior.
+
+    Parameters
+    ----------
+    grid : NoisyGrid
+    probabilities : array, shape (..., M)
+    form : {"exact", "gaussian"}
+    xp : module
+        ``numpy`` or ``pytensor.tensor``.
+    log_count : callable
+        log P[noisy count | expected count], for "exact".
+    """
+    check_choice(FORMS, form=form)
+    noise = grid.noise_variance
+
+    def cells(expected: Any) -> Any:
+        if form == "gaussian":
+            variance = expected + noise
+            return -0.5 * ((grid.counts - expected) ** 2 / variance + xp.log(variance) + LOG_2PI).sum(axis=-1)
+        return log_count(grid.counts, xp.maximum(expected, LEAST_EXPECTED), grid.noise_scale).sum(axis=-1)
+
+    if grid.n_records is not None:
+        expected = grid.n_records * probabilities
+        share = expected / (expected + noise)  # of a surprise that is due to the count itself
+        # given the noisy counts, the sum of the true ones; it is known to be n_records
+        surprise = grid.n_records - (expected + share * (grid.counts - expected)).sum(axis=-1)
+        variance = (expected * (1 - share)).sum(axis=-1)
+        log_total = -0.5 * (surprise**2 / variance + xp.log(variance / grid.n_records))
+        return cells(expected) + log_total
+    totals, log_step = _totals(grid)
+    heights = xp.stack([cells(total * probabilities) for total in totals], axis=-1)
+    top = heights.max(axis=-1)
+    return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
+
+
+def _totals(grid: NoisyGrid) -> tuple[FloatArray, float]:
+    """Equally spaced expected numbers of records: the trapezoidal rule, a standard deviation apart at most."""
+    if grid.counts.ndim > 1:
+        raise ValueError("n_records must be given for several releases at once, got None")
+    size = grid.counts.shape[-1]
+    spread = math.sqrt(size * grid.noise_variance)
+    centre = float(max(grid.counts.sum(), 2 * spread, 2.0))
+    error = math.hypot(spread, math.sqrt(centre))
+    low, high = max(centre - TOTAL_REACH * error, 0.02 * centre), centre + TOTAL_REACH * error
+    n = min(MOST_TOTALS, math.ceil((high - low) / math.sqrt(centre)) + 1)
+    return np.linspace(low, high, n), math.log((high - low) / (n - 1))
