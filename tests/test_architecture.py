@@ -17,6 +17,7 @@ LAYERS = [
     [
         "count_likelihood",
         "em_statistics",
+        "local_responses",
         "grid_fit",
         "slice_model",
         "slice_fit",

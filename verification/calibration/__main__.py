@@ -20,6 +20,8 @@ STUDIES: dict[str, tuple[str, str]] = {
     "em5-d1": ("verification.calibration.em", "em5_d1"),
     "em1-d2": ("verification.calibration.em", "em1_d2"),
     "em3-d2": ("verification.calibration.em", "em3_d2"),
+    "local-d1": ("verification.calibration.local", "local_d1"),
+    "local-d2": ("verification.calibration.local", "local_d2"),
 }
 
 
