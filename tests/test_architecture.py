@@ -21,6 +21,7 @@ LAYERS = [
         "noncentral_wishart",
         "sampling_error",
         "mask_law",
+        "local_responses",
         "grid_fit",
         "slice_model",
         "slice_fit",

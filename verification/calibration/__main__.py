@@ -24,6 +24,8 @@ STUDIES: dict[str, tuple[str, str]] = {
     "masks-d2": ("verification.calibration.masks", "masks_d2"),
     "lifted-d1": ("verification.calibration.masks", "lifted_d1"),
     "lifted-d2": ("verification.calibration.masks", "lifted_d2"),
+    "local-d1": ("verification.calibration.local", "local_d1"),
+    "local-d2": ("verification.calibration.local", "local_d2"),
 }
 
 

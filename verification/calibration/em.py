@@ -19,7 +19,7 @@ from pm_dpgmm.em_statistics import EMStatistics
 from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism
 from pm_dpgmm.mixture import Mixture
 from verification.calibration import mixture_kernels as kernels
-from verification.calibration.ensemble import sample
+from verification.calibration.importance import sample_weighted
 from verification.calibration.intervals import Row, rows
 
 FloatArray = NDArray[np.float64]
@@ -30,6 +30,19 @@ N_RECORDS = 2000
 HALF_WIDTH = 4.0  # of the bounds of every column
 SENSITIVITY = math.sqrt(4.5)  # L2, replace-one, of (counts / 2, sums, squares with sqrt(2) off the diagonal)
 REACH = 3.0  # radius of a component's ball in its root mean square distances, in two dimensions
+WITH_RECORDS = 50  # replications whose posterior from the records gives the widths: it costs most
+LEAST_COUNT, LEAST_VARIANCE = 50.0, 0.1
+NAMES = {
+    1: ("log odds", "mean 1", "mean 2", "log sd 1", "log sd 2"),
+    2: ("log odds", "mean 1,1", "mean 1,2", "mean 2,1", "mean 2,2", "log root 1,1", "root 1,21", "log root 1,2",
+        "log root 2,1", "root 2,21", "log root 2,2"),
+}  # fmt: skip
+CENTRE = {1: np.array([0, -1.5, 1.5, 0, 0.0]), 2: np.array([0, -1.5, -0.5, 1.5, 0.5, 0, 0, 0, 0, 0, 0.0])}
+SPREAD = {
+    1: np.array([0.5, 0.3, 0.3, 0.25, 0.25]),
+    2: np.array([0.5, 0.3, 0.3, 0.3, 0.3, 0.25, 0.3, 0.25, 0.25, 0.3, 0.25]),
+}
+DRAWS = {1: 2000, 2: 3000}  # of every posterior
 WITH_RECORDS = 50  # replications whose posterior from the records gives the widths: it costs most
 LEAST_COUNT, LEAST_VARIANCE = 50.0, 0.1
 NAMES = {
@@ -82,28 +95,21 @@ def study(name: str, n_replications: int, *, n_features: int, n_steps: int, seed
     draws = {}
     for kind, ones in likelihoods.items():
         few = len(ones) if kind != "records" else min(WITH_RECORDS, len(ones))
-        found = posterior(ones[:few], truths[:few], d, short=kind != "aware", rng=rng)
+        found = posterior(ones[:few], d, rng=rng)
         draws[kind] = found[np.arange(len(ones)) % few]
     return rows(name, NAMES[d], truths, draws)
 
 
-def posterior(
-    likelihoods: list[LogLikelihood], truths: FloatArray, d: int, *, short: bool, rng: np.random.Generator
-) -> FloatArray:
-    """Draws (R, S, P) of every replication's posterior; prints how far from mixed the runs are."""
+def posterior(likelihoods: list[LogLikelihood], d: int, *, rng: np.random.Generator) -> FloatArray:
+    """Draws (R, S, P) of every replication's posterior; prints how many independent ones they are worth."""
 
-    def log_density(values: FloatArray) -> FloatArray:
-        priors = -0.5 * np.square((values - CENTRE[d]) / SPREAD[d]).sum(axis=-1)
-        return np.stack([f(points) for f, points in zip(likelihoods, values, strict=True)]) + priors
+    def density(likelihood: LogLikelihood) -> LogLikelihood:
+        return lambda points: likelihood(points) - 0.5 * np.square((points - CENTRE[d]) / SPREAD[d]).sum(axis=1)
 
-    start = truths[:, None] + 0.3 * SPREAD[d] * rng.normal(size=(len(truths), WALKERS[d], truths.shape[1]))
-    kept, warmup = (SHORT if short else STEPS)[d]
-    draws = sample(log_density, start, n_steps=kept, n_warmup=warmup, rng=rng, thin=5)
-    print(
-        f"# drift between halves: median {np.median(draws.drift):.2f}, 90 % {np.quantile(draws.drift, 0.9):.2f} sd;"
-        f" acceptance {draws.acceptance.mean():.2f}"
-    )
-    return draws.values
+    found = [sample_weighted(density(one), CENTRE[d], SPREAD[d], n_draws=DRAWS[d], rng=rng) for one in likelihoods]
+    worth = np.quantile([one.effective for one in found], [0, 0.1, 0.5]).round()
+    print(f"# effective draws: least {worth[0]:.0f}, 10 % {worth[1]:.0f}, median {worth[2]:.0f}", flush=True)
+    return np.stack([one.draws for one in found])
 
 
 def mixture_of(point: FloatArray, d: int) -> Mixture:
