@@ -36,6 +36,7 @@ _PUBLIC = {
     "smallest_size": "planning",
     "Plan": "plan_result",
     "SliceMethod": "methods.slices",
+    "check_modes": "bayes.modes",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
 }
@@ -44,6 +45,7 @@ __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
     from pm_dpgmm.batched_em import BatchedEM
+    from pm_dpgmm.bayes.modes import check_modes
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm

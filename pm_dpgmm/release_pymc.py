@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
 
+    from pm_dpgmm.bayes.prior_factory import MixturePrior
     from pm_dpgmm.release import Release
 
 
@@ -34,6 +35,24 @@ class PyMCMethods:
         return mixture_prior(
             name, me.mixture, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
         )
+
+    def prior_dist(
+        self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
+    ) -> TensorVariable:
+        """The same without a name, as ``.dist`` makes it: :func:`pm_dpgmm.bayes.mixture_dist`."""
+        from pm_dpgmm.bayes.priors import mixture_dist
+
+        return mixture_dist(cast("Release", self).mixture, shape=shape, form=form, inflate=inflate)
+
+    def as_prior(
+        self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
+    ) -> MixturePrior:
+        """The prior as an object, for pymc-extras and bambi: :class:`pm_dpgmm.bayes.MixturePrior`. Needs no model."""
+        from pm_dpgmm.bayes.prior_factory import MixturePrior
+
+        me = cast("Release", self)
+        names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
+        return MixturePrior(me.mixture, names, me.feature_names, form, inflate)
 
     # ------------------------------------------------------------------ initial values
     def initvals(

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
+
+# Found, not imported: settings of the learner load no PyMC. Every way into this package passes here.
+if importlib.util.find_spec("pymc") is None:
+    raise ImportError("pm_dpgmm.bayes needs PyMC, which is not installed: pip install pymc")
 
 # public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
 _PUBLIC = {
     "MapMixture": "map_learner",
+    "MixtureLabels": "labels",
+    "MixturePrior": "prior_factory",
+    "ModeCheck": "mode_check",
+    "check_modes": "modes",
     "initvals": "initvals",
     "is_multimodal": "separation",
+    "mixture_dist": "priors",
     "mixture_prior": "priors",
     "recommended_form": "separation",
     "set_initvals": "initvals",
 }
 
-__all__ = ["MapMixture", "initvals", "is_multimodal", "mixture_prior", "recommended_form", "set_initvals"]
+__all__ = [
+    "MapMixture",
+    "MixtureLabels",
+    "MixturePrior",
+    "ModeCheck",
+    "check_modes",
+    "initvals",
+    "is_multimodal",
+    "mixture_dist",
+    "mixture_prior",
+    "recommended_form",
+    "set_initvals",
+]
 
 if TYPE_CHECKING:
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
+    from pm_dpgmm.bayes.labels import MixtureLabels
     from pm_dpgmm.bayes.map_learner import MapMixture
-    from pm_dpgmm.bayes.priors import mixture_prior
+    from pm_dpgmm.bayes.mode_check import ModeCheck
+    from pm_dpgmm.bayes.modes import check_modes
+    from pm_dpgmm.bayes.prior_factory import MixturePrior
+    from pm_dpgmm.bayes.priors import mixture_dist, mixture_prior
     from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
 
 
