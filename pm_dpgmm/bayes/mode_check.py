@@ -11,6 +11,7 @@ from pm_dpgmm._arguments import FloatArray
 
 MARGIN = 0.02  # differences of a component's probability below it are never reported
 LEAST_EFFECTIVE = 5.0  # importance points at an average state, below which the estimate is not relied on
+WIDE = 0.5  # range of a component probability that says little
 FROM_MODEL, EXTRAPOLATED = "model", "extrapolation"
 
 
@@ -22,9 +23,10 @@ class ModeCheck:
     ----------
     name : str
         Of the vector in the posterior.
-    occupancy, expected, tolerance : ndarray, shape (N, K)
-        Component probabilities in the draws; what they should be; the difference that chance explains, ``MARGIN``
-        included.
+    occupancy, expected : ndarray, shape (N, K)
+        Component probabilities in the draws, and what they should be.
+    low, high : ndarray, shape (N, K)
+        Range of ``occupancy`` that chance and 0.02 explain.
     by_chain : ndarray, shape (C, N, K)
         Component probabilities in each chain.
     chain_tolerance : ndarray, shape (C, N, K)
@@ -41,7 +43,8 @@ class ModeCheck:
     name: str
     occupancy: FloatArray
     expected: FloatArray
-    tolerance: FloatArray
+    low: FloatArray
+    high: FloatArray
     by_chain: FloatArray
     chain_tolerance: FloatArray
     source: str
@@ -54,18 +57,23 @@ class ModeCheck:
         return bool((self.effective >= LEAST_EFFECTIVE).all())
 
     @property
+    def conclusive(self) -> bool:
+        """Whether every range is narrower than a half: if not, a missed component may go unseen."""
+        return self.reliable and bool((self.high - self.low < WIDE).all())
+
+    @property
     def missed(self) -> tuple[tuple[int, int], ...]:
         """(vector, component) pairs with fewer draws than they should have."""
         if not self.reliable:
             return ()
-        return _pairs(self.expected - self.occupancy > self.tolerance)
+        return _pairs(self.occupancy < self.low)
 
     @property
     def overfull(self) -> tuple[tuple[int, int], ...]:
         """(vector, component) pairs with more draws than they should have."""
         if not self.reliable:
             return ()
-        return _pairs(self.occupancy - self.expected > self.tolerance)
+        return _pairs(self.occupancy > self.high)
 
     @property
     def disagreeing(self) -> tuple[tuple[int, int], ...]:
@@ -93,6 +101,8 @@ class ModeCheck:
             lines.append("too few effective importance points: only disagreement between chains could be seen")
         for i in bad[:10] or range(min(1, len(self.occupancy))):
             lines.append(f"  vector {i}: found {_listed(self.occupancy[i])}, expected {_listed(self.expected[i])}")
+        if not self.conclusive:
+            lines.append("the range of some component probability is wide: more draws, or model=, would say more")
         if len(bad) > 10:
             lines.append(f"  and {len(bad) - 10} more vectors")
         if self.flagged:
@@ -112,7 +122,8 @@ class ModeCheck:
             "false_alarm": self.false_alarm,
             "occupancy": self.occupancy.tolist(),
             "expected": self.expected.tolist(),
-            "tolerance": self.tolerance.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
             "missed": [list(pair) for pair in self.missed],
             "disagreeing": [list(pair) for pair in self.disagreeing],
         }

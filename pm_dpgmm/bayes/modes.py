@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pymc as pm
 from scipy import stats
-from scipy.special import softmax
+from scipy.special import expit, logit, softmax
 
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, shown
 from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
-from pm_dpgmm.bayes.occupancy import Proposals, extrapolated, standard_normal
+from pm_dpgmm.bayes.occupancy import Moments, Proposals, standard_normal
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import to_unconstrained
 from pm_dpgmm.mixture import Mixture
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 N_BATCHES = 20  # of each chain, for its Monte Carlo error
 N_RESAMPLES = 200  # of the batches, for the error of the extrapolation
+SMALLEST = 1e-12  # component probability that is told from 0
 N_STATES = 24  # posterior draws at which the other variables are held
 POINTS, LEAST_POINTS = 100, 20  # importance points of each component at each of them
 MOST_EVALUATIONS = 60_000  # of the model's log density
@@ -80,8 +81,8 @@ def check_modes(
     -----
     With a model it misses what takes several vectors, or a vector and other parameters, moving together. Without one it
     misses, or sees wrongly, what a likelihood that is not Gaussian does far from the draws. Differences below 0.02 are
-    not reported. Each comparison allows for a quantile of Student's t with the Monte Carlo errors of both sides
-    (batch means of the chains; states, or resampled batches), shared out over vectors, components and chains.
+    not reported. Each comparison allows for quantiles of Student's t times the Monte Carlo errors of both sides (batch
+    means of the chains; states, or resampled batches in log odds), shared out over vectors, components and chains.
 
     Examples
     --------
@@ -120,15 +121,19 @@ def check_modes(
     chain_quantile = stats.t.isf(level / n_chains, N_BATCHES - 1)
     chain_tolerance = MARGIN + chain_quantile * np.sqrt(chain_errors**2 + error**2)
 
+    # what the draws may differ by from the range of what is expected
+    slack = MARGIN + stats.t.isf(level, n_chains * N_BATCHES - 1) * error
     if owner is None or record is None:
-        expected, expected_error = _from_draws(mixture, draws, rng=rng)
-        effective, source, freedom = np.full(n_vectors, np.inf), EXTRAPOLATED, n_chains * N_BATCHES - 1
+        expected, low, high = _from_draws(mixture, draws, level, rng=rng)
+        effective, source = np.full(n_vectors, np.inf), EXTRAPOLATED
     else:
         run = _ModelRun(owner, record, posterior, compile_kwargs)
         expected, expected_error, effective = run.estimate(draws, rng=rng)
-        source, freedom = FROM_MODEL, N_STATES - 1
-    tolerance = MARGIN + stats.t.isf(level, freedom) * np.sqrt(error**2 + expected_error**2)
-    return ModeCheck(name, occupancy, expected, tolerance, by_chain, chain_tolerance, source, effective, false_alarm)
+        reach = stats.t.isf(level, N_STATES - 1) * expected_error
+        low, high, source = expected - reach, expected + reach, FROM_MODEL
+    return ModeCheck(
+        name, occupancy, expected, low - slack, high + slack, by_chain, chain_tolerance, source, effective, false_alarm
+    )
 
 
 def _record(model: Any, mixture: Mixture, name: str | None, *, explicit: bool) -> PriorVariables | None:
@@ -141,9 +146,7 @@ def _record(model: Any, mixture: Mixture, name: str | None, *, explicit: bool) -
     if len(found) == 1 or (not found and not explicit):
         return found[0] if found else None
     names = ", ".join(record.name for record in found) or "none"
-    raise ValueError(
-        f"name must be the one variable of the model with this release as its prior, got {name!r} of {names}"
-    )
+    raise ValueError(f"name must be the one variable of the model with this prior ({names}), got {name!r}")
 
 
 def _vector_name(posterior: Any, mixture: Mixture) -> str:
@@ -182,20 +185,29 @@ def _batches(values: FloatArray) -> FloatArray:
     return kept.reshape(values.shape[0], N_BATCHES, size, *values.shape[2:])
 
 
-def _from_draws(mixture: Mixture, draws: FloatArray, *, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Extrapolated component probabilities and their errors, both (N, K); batches are resampled within chains."""
-    n_chains, d = draws.shape[0], draws.shape[-1]
-    batches = _batches(draws)
-    expected, errors = [], []
+def _from_draws(
+    mixture: Mixture, draws: FloatArray, level: float, *, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Extrapolated component probabilities and their range, all (N, K); batches are resampled within chains.
+
+    Errors of the likelihood enter the log odds about linearly, so the range is symmetric there.
+    """
+    n_chains = draws.shape[0]
+    batches = _batches(draws)  # (C, B, S // B, N, D)
+    flat = batches.reshape(-1, *batches.shape[2:])
+    quantile = stats.t.isf(level, n_chains * N_BATCHES - 1)
+    first = N_BATCHES * np.arange(n_chains)[:, None]
+    found = []
     for i in range(draws.shape[2]):
-        own = batches[:, :, :, i]
-        expected.append(extrapolated(mixture, own.reshape(-1, d)))
-        again = []
-        for _ in range(N_RESAMPLES):
-            chosen = rng.integers(N_BATCHES, size=(n_chains, N_BATCHES))
-            again.append(extrapolated(mixture, own[np.arange(n_chains)[:, None], chosen].reshape(-1, d)))
-        errors.append(np.std(again, axis=0))
-    return np.array(expected), np.array(errors)
+        moments = Moments.of(mixture, flat[:, :, i])
+        chosen = (first + rng.integers(N_BATCHES, size=(N_RESAMPLES, n_chains, N_BATCHES))).reshape(N_RESAMPLES, -1)
+        again = np.array([moments.extrapolated(batches) for batches in chosen])
+        expected = moments.extrapolated()
+        log_odds = logit(np.clip(expected, SMALLEST, 1 - SMALLEST))
+        reach = quantile * logit(np.clip(again, SMALLEST, 1 - SMALLEST)).std(axis=0)
+        found.append((expected, expit(log_odds - reach), expit(log_odds + reach)))
+    expected, low, high = np.moveaxis(np.array(found), 1, 0)
+    return expected, low, high
 
 
 class _ModelRun:

@@ -7,43 +7,67 @@ gives every component its evidence. From the model: importance sampling, compone
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
+IntArray = NDArray[np.int64]
+
 BROADER = 1.5  # covariance of the proposals over that of the conjugate posterior
 DEFENSIVE = 0.5  # share of the proposals that come from the prior component itself
 FLATTEST = 1e-9  # least posterior variance over prior variance that is believed
+MOST_NEGATIVE = 0.5  # of a fitted precision, in those of the widest component: noise, as data widen no Gaussian
 
 
-def gaussian_likelihood(mixture: Mixture, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Precision (D, D) and linear term (D,) of the Gaussian likelihood exp(-x'Px/2 + h'x) that fits posterior draws.
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Moments of draws within the component that has most of them, batch by batch, in its own coordinates.
 
-    Draws weighted by their responsibility for component j are draws of the posterior of that component alone, which is
-    N(m, C) with C^-1 = S_j^-1 + P and C^-1 m = S_j^-1 mean_j + h. The component with most draws is used.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Prior, K components in D dimensions.
-    points : ndarray, shape (N, D)
-        Posterior draws.
+    Draws weighted by their responsibility for component j are draws of the posterior of that component alone. Under a
+    Gaussian likelihood exp(-x'Px/2 + h'x) that is N(m, C) with C^-1 = S_j^-1 + P and C^-1 m = S_j^-1 mean_j + h.
     """
-    shares = mixture.responsibilities(points)
-    j = int(np.argmax(shares.sum(axis=0)))
-    weights = shares[:, j] / shares[:, j].sum()
-    factor = np.linalg.cholesky(mixture.covariances[j])
-    offsets = np.linalg.solve(factor, (points - mixture.means[j]).T).T
-    mean = weights @ offsets
-    centred = offsets - mean
-    values, vectors = np.linalg.eigh((centred.T * weights) @ centred)
-    precision = (vectors / np.clip(values, FLATTEST, 1.0)) @ vectors.T  # data never widen a Gaussian component
-    inverse = np.linalg.inv(factor)
-    likelihood = inverse.T @ (precision - np.eye(len(mean))) @ inverse
-    return likelihood, inverse.T @ precision @ mean + likelihood @ mixture.means[j]
+
+    mixture: Mixture
+    component: int
+    counts: FloatArray  # (B,)
+    sums: FloatArray  # (B, D), of offsets L_j^-1 (x - mean_j)
+    squares: FloatArray  # (B, D, D)
+
+    @classmethod
+    def of(cls, mixture: Mixture, points: FloatArray) -> Moments:
+        """From posterior draws of shape (B, N, D)."""
+        d = mixture.n_features
+        shares = mixture.responsibilities(points.reshape(-1, d)).reshape(*points.shape[:2], -1)
+        j = int(np.argmax(shares.sum(axis=(0, 1))))
+        offsets = np.linalg.solve(np.linalg.cholesky(mixture.covariances[j]), (points - mixture.means[j])[..., None])
+        weighted = shares[..., j, None] * offsets[..., 0]
+        return cls(
+            mixture, j, shares[..., j].sum(axis=1), weighted.sum(axis=1), weighted.swapaxes(1, 2) @ offsets[..., 0]
+        )
+
+    def likelihood(self, batches: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Precision P (D, D) and linear term h (D,) of the Gaussian likelihood; from some batches, with repetitions."""
+        chosen = slice(None) if batches is None else batches
+        count = self.counts[chosen].sum()
+        mean = self.sums[chosen].sum(axis=0) / count
+        values, vectors = np.linalg.eigh(self.squares[chosen].sum(axis=0) / count - np.outer(mean, mean))
+        precision = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
+        inverse = np.linalg.inv(np.linalg.cholesky(self.mixture.covariances[self.component]))
+        likelihood = inverse.T @ (precision - np.eye(len(mean))) @ inverse
+        linear = inverse.T @ precision @ mean + likelihood @ self.mixture.means[self.component]
+        values, vectors = np.linalg.eigh(likelihood)
+        # clipped at less than nothing: clipping at 0 would bias what vague data say
+        least = -MOST_NEGATIVE / np.linalg.eigvalsh(self.mixture.covariances).max()
+        return (vectors * np.maximum(values, least)) @ vectors.T, linear
+
+    def extrapolated(self, batches: IntArray | None = None) -> FloatArray:
+        """Component probabilities (K,) under that likelihood."""
+        return conjugate(self.mixture, *self.likelihood(batches))[0]
 
 
 def conjugate(mixture: Mixture, precision: FloatArray, linear: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -59,11 +83,6 @@ def conjugate(mixture: Mixture, precision: FloatArray, linear: FloatArray) -> tu
     return np.asarray(softmax(log_evidence)), means, (covariances + covariances.swapaxes(1, 2)) / 2
 
 
-def extrapolated(mixture: Mixture, points: FloatArray) -> FloatArray:
-    """Component probabilities (K,) if the likelihood is Gaussian in x; ``points`` are draws (N, D)."""
-    return conjugate(mixture, *gaussian_likelihood(mixture, points))[0]
-
-
 class Proposals:
     """Importance sampling of one vector within each component: half from the prior, half about the conjugate posterior.
 
@@ -75,7 +94,7 @@ class Proposals:
     """
 
     def __init__(self, mixture: Mixture, points: FloatArray) -> None:
-        _, means, covariances = conjugate(mixture, *gaussian_likelihood(mixture, points))
+        _, means, covariances = conjugate(mixture, *Moments.of(mixture, points[None]).likelihood())
         self.mixture = mixture
         self.guess = Mixture(mixture.weights, means, BROADER * covariances)
 
