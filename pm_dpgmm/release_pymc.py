@@ -75,3 +75,10 @@ class PyMCMethods:
         from pm_dpgmm.bayes.initvals import set_initvals
 
         set_initvals(cast("Release", self).mixture, model, mapping=mapping)
+
+    # ------------------------------------------------------------------ ArviZ
+    def to_inferencedata(self) -> Any:
+        """The release as a group ``constant_data``: :func:`pm_dpgmm.bayes.inference_data.to_inferencedata`."""
+        from pm_dpgmm.bayes.inference_data import to_inferencedata
+
+        return to_inferencedata(cast("Release", self))

@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.special import expit, logit, softmax
 
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, shown
+from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
 from pm_dpgmm.bayes.occupancy import Moments, Proposals, standard_normal
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
@@ -46,8 +47,8 @@ def check_modes(
 
     Parameters
     ----------
-    idata : InferenceData or DataTree
-        With a posterior group.
+    idata : InferenceData, DataTree or Dataset
+        With a posterior group, or the posterior.
     release : Release or Mixture
         Whose ``prior`` was used.
     name : str, optional
@@ -104,7 +105,7 @@ def check_modes(
         mixture = Mixture(mixture.weights, mixture.means, mixture.covariances * inflate)
     else:
         mixture, name = record.mixture, record.name
-    posterior = idata["posterior"]
+    posterior = posterior_of(idata)
     name = name or _vector_name(posterior, mixture)
     draws = _draws_of(posterior, name, mixture)  # (C, S, N, D)
     rng = np.random.default_rng(random_seed)
