@@ -39,6 +39,7 @@ _PUBLIC = {
     "check_modes": "bayes.modes",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
+    "plot_coverage": "plots",
 }
 
 __all__ = [*_PUBLIC, "__version__", "load"]
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size
-    from pm_dpgmm.plots import plot_prior_posterior, plot_release
+    from pm_dpgmm.plots import plot_coverage, plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
     from pm_dpgmm.record_blocks import RecordBlocks
     from pm_dpgmm.release import Release
