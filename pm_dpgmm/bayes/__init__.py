@@ -13,7 +13,7 @@ if importlib.util.find_spec("pymc") is None:
 # public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
 _PUBLIC = {
     "MapMixture": "map_learner",
-    "MixtureLabels": "labels",
+    "MixtureLabels": "label_step",
     "MixturePrior": "prior_factory",
     "ModeCheck": "mode_check",
     "check_modes": "modes",
@@ -41,7 +41,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
-    from pm_dpgmm.bayes.labels import MixtureLabels
+    from pm_dpgmm.bayes.label_step import MixtureLabels
     from pm_dpgmm.bayes.map_learner import MapMixture
     from pm_dpgmm.bayes.mode_check import ModeCheck
     from pm_dpgmm.bayes.modes import check_modes

@@ -12,7 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice, check_positive
-from pm_dpgmm.bayes.labels import mixture_label, offer_step
+from pm_dpgmm.bayes.label_step import mixture_label, offer_step
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 

@@ -8,7 +8,7 @@ import pytest
 from pymc.sampling.mcmc import assign_step_methods
 from scipy import stats
 
-from pm_dpgmm.bayes.labels import MixtureLabels
+from pm_dpgmm.bayes.label_step import MixtureLabels
 from pm_dpgmm.bayes.priors import mixture_prior
 from pm_dpgmm.mixture import Mixture
 
