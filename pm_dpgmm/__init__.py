@@ -36,11 +36,13 @@ _PUBLIC = {
     "smallest_size": "planning",
     "Plan": "plan_result",
     "SliceMethod": "methods.slices",
+    "check_modes": "bayes.modes",
     "plot_release": "plots",
     "plot_prior_posterior": "plots",
     "gmm": "bayes.density",
     "label_probs": "bayes.labels",
     "relabel": "bayes.labels",
+    "plot_coverage": "plots",
 }
 
 __all__ = [*_PUBLIC, "__version__", "load"]
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.batched_em import BatchedEM
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel
+    from pm_dpgmm.bayes.modes import check_modes
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size
-    from pm_dpgmm.plots import plot_prior_posterior, plot_release
+    from pm_dpgmm.plots import plot_coverage, plot_prior_posterior, plot_release
     from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
     from pm_dpgmm.record_blocks import RecordBlocks
     from pm_dpgmm.release import Release

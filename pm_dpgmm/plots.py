@@ -13,6 +13,7 @@ from pm_dpgmm.release import Release
 from pm_dpgmm.selection import KSelection
 
 BAND_DRAWS = 300
+COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
 
 def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
@@ -100,6 +101,66 @@ def plot_prior_posterior(
     ax.set(xlabel=label, ylabel="density", ylim=(0, None))
     ax.legend()
     return ax
+
+
+def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
+    """Coverage of intervals by parameter: noise-aware with Monte Carlo errors, and with the noise ignored.
+
+    Parameters
+    ----------
+    rows : sequence or DataFrame
+        Of ``verification.calibration.intervals.Row``, or of mappings with the same entries: ``study``, ``parameter``,
+        ``coverage``, ``naive``, and ``standard_error`` or ``n_replications``; ``naive`` may be missing.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure when None, as high as the rows need.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or one lacks an entry.
+    """
+    import matplotlib.pyplot as plt
+
+    table = [_coverage_row(row) for row in (rows.to_dict("records") if hasattr(rows, "to_dict") else rows)]
+    if not table:
+        raise ValueError("rows must hold at least one row, got none")
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained", figsize=(8, 1.5 + 0.22 * len(table)))
+    y = np.arange(len(table))[::-1]
+    ax.axvspan(*COVERAGE_RANGE, color="0.92", zorder=0, label="goal")
+    ax.axvline(COVERAGE_LEVEL, color="k", lw=0.8, ls="--", label="nominal")
+    naive = np.array([row["naive"] for row in table])
+    if np.isfinite(naive).any():
+        ax.plot(naive, y, "x", color="C3", label="noise ignored")
+    errors = [2 * row["standard_error"] for row in table]
+    ax.errorbar([row["coverage"] for row in table], y, xerr=errors, fmt="o", color="C0", ms=4, label="noise-aware")
+    one_study = len({row["study"] for row in table}) == 1
+    names = [row["parameter"] if one_study else f"{row['study']}: {row['parameter']}" for row in table]
+    ax.set_yticks(y, names)
+    ax.set(xlabel="coverage of 90 % intervals, with two standard errors", xlim=(0, 1.02))
+    if one_study:
+        ax.set_title(table[0]["study"])
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside: points may be anywhere
+    return ax
+
+
+def _coverage_row(row: Any) -> dict[str, Any]:
+    """Entries of a row, whatever it is."""
+    names = ("study", "parameter", "coverage", "naive", "standard_error", "n_replications")
+    given = (
+        dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names if hasattr(row, name)}
+    )
+    if "standard_error" not in given and "n_replications" in given:
+        given["standard_error"] = np.sqrt(COVERAGE_LEVEL * (1 - COVERAGE_LEVEL) / given["n_replications"])
+    missing = [name for name in ("study", "parameter", "coverage", "standard_error") if name not in given]
+    if missing:
+        raise ValueError(f"rows must have {', '.join(missing)}, got one with {', '.join(map(str, given)) or 'nothing'}")
+    naive = given.get("naive")
+    return given | {"naive": np.nan if naive is None else float(naive)}
 
 
 def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.bayes.params import GMMParams
+    from pm_dpgmm.bayes.prior_factory import MixturePrior
     from pm_dpgmm.release import Release
 
 
@@ -44,6 +45,24 @@ class PyMCMethods:
         from pm_dpgmm.bayes.observe import observe
 
         return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
+
+    def prior_dist(
+        self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
+    ) -> TensorVariable:
+        """The same without a name, as ``.dist`` makes it: :func:`pm_dpgmm.bayes.mixture_dist`."""
+        from pm_dpgmm.bayes.priors import mixture_dist
+
+        return mixture_dist(cast("Release", self).mixture, shape=shape, form=form, inflate=inflate)
+
+    def as_prior(
+        self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
+    ) -> MixturePrior:
+        """The prior as an object, for pymc-extras and bambi: :class:`pm_dpgmm.bayes.MixturePrior`. Needs no model."""
+        from pm_dpgmm.bayes.prior_factory import MixturePrior
+
+        me = cast("Release", self)
+        names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
+        return MixturePrior(me.mixture, names, me.feature_names, form, inflate)
 
     # ------------------------------------------------------------------ initial values
     def initvals(
@@ -92,3 +111,10 @@ class PyMCMethods:
         from pm_dpgmm.bayes.anchor import anchor_separation
 
         return anchor_separation(cast("Release", self), mean_scale=mean_scale)
+
+    # ------------------------------------------------------------------ ArviZ
+    def to_inferencedata(self) -> Any:
+        """The release as a group ``constant_data``: :func:`pm_dpgmm.bayes.inference_data.to_inferencedata`."""
+        from pm_dpgmm.bayes.inference_data import to_inferencedata
+
+        return to_inferencedata(cast("Release", self))

@@ -212,3 +212,45 @@ def test_a_model_without_known_names_says_what_was_looked_for():
         for function in (initvals, set_initvals):
             with pytest.raises(ValueError, match=r"means: mu, mus.*got free variables theta"):
                 function(LINE)
+
+
+def test_unmapped_variables_that_pymc_starts_outside_their_support_get_a_point_inside():
+    with pm.Model() as model:
+        pm.Dirichlet("w", np.ones(3))
+        pm.Normal("cut", 0, 10, shape=4, transform=ordered)
+        pm.Normal("falling", [[0.0], [50.0]], 10, shape=(2, 4), transform=Ordered(ascending=False))
+        pm.Flat("flat", shape=3, transform=ordered)
+        pm.Normal("plain")
+    assert not np.isfinite(log_densities(model, [{}])).all()  # what PyMC does by itself
+    starts = initvals(LINE, model, chains=2, random_seed=1)
+    assert np.isfinite(log_densities(model, starts)).all()
+    assert set(starts[0]) == {"w", "cut", "falling", "flat"}
+    assert np.ptp(starts[0]["cut"]) > 1 and (np.diff(starts[0]["cut"]) > 0).all()  # spread as the prior is
+    assert (np.diff(starts[0]["falling"]) < 0).all() and np.diff(starts[0]["falling"].mean(axis=1)) > 20
+    set_initvals(LINE, model)
+    assert np.isfinite(log_densities(model, [{}])).all()
+
+
+def test_eight_variables_start_at_finite_densities_and_pm_sample_starts_there():
+    with pm.Model() as model:
+        pm.Dirichlet("w", np.ones(3))
+        pm.Normal("mu", 0, 10, shape=3, transform=ordered)
+        for k in range(3):
+            pm.LKJCholeskyCov(f"chol_{k}", n=2, eta=2.0, sd_dist=pm.HalfNormal.dist(2.0, shape=2))
+        pm.HalfNormal("sigma", 3, shape=3)
+        pm.Uniform("inside", 0, 4, shape=3)
+        pm.Normal("cut", 0, 1, shape=3, transform=ordered)
+    mapping = {"w": "weights", "mu": "means", "sigma": "sds", "inside": "means"}
+    starts = initvals(LINE, model, mapping=mapping, chains=3, jitter=0.1, random_seed=1)
+    assert np.isfinite(log_densities(model, starts)).all()
+    mapping = {"w": "weights"} | {f"chol_{k}": f"chol:{k}" for k in range(3)}
+    starts = initvals(PLANE, model, mapping=mapping, chains=3, jitter=0.1, random_seed=1)
+    assert np.isfinite(log_densities(model, starts)).all()
+    # init="adapt_diag" adds no jitter of its own: the step methods receive the very values
+    points, _ = pm.init_nuts(
+        init="adapt_diag", chains=3, random_seed=1, progressbar=False, model=model, initvals=starts,
+        compile_kwargs={"mode": "FAST_COMPILE"},
+    )  # fmt: skip
+    for point, start in zip(points, starts, strict=True):
+        back = make_initial_point_fn(model=model, overrides=start)(0)
+        assert all((point[name] == back[name]).all() for name in back)

@@ -1,8 +1,11 @@
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
+from verification.calibration import intervals
+from verification.calibration.intervals import Row
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
@@ -51,3 +54,51 @@ def test_prior_and_posterior_share_axes():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["with", "without", "truth"]
     with pytest.raises(ValueError, match="at least one model"):
         dpg.plot_prior_posterior({})
+
+
+ROWS = [
+    Row("histogram, d = 1", "weight 0", 200, 0.905, 0.41, 1.2),
+    Row("histogram, d = 1", "mean 0", 200, 0.84, 0.55, 1.4),
+]
+
+
+@pytest.mark.parametrize("kind", ["rows", "dicts", "frame", "only what is needed"])
+def test_coverage_is_drawn_from_rows_dictionaries_or_a_frame(kind):
+    rows = {
+        "rows": ROWS,
+        "dicts": [row.as_dict() for row in ROWS],
+        "frame": pd.DataFrame([row.as_dict() for row in ROWS]),
+        "only what is needed": [
+            {"study": r.study, "parameter": r.parameter, "coverage": r.coverage, "n_replications": 200} for r in ROWS
+        ],
+    }[kind]
+    ax = dpg.plot_coverage(rows)
+    (points,) = ax.containers
+    assert points[0].get_xdata().tolist() == [0.905, 0.84]
+    half_width = np.ptp(points[2][0].get_segments()[0][:, 0]) / 2
+    assert half_width == pytest.approx(2 * ROWS[0].standard_error)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["weight 0", "mean 0"]
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert ("noise ignored" in legend) == (kind != "only what is needed")
+
+
+def test_coverage_of_several_studies_names_them_and_uses_the_axes_it_is_given():
+    import matplotlib.pyplot as plt
+
+    _, mine = plt.subplots()
+    other = Row("sketch", "mean 0", 100, 0.9, 0.3, 1.0)
+    assert dpg.plot_coverage([*ROWS, other], ax=mine) is mine
+    assert mine.get_yticklabels()[2].get_text() == "sketch: mean 0"
+
+
+def test_rows_that_say_too_little_are_refused():
+    with pytest.raises(ValueError, match="at least one row"):
+        dpg.plot_coverage([])
+    with pytest.raises(ValueError, match="rows must have coverage, standard_error, got one with study, parameter"):
+        dpg.plot_coverage([{"study": "a", "parameter": "b"}])
+
+
+def test_the_goal_is_that_of_the_studies():
+    from pm_dpgmm import plots
+
+    assert (plots.COVERAGE_LEVEL, plots.COVERAGE_RANGE) == (intervals.LEVEL, intervals.RANGE)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
+
+# Found, not imported: settings of the learner load no PyMC. Every way into this package passes here.
+if importlib.util.find_spec("pymc") is None:
+    raise ImportError("pm_dpgmm.bayes needs PyMC, which is not installed: pip install pymc")
 
 # public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
 _PUBLIC = {
     "GMMParams": "params",
     "MapMixture": "map_learner",
+    "MixtureLabels": "label_step",
+    "MixturePrior": "prior_factory",
+    "ModeCheck": "mode_check",
     "anchor_separation": "anchor",
+    "check_modes": "modes",
     "gmm": "density",
     "gmm_dist": "density",
     "initvals": "initvals",
     "is_multimodal": "separation",
     "label_probs": "labels",
+    "mixture_dist": "priors",
     "mixture_params": "params",
     "mixture_prior": "priors",
     "recommended_form": "separation",
@@ -26,12 +36,17 @@ _PUBLIC = {
 __all__ = [
     "GMMParams",
     "MapMixture",
+    "MixtureLabels",
+    "MixturePrior",
+    "ModeCheck",
     "anchor_separation",
+    "check_modes",
     "gmm",
     "gmm_dist",
     "initvals",
     "is_multimodal",
     "label_probs",
+    "mixture_dist",
     "mixture_params",
     "mixture_prior",
     "recommended_form",
@@ -44,10 +59,14 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.anchor import anchor_separation
     from pm_dpgmm.bayes.density import gmm, gmm_dist
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
+    from pm_dpgmm.bayes.label_step import MixtureLabels
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.map_learner import MapMixture
+    from pm_dpgmm.bayes.mode_check import ModeCheck
+    from pm_dpgmm.bayes.modes import check_modes
     from pm_dpgmm.bayes.params import GMMParams, mixture_params, release_params
-    from pm_dpgmm.bayes.priors import mixture_prior
+    from pm_dpgmm.bayes.prior_factory import MixturePrior
+    from pm_dpgmm.bayes.priors import mixture_dist, mixture_prior
     from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
 
 

@@ -11,7 +11,7 @@ import pymc as pm
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, shown
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
-from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support
+from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture import Mixture
 
 # Names that need no mapping, alone (`mu`) or with a component number (`mu_0`, `mu0`); case matters.
@@ -64,7 +64,8 @@ def initvals(
         Constrained values by variable name, all inside the open support of their variable: zero weights are lifted,
         positive values floored, values outside an interval pulled in. Where a variable is ordered over components,
         the same permutation is applied to every mapped variable. Variables made by ``mixture_prior`` are drawn from
-        their own mixture, independently for each chain. Other variables keep the start of the model.
+        their own mixture, independently for each chain. Other variables keep the start of the model, unless that is
+        no point of their support (PyMC starts ordered variables at equal values): then they get a prior draw.
 
     Raises
     ------
@@ -88,11 +89,11 @@ def initvals(
     """
     check_count(chains=chains)
     check_non_negative(jitter=jitter)
-    owner, start, targets, own = _plan(mixture, model, mapping)
     rng = np.random.default_rng(random_seed)
+    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
     mixtures = [_jittered(mixture, jitter, rng=rng) for _ in range(chains)]
     values = _mapped_values(owner, start, targets, mixture, mixtures)
-    return [chain | _draws(own, start, rng=rng) for chain in values]
+    return [mended | chain | _draws(own, start, rng=rng) for chain in values]
 
 
 def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, str] | None = None) -> None:
@@ -112,8 +113,8 @@ def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, s
     TypeError, ValueError
         As in ``initvals``.
     """
-    owner, start, targets, own = _plan(mixture, model, mapping)
-    for name, value in _mapped_values(owner, start, targets, mixture, [mixture])[0].items():
+    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=np.random.default_rng(0))
+    for name, value in (mended | _mapped_values(owner, start, targets, mixture, [mixture])[0]).items():
         owner.set_initval(owner[name], value)
     for record in own:
         for free in filter(None, (record.latent, record.offset, record.label)):
@@ -121,9 +122,9 @@ def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, s
 
 
 def _plan(
-    mixture: Mixture, model: Any, mapping: Mapping[Any, str] | None
-) -> tuple[Any, dict[str, Any], dict[str, str], list[PriorVariables]]:
-    """Root model, its constrained starting point, fields by variable name, and the unmapped prior variables."""
+    mixture: Mixture, model: Any, mapping: Mapping[Any, str] | None, *, rng: np.random.Generator
+) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, str], list[PriorVariables]]:
+    """Root model, its constrained starting point, what was mended in it, fields by name, unmapped prior variables."""
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
     owner = pm.modelcontext(model).root
@@ -145,7 +146,8 @@ def _plan(
             f"model must have a variable to initialise: one made by mixture_prior, one in mapping, or a default name "
             f"({looked_for}) with a fitting shape; got free variables {_listed(continuous)}"
         )
-    return owner, start, targets, own
+    mended = {name: value for name, value in mended_start(owner, start, rng=rng).items() if name not in targets}
+    return owner, start | mended, mended, targets, own
 
 
 def _default_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:

@@ -12,10 +12,12 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.bayes.label_step import mixture_label, offer_step
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
 FORMS = ("auto", "mixture", "labelled")
+offer_step()  # before any pm.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,11 @@ class PriorVariables:
     """Names of the free variables that one call of ``mixture_prior`` added to a model.
 
     ``offset`` and ``label`` belong to the labelled form, ``latent`` to the mixture form; absent ones are None.
+    ``name`` is the vector in both forms. ``mixture`` has its covariances inflated.
     """
 
     mixture: Mixture
+    name: str
     latent: str | None = None
     offset: str | None = None
     label: str | None = None
@@ -69,8 +73,8 @@ def mixture_prior(
         ``"mixture"``: one continuous variable with the mixture density. NUTS and nutpie can sample it, but between
         well separated components NUTS does not move, and no diagnostic shows it.
         ``"labelled"``: a Categorical ``{name}_label`` and a standard normal ``{name}_offset`` that give ``name`` as
-        a Deterministic; ``pm.sample`` then moves the labels by Gibbs steps and the rest by NUTS. nutpie and other
-        gradient-only samplers cannot run it. With one component there is no label.
+        a Deterministic; ``pm.sample`` then moves the labels by ``MixtureLabels`` and the rest by NUTS. nutpie and
+        other gradient-only samplers cannot run it. With one component there is no label.
         ``"auto"``: ``recommended_form`` of the (inflated) mixture.
     inflate : float
         Multiplies every covariance. This tempers the prior; it is **not** a model of the privacy noise.
@@ -92,11 +96,8 @@ def mixture_prior(
 
     Notes
     -----
-    Both forms have the same law; neither can be sampled safely everywhere. A label step moves the vector by the
-    distance between components, so a likelihood much sharper than that distance freezes the labels. Measured with
-    60 vectors, K=3, centres 10 standard deviations apart, 2 chains of 500 draws: for noise of 0.3 standard deviations
-    the labelled form has r_hat 1.8 and the mixture form is right, for noise of 1 or 5 it is the other way round, and
-    at 5 the wrong mixture form shows r_hat 1.02. ``pm.sample_smc`` is the reference for both.
+    Both forms have the same law. ``pm.sample`` is right for the labelled one with sharp and with vague likelihoods
+    (``python -m verification.benchmarks.prior_modes``); ``check_modes`` looks at the draws of either.
 
     Examples
     --------
@@ -107,22 +108,78 @@ def mixture_prior(
     >>> sorted(rv.name for rv in model.free_RVs), model.coords["feature"]
     (['x_label', 'x_offset'], ('height', 'weight'))
     """
+    mixture, form = _checked(mixture, form, inflate)
+    with pm.modelcontext(model) as owner:
+        dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
+        if form == "mixture":
+            latent = _density(mixture, name, dims=dims)
+            record = PriorVariables(mixture, latent.name, latent=latent.name)
+        else:
+            latent, record = _labelled_form(name, mixture, dims, owner)
+    _PRIOR_VARIABLES.setdefault(owner.root, []).append(record)
+    return latent
+
+
+def mixture_dist(
+    mixture: Mixture, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
+) -> Any:
+    """A random variable with the density ``mixture`` that has no name and belongs to no model, as ``.dist`` makes them.
+
+    For ``pm.draw``, ``pm.logp``, as a component of ``pm.Mixture`` or inside ``pm.CustomDist``. Post-processing: costs
+    no privacy budget.
+
+    Parameters
+    ----------
+    mixture, inflate
+        As in ``mixture_prior``.
+    shape : int or sequence of int, optional
+        Of the whole variable; the last length is D. One vector without it, shape (D,).
+    form : {"auto", "mixture", "labelled"}
+        The labelled form consists of three variables with names, so it cannot be had here: ``"labelled"`` raises, and
+        so does ``"auto"`` where NUTS may fail to move between the components. ``"mixture"`` is always given: right for
+        draws and densities, and for samplers that find modes, such as ``pm.sample_smc``.
+
+    Returns
+    -------
+    TensorVariable, shape (..., D)
+
+    Raises
+    ------
+    TypeError, ValueError
+        As ``mixture_prior``; and as said at ``form``, or when ``shape`` does not end in D.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> g = Mixture([0.5, 0.5], [[0.0], [2.0]], [[[1.0]], [[1.0]]])
+    >>> pm.draw(mixture_dist(g, shape=(4, 1)), random_seed=1).shape
+    (4, 1)
+    """
+    mixture, chosen = _checked(mixture, form, inflate)
+    if chosen == "labelled":
+        why = "" if form == "labelled" else ', which form="auto" asks for: NUTS may not move between the components'
+        raise ValueError(
+            f"form must be 'mixture' for a variable without a name, got the labelled form{why}; name it with prior(),"
+            ' or pass form="mixture" when NUTS will not sample it'
+        )
+    lengths = (mixture.n_features,) if shape is None else tuple(np.atleast_1d(np.asarray(shape, dtype=int)).tolist())
+    if lengths[-1:] != (mixture.n_features,):
+        raise ValueError(f"shape must end in {mixture.n_features} (features), got {shape!r}")
+    return _density(mixture, shape=lengths)
+
+
+def _checked(mixture: Mixture, form: str, inflate: float) -> tuple[Mixture, str]:
+    """The inflated mixture, and a form that is not "auto"."""
     check_choice(FORMS, form=form)
     check_positive(inflate=inflate)
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
     mixture = Mixture(mixture.weights, mixture.means, mixture.covariances * inflate)
-    if form == "auto":
-        form = recommended_form(mixture)
-    with pm.modelcontext(model) as owner:
-        dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
-        latent, record = (_mixture_form if form == "mixture" else _labelled_form)(name, mixture, dims)
-    _PRIOR_VARIABLES.setdefault(owner.root, []).append(record)
-    return latent
+    return mixture, recommended_form(mixture) if form == "auto" else form
 
 
-def _mixture_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> tuple[Any, PriorVariables]:
-    """One free variable with the mixture density.
+def _density(mixture: Mixture, *name: str, **size: Any) -> Any:
+    """One variable with the mixture density, free in the current model if it has a ``name``.
 
     Plain array operations instead of ``pm.Mixture(MvNormal)``: for D=2, K=3 and 60 vectors one gradient takes
     25 microseconds against 1100, and compilation half the time (measured with PyMC 5.28, C backend, one core).
@@ -152,8 +209,9 @@ def _mixture_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> 
     def start(rv: Any, size: Any, means: Any, factors: Any) -> Any:
         return pt.zeros_like(rv) + heaviest
 
-    latent = pm.CustomDist(
-        name,
+    make = pm.CustomDist if name else pm.CustomDist.dist
+    return make(
+        *name,
         kept.means,
         factors,
         dist=draw,
@@ -161,24 +219,25 @@ def _mixture_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> 
         support_point=start,
         signature="(k,d),(k,d,d)->(d)",
         class_name="GaussianMixture",
-        dims=dims,
+        **size,
     )
-    return latent, PriorVariables(mixture, latent=latent.name)
 
 
-def _labelled_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None) -> tuple[Any, PriorVariables]:
+def _labelled_form(name: str, mixture: Mixture, dims: tuple[str, ...] | None, model: Any) -> tuple[Any, PriorVariables]:
     factors = np.linalg.cholesky(mixture.covariances)
     size = {"dims": dims} if dims else {"shape": (mixture.n_features,)}
+    latent_name, offset_name = model.name_for(name), model.name_for(f"{name}_offset")
     if mixture.n_components > 1:
-        probabilities = mixture.weights / mixture.weights.sum()
-        label = pm.Categorical(f"{name}_label", p=probabilities, dims=dims[:-1] if dims and dims[1:] else None)
+        batch = dims[:-1] if dims and dims[1:] else None
+        label = mixture_label(f"{name}_label", mixture, latent=latent_name, offset=offset_name, dims=batch, model=model)
     else:
         label = None
     offset = pm.Normal(f"{name}_offset", 0, 1, **size)
     chosen = 0 if label is None else label
     place = _place(pt.as_tensor_variable(mixture.means), pt.as_tensor_variable(factors), chosen, offset)
     latent = pm.Deterministic(name, place, dims=dims)
-    return latent, PriorVariables(mixture, offset=offset.name, label=None if label is None else label.name)
+    label_name = None if label is None else label.name
+    return latent, PriorVariables(mixture, latent.name, offset=offset.name, label=label_name)
 
 
 def _place(means: Any, factors: Any, label: Any, offset: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.transforms import Ordered, SumTo1
@@ -28,6 +29,32 @@ FLOOR = 1e-6  # smallest positive value; released variances are positive already
 def constrained_start(model: Any) -> dict[str, Any]:
     """Default starting point of every free variable of ``model``, by name, in constrained space."""
     return dict(make_initial_point_fn(model=model, return_transformed=False)(0))
+
+
+def mended_start(model: Any, start: Mapping[str, Any], *, rng: np.random.Generator) -> dict[str, Any]:
+    """Values for the continuous variables whose default start is no point of their open support, by name.
+
+    PyMC starts an ordered variable at equal values, where the unconstrained value is infinite: such a model cannot be
+    sampled from its own starting point. They get a draw from their prior, moved into
+    the support; where the prior cannot be drawn, the default start is moved.
+    """
+    point = to_unconstrained(model)(start)
+    broken = [value for value in model.continuous_value_vars if not np.isfinite(point[value.name]).all()]
+    values: dict[str, Any] = {}
+    for rv in (model.values_to_rvs[value] for value in broken):
+        try:
+            drawn = pm.draw(rv, random_seed=int(rng.integers(2**31)), mode="FAST_COMPILE")
+        except NotImplementedError:  # Flat and its like
+            drawn = start[rv.name]
+        in_order = any(isinstance(t, Ordered) for t in _members(model, rv.name))
+        values[rv.name] = np.sort(drawn, axis=-1) if in_order else drawn
+    if not values:
+        return {}
+    falling = [
+        name for name in values if any(isinstance(t, Ordered) and not t.ascending for t in _members(model, name))
+    ]
+    values |= {name: values[name][..., ::-1] for name in falling}
+    return into_support(model, start, [values])[0]
 
 
 def component_order(model: Any, values: Mapping[str, FloatArray], over_components: Collection[str]) -> list[int] | None:
@@ -161,3 +188,18 @@ def _inside_interval(value: FloatArray, lower: FloatArray, upper: FloatArray) ->
         width = upper - lower
     margin = np.where(np.isfinite(width), MARGIN * width, one_sided)
     return np.clip(value, lower + margin, upper - margin)
+
+
+def to_unconstrained(model: Any) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Function from constrained values of all free variables, by name, to a point of ``model.compile_logp``."""
+    transforms = ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
+    images = [rv if transform is None else transform.forward(rv, *rv.owner.inputs) for rv, transform in transforms]
+    forward = _evaluator(model, images)
+    names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+    dtypes = [model.rvs_to_values[rv].dtype for rv in model.free_RVs]
+
+    def convert(values: Mapping[str, Any]) -> dict[str, Any]:
+        moved = forward({rv.name: np.asarray(values[rv.name], dtype=rv.dtype) for rv in model.free_RVs})
+        return {name: np.asarray(value, dtype=kind) for name, value, kind in zip(names, moved, dtypes, strict=True)}
+
+    return convert
