@@ -15,7 +15,10 @@ import time
 from verification.calibration.intervals import HEADING, RANGE
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
-STUDIES: dict[str, tuple[str, str]] = {}
+STUDIES: dict[str, tuple[str, str]] = {
+    "anchored-line": ("verification.calibration.anchored", "line"),
+    "anchored-plane": ("verification.calibration.anchored", "plane"),
+}
 
 
 def main() -> int:
