@@ -195,7 +195,7 @@ def study(n_features: int, n_records: int, n_replications: int, *, seed: int) ->
     rng = np.random.default_rng([seed, n_features, n_records])
     cases = [case(n_features, n_records, rng=rng) for _ in range(n_replications)]
     truths = np.stack([
-        parameters(c.truth.weights, c.truth.means, np.linalg.cholesky(c.truth.covariances)) for c in cases
+        parameters(c.truth.weights, c.truth.means, np.asarray(np.linalg.cholesky(c.truth.covariances))) for c in cases
     ])  # fmt: skip
     fresh = np.stack([c.fresh for c in cases])
     laws = {
