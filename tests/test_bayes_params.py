@@ -340,3 +340,17 @@ def test_gradient_of_an_anchored_model_equals_finite_differences():
         whole.log_density(rows[~np.isnan(rows).any(axis=1)]).sum() + whole.marginal([1]).log_density(rows[2:3, 1:])[0]
     )
     np.testing.assert_allclose(value({"g_offset": point}), expected + there, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", ["anchored", "weak"])
+def test_initial_values_start_at_the_release(prior):
+    release = masked_release(LIFTED)
+    with pm.Model() as model:
+        dpg.gmm("y", release.params("g", prior=prior), observed=TRUTH.means)
+    starts = release.initvals(model, chains=3, jitter=0.05, random_seed=1)
+    assert [set(start) for start in starts] == [{"g_offset"}] * 3
+    assert 0 < np.abs([start["g_offset"] for start in starts]).max() < 0.3
+    assert not release.initvals(model, chains=1, jitter=0.0)[0]["g_offset"].any()
+    model.set_initval(model["g_offset"], np.ones(17))
+    release.set_initvals(model)
+    assert not model.initial_point()["g_offset"].any()

@@ -16,8 +16,9 @@ from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim
-from pm_dpgmm.bayes.missing import Pattern, patterns, read_rows
+from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
 from pm_dpgmm.mixture import LOG_2PI
+from pm_dpgmm.noise import IntArray
 
 LOWEST = pt.constant(-1e300, dtype="float64")  # in place of -inf where it would be subtracted from itself
 
@@ -82,7 +83,7 @@ def gmm(
     """
     parameters = _parameters(th)
     with pm.modelcontext(model) as owner:
-        found: list[Pattern] | None = None
+        holes = None
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)
             width = parameters[1].type.shape[-1]
@@ -90,14 +91,14 @@ def gmm(
                 raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")
             if dims is not None:
                 _add_dims(owner, dims, rows.shape, columns)
-            found = patterns(rows) if np.isnan(rows).any() else None
+            holes = patterns(rows) if np.isnan(rows).any() else None
             # A constant, because PyMC would replace NaN in an array by random variables to sample.
-            observed = rows if found is None else pt.constant(rows, name=f"{name}_data")
+            observed = rows if holes is None else pt.constant(rows, name=f"{name}_data")
         elif dims is not None:
             _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), None)
         given = {"dims": dims, "shape": None if shape is None else tuple(shape), "observed": observed}
         given = {key: value for key, value in given.items() if value is not None}
-        return pm.CustomDist(name, *parameters, **_law(found), **given, **kwargs)
+        return pm.CustomDist(name, *parameters, **_law(holes), **given, **kwargs)
 
 
 def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> Any:
@@ -145,53 +146,76 @@ def component_log_densities(rows: Any, means: Any, chol: Any) -> Any:
     return -0.5 * squares - (log_determinants + 0.5 * d * LOG_2PI)
 
 
-def marginal_chol(chol: Any, features: Sequence[int]) -> Any:
-    """Cholesky factors (K, M, M) of the covariances of some features: orthogonalised rows of ``chol``.
+def marginal_factors(chol: Any, present: BoolArray) -> list[list[Any]]:
+    """Cholesky factors of the covariances of some features, for several choices of them at once.
 
-    Gram-Schmidt on the rows of the factor loses fewer digits than the factor of a product would.
+    Orthogonalised rows of ``chol``: Gram-Schmidt loses fewer digits than the factor of a product would. Absent
+    features get 1 on the diagonal and 0 elsewhere, so a graph has the same size for any number of choices.
+
+    Parameters
+    ----------
+    chol : TensorVariable, shape (K, D, D)
+    present : ndarray of bool, shape (M, D)
+
+    Returns
+    -------
+    list of lists of TensorVariable, shapes (M, K)
+        Entries [i][j], j <= i.
     """
-    features = list(features)
-    if features == list(range(len(features))):
-        return chol[:, : len(features), : len(features)]
-    width = chol.type.shape[-1]
+    width = present.shape[1]
     axes: list[Any] = []
-    lines = []
-    for column in features:
-        rest, line = chol[:, column, :] * (np.arange(width) <= column), []
+    factors: list[list[Any]] = []
+    for i in range(width):
+        mask = present[:, i, None].astype(float)
+        rest = chol[:, i, :] * (np.arange(width) <= i) * mask[:, :, None]
+        line: list[Any] = []
         for axis in axes:
             share = (rest * axis).sum(axis=-1)
-            rest = rest - share[:, None] * axis
+            rest = rest - share[:, :, None] * axis
             line.append(share)
-        length = pt.sqrt((rest**2).sum(axis=-1))
-        axes.append(rest / length[:, None])
-        line += [length, *[pt.zeros_like(length)] * (len(features) - len(line) - 1)]
-        lines.append(pt.stack(line, axis=-1))
-    return pt.specify_shape(pt.stack(lines, axis=1), (chol.type.shape[0], len(features), len(features)))
+        length = pt.sqrt((rest**2).sum(axis=-1) + (1 - mask))
+        axes.append(rest / length[:, :, None])
+        factors.append([*line, length])
+    return factors
+
+
+def partial_log_densities(rows: Any, means: Any, chol: Any, present: BoolArray, which: IntArray) -> Any:
+    """:func:`component_log_densities` of the features that are there: row n (N, D) has ``present[which[n]]``."""
+    d = present.shape[1]
+    seen = present[which]
+    rows = pt.where(seen, rows, 0.0)
+    factors = marginal_factors(chol, present)
+    whitened: list[Any] = []
+    for i in range(d):
+        rest = rows[:, i, None] - means[:, i]
+        for j in range(i):
+            rest = rest - factors[i][j][which] * whitened[j]
+        whitened.append(seen[:, i, None] * rest / factors[i][i][which])
+    squares = sum((z**2 for z in whitened[1:]), whitened[0] ** 2)
+    log_determinants = sum((pt.log(factors[i][i]) for i in range(1, d)), pt.log(factors[0][0]))
+    return -0.5 * squares - (log_determinants + 0.5 * present.sum(axis=1)[:, None] * LOG_2PI)[which]
 
 
 def mixture_log_density(rows: Any, weights: Any, means: Any, chol: Any) -> Any:
     """Log density of a mixture at ``rows`` (..., D) symbolically, shape (...); finite in the far tails."""
-    joint = pt.log(weights) + component_log_densities(rows, means, chol)
+    return _log_sum(pt.log(weights) + component_log_densities(rows, means, chol))
+
+
+def _log_sum(joint: Any) -> Any:
+    """Logarithm of the sum of exponentials over the last axis."""
     # Written out, because mode="FAST_COMPILE" leaves out the rewrite that makes pt.logsumexp safe in the tails. The
     # derivative by the largest term is 0, so leaving it out of the gradient is exact, at every order.
     highest = disconnected_grad(pt.maximum(joint.max(axis=-1, keepdims=True), LOWEST))
     return highest[..., 0] + pt.log(pt.exp(joint - highest).sum(axis=-1))
 
 
-def _law(found: list[Pattern] | None) -> dict[str, Any]:
-    """Arguments of CustomDist; ``found`` are the patterns of missing values of the data."""
+def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
+    """Arguments of CustomDist; ``holes`` are the patterns of missing values and which of them every row has."""
 
     def log_density(value: Any, weights: Any, means: Any, chol: Any) -> Any:
-        if found is None:
+        if holes is None:
             return mixture_log_density(value, weights, means, chol)
-        result = pt.zeros(value.shape[:1])
-        for pattern in found:
-            columns = list(pattern.features)
-            part = mixture_log_density(
-                value[pattern.rows][:, columns], weights, means[:, columns], marginal_chol(chol, columns)
-            )
-            result = pt.set_subtensor(result[pattern.rows], part)
-        return result
+        return _log_sum(pt.log(weights) + partial_log_densities(value, means, chol, *holes))
 
     def draw(weights: Any, means: Any, chol: Any, size: Any) -> Any:
         label = pm.Categorical.dist(p=weights, size=size)

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, shown
+from pm_dpgmm.bayes.centred import centred_variables
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture import Mixture
@@ -64,8 +65,9 @@ def initvals(
         Constrained values by variable name, all inside the open support of their variable: zero weights are lifted,
         positive values floored, values outside an interval pulled in. Where a variable is ordered over components,
         the same permutation is applied to every mapped variable. Variables made by ``mixture_prior`` are drawn from
-        their own mixture, independently for each chain. Other variables keep the start of the model, unless that is
-        no point of their support (PyMC starts ordered variables at equal values): then they get a prior draw.
+        their own mixture, independently for each chain. Offsets made by ``release.params`` start at their own
+        release, ``jitter`` of their unit away. Other variables keep the start of the model, unless that is no point of
+        their support (PyMC starts ordered variables at equal values): then they get a prior draw.
 
     Raises
     ------
@@ -93,15 +95,22 @@ def initvals(
     owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
     mixtures = [_jittered(mixture, jitter, rng=rng) for _ in range(chains)]
     values = _mapped_values(owner, start, targets, mixture, mixtures)
-    return [mended | chain | _draws(own, start, rng=rng) for chain in values]
+    centred = [name for name in centred_variables(owner) if name not in targets]
+    return [
+        mended
+        | chain
+        | _draws(own, start, rng=rng)
+        | {name: jitter * rng.standard_normal(start[name].shape) for name in centred}
+        for chain in values
+    ]
 
 
 def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, str] | None = None) -> None:
     """Store starting values in the model, for samplers that read them there (``pm.sample``, nutpie and others).
 
-    Mapped variables start at the mixture, without jitter; variables made by ``mixture_prior`` start at a fresh prior
-    draw in each chain. Samplers may add their own jitter: pass ``init="adapt_diag"`` to ``pm.sample`` and
-    ``jitter_rvs=set()`` to ``nutpie.compile_pymc_model``.
+    Mapped variables, and offsets made by ``release.params``, start at the mixture, without jitter; variables made by
+    ``mixture_prior`` start at a fresh prior draw in each chain. Samplers may add their own jitter: pass
+    ``init="adapt_diag"`` to ``pm.sample`` and ``jitter_rvs=set()`` to ``nutpie.compile_pymc_model``.
 
     Parameters
     ----------
@@ -119,6 +128,8 @@ def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, s
     for record in own:
         for free in filter(None, (record.latent, record.offset, record.label)):
             owner.set_initval(owner[free], "prior")
+    for name in set(centred_variables(owner)) - set(targets):
+        owner.set_initval(owner[name], np.zeros_like(start[name]))
 
 
 def _plan(
@@ -140,11 +151,11 @@ def _plan(
         for record in prior_variables(owner)
         if {record.latent, record.offset, record.label} - {None} <= set(start) - set(targets)
     ]
-    if not targets and not own:
+    if not targets and not own and not centred_variables(owner):
         looked_for = "; ".join(f"{field}: {', '.join(names)}" for field, names in DEFAULT_NAMES.items())
         raise ValueError(
-            f"model must have a variable to initialise: one made by mixture_prior, one in mapping, or a default name "
-            f"({looked_for}) with a fitting shape; got free variables {_listed(continuous)}"
+            f"model must have a variable to initialise: one made by mixture_prior or params, one in mapping, or a"
+            f" default name ({looked_for}) with a fitting shape; got free variables {_listed(continuous)}"
         )
     mended = {name: value for name, value in mended_start(owner, start, rng=rng).items() if name not in targets}
     return owner, start | mended, mended, targets, own

@@ -140,13 +140,17 @@ def label_probs(
     logs = np.log(np.maximum(w, 1e-300))
     result = np.empty((len(rows), n_components))
     result[:] = w.mean(axis=0)  # rows without any value
-    for pattern in patterns(rows):
-        columns = list(pattern.features)
+    present, which = patterns(rows)
+    for kind, seen in enumerate(present):
+        columns = np.flatnonzero(seen).tolist()
+        if not columns:
+            continue
+        members = np.flatnonzero(which == kind)
         whiteners = np.linalg.inv(np.linalg.cholesky(s[:, :, columns][..., columns]))
         heights = logs + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2) - 0.5 * len(columns) * LOG_2PI
         size = max(1, BLOCK // (len(w) * n_components * len(columns)))
-        for start in range(0, len(pattern.rows), size):
-            chosen = pattern.rows[start : start + size]
+        for start in range(0, len(members), size):
+            chosen = members[start : start + size]
             offsets = rows[chosen][:, columns][:, None, None, :] - m[:, :, columns]
             whitened = np.einsum("skij,nskj->nski", whiteners, offsets)
             joint = heights - 0.5 * (whitened**2).sum(axis=3)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.noise import IntArray
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
-    """Rows in which the same features are present."""
-
-    rows: IntArray  # indices
-    features: tuple[int, ...]  # present, ascending; never empty
+BoolArray = NDArray[np.bool_]
 
 
 def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[str, ...] | None]:
@@ -58,17 +52,14 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     return rows, columns
 
 
-def patterns(rows: FloatArray) -> list[Pattern]:
-    """Groups of ``rows`` (N, D) by which features are present; rows with none are in no group.
+def patterns(rows: FloatArray) -> tuple[BoolArray, IntArray]:
+    """Which features are present in ``rows`` (N, D): the different patterns (M, D), and the index (N,) of each row's.
 
     Examples
     --------
-    >>> [(p.rows.tolist(), p.features) for p in patterns(np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan]]))]
-    [([0, 2], (0,)), ([1], (0, 1))]
+    >>> present, which = patterns(np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.nan]]))
+    >>> present.tolist(), which.tolist()
+    ([[True, False], [True, True]], [0, 1, 0])
     """
-    kinds, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
-    return [
-        Pattern(np.flatnonzero(which.ravel() == i), tuple(np.flatnonzero(kind).tolist()))
-        for i, kind in enumerate(kinds)
-        if kind.any()
-    ]
+    present, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    return present, which.ravel()

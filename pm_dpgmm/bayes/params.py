@@ -21,6 +21,7 @@ from pm_dpgmm.bayes.anchor import (
     with_scales,
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
+from pm_dpgmm.bayes.centred import remember_centred
 from pm_dpgmm.bayes.coords import add_dim
 from pm_dpgmm.bayes.registry import ANCHORED, mark_used
 from pm_dpgmm.mixture import Mixture
@@ -222,6 +223,7 @@ def _anchored(
     with model:
         _check_dims(model, anchor.mixture, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
+        remember_centred(model, standard.name)
         return _deterministics(name, anchor, pt.dot(anchor.root, standard), "anchored", dims)
 
 
@@ -236,6 +238,7 @@ def _weak(
         factor = np.linalg.solve(unit.root, wide.root)
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
+        remember_centred(owner, offset.name)
         return _deterministics(name, wide, pt.dot(unit.root, offset), "weak", dims)
 
 

@@ -26,6 +26,8 @@ STUDIES: dict[str, tuple[str, str]] = {
     "lifted-d2": ("verification.calibration.masks", "lifted_d2"),
     "local-d1": ("verification.calibration.local", "local_d1"),
     "local-d2": ("verification.calibration.local", "local_d2"),
+    "anchored-line": ("verification.calibration.anchored", "line"),
+    "anchored-plane": ("verification.calibration.anchored", "plane"),
 }
 
 
