@@ -24,6 +24,7 @@ MODULES = {
     "populous": "lifted_evidence",
     "populous-single": "mask_evidence",
     "em": "em_evidence",
+    "local": "local_evidence",
 }
 # Methods that have none, and why.
 REFUSED = {"slices": "whose histograms share their records: the joint law of slices along many directions is not known"}

@@ -26,6 +26,10 @@ STUDIES: dict[str, tuple[str, str]] = {
     "lifted-d2": ("verification.calibration.masks", "lifted_d2"),
     "local-d1": ("verification.calibration.local", "local_d1"),
     "local-d2": ("verification.calibration.local", "local_d2"),
+    "sketch-d1": ("verification.calibration.sketch", "one_column"),
+    "sketch-d1-1e4": ("verification.calibration.sketch", "one_column_of_many"),
+    "sketch-d2": ("verification.calibration.sketch", "two_columns"),
+    "sketch-nuts": ("verification.calibration.sketch_nuts", "study"),
 }
 
 
