@@ -37,15 +37,6 @@ class PyMCMethods:
             name, me.mixture, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
         )
 
-    # ------------------------------------------------------------------ noise-aware evidence
-    def observe(
-        self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
-    ) -> TensorVariable:
-        """The noisy statistics as evidence about the mixture ``th``: :func:`pm_dpgmm.bayes.observe.observe`."""
-        from pm_dpgmm.bayes.observe import observe
-
-        return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
-
     def prior_dist(
         self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
     ) -> TensorVariable:
@@ -111,6 +102,15 @@ class PyMCMethods:
         from pm_dpgmm.bayes.anchor import anchor_separation
 
         return anchor_separation(cast("Release", self), mean_scale=mean_scale)
+
+    # ------------------------------------------------------------------ noise-aware evidence
+    def observe(
+        self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
+    ) -> TensorVariable:
+        """The noisy statistics as evidence about the mixture ``th``: :func:`pm_dpgmm.bayes.observe.observe`."""
+        from pm_dpgmm.bayes.observe import observe
+
+        return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
 
     # ------------------------------------------------------------------ ArviZ
     def to_inferencedata(self) -> Any:

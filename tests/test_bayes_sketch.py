@@ -193,8 +193,8 @@ def test_held_covariance_has_score_and_information_of_the_full_one(many):
 
     rng, w = np.random.default_rng(5), many.mixture
     at_fit = law.values - law.expected(*parts(w))
-    # log determinants differ by what is neglected, at most 1 % of the noise variance of a number
-    assert abs(held.log_density(at_fit) - full(at_fit)) < 0.01 * law.values.size / 2
+    # log determinants differ by what is neglected, at most 2 % of the noise variance of a number
+    assert abs(held.log_density(at_fit) - full(at_fit)) < 0.02 * law.values.size / 2
     for _ in range(5):
         shift, tilt = rng.normal(size=w.means.shape), np.tril(rng.normal(size=(2, 2, 2)))
         weight = rng.normal()

@@ -99,6 +99,10 @@ def observe(
 
     Notes
     -----
+    With ``th = release.params(name, prior="weak")`` one unit of the free variable is about one posterior standard
+    deviation, uncorrelated, so NUTS needs few steps and 200 tuning draws; any other prior of weights, means and
+    Cholesky factors will do, at more cost.
+
     Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
     records passed a private test. The likelihoods are those of the released numbers without that condition: the
     difference is nil where the test is passed nearly always, as it is with enough records, and unknown near its limit.
@@ -108,15 +112,13 @@ def observe(
     >>> import numpy as np
     >>> import pymc as pm
     >>> import pm_dpgmm as dpg
-    >>> from types import SimpleNamespace
     >>> X = np.random.default_rng(1).normal(3.0, 1.0, size=(1000, 1))
     >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 10))
     >>> with pm.Model() as model:
-    ...     mean, sd = pm.Normal("mean", 0, 10), pm.HalfNormal("sd", 5)
-    ...     th = SimpleNamespace(weights=np.ones(1), means=mean.reshape((1, 1)), chol=sd.reshape((1, 1, 1)))
+    ...     th = release.params("g", prior="weak")
     ...     term = release.observe(th)
-    >>> [potential.name for potential in model.potentials]
-    ['release']
+    >>> [rv.name for rv in model.free_RVs], [potential.name for potential in model.potentials]
+    (['g_offset'], ['release'])
     """
     owner = pm.modelcontext(model)
     module = _likelihood(release)

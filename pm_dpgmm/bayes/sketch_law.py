@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
 EXACT_UP_TO = 128  # released numbers whose covariance is recomputed at every value of the parameters
-NEGLECTED = 1e-2  # sampling variance, over the noise variance, that the held covariance may leave out
+NEGLECTED = 2e-2  # sampling variance, over the noise variance, that the held covariance may leave out
 FLAT = 1e-9  # share of the largest eigenvalue below which a direction is dropped
 
 

@@ -28,6 +28,10 @@ STUDIES: dict[str, tuple[str, str]] = {
     "local-d2": ("verification.calibration.local", "local_d2"),
     "anchored-line": ("verification.calibration.anchored", "line"),
     "anchored-plane": ("verification.calibration.anchored", "plane"),
+    "sketch-d1": ("verification.calibration.sketch", "one_column"),
+    "sketch-d1-1e4": ("verification.calibration.sketch", "one_column_of_many"),
+    "sketch-d2": ("verification.calibration.sketch", "two_columns"),
+    "sketch-nuts": ("verification.calibration.sketch_nuts", "study"),
 }
 
 
