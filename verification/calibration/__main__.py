@@ -16,6 +16,8 @@ from verification.calibration.intervals import HEADING, RANGE
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
 STUDIES: dict[str, tuple[str, str]] = {
+    "histogram-d1": ("verification.calibration.histogram", "histogram_d1"),
+    "histogram-d2": ("verification.calibration.histogram", "histogram_d2"),
     "masks-d1": ("verification.calibration.masks", "masks_d1"),
     "masks-d2": ("verification.calibration.masks", "masks_d2"),
     "lifted-d1": ("verification.calibration.masks", "lifted_d1"),
