@@ -86,10 +86,11 @@ def test_counts_equal_the_direct_sum_and_slopes_the_one_a_count_lower():
     y = np.arange(6_000)
     poisson = y * np.log(expected)[:, None] - expected[:, None] - special.gammaln(y + 1)
     m = pt.dvector()
-    values = [count_evidence.log_count(counts, m, scale) for scale in SCALES]
+    scales = (0.2, 1.0, 10.0)
+    values = [count_evidence.log_count(counts, m, scale) for scale in scales]
     slopes = [pt.grad(value.sum(), m) for value in values]
     found = pytensor.function([m], [*values, *slopes], mode="FAST_COMPILE")(expected)
-    for scale, value, slope in zip(SCALES, found, found[len(SCALES) :], strict=False):
+    for scale, value, slope in zip(scales, found[:3], found[3:], strict=True):
         height, lower = (
             special.logsumexp(poisson - np.abs(counts[:, None] - step - y) / scale, axis=1) + log_noise_height(scale)
             for step in (0, 1)
@@ -144,9 +145,11 @@ def test_an_unknown_total_is_integrated_out():
         assert log_density(grid, p) == pytest.approx(wanted, abs=1e-6)
 
 
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("form", ["exact", "gaussian"])
+@pytest.mark.parametrize(
+    "d, neighbouring, form",
+    [(1, "add-remove", "exact"), (2, "replace-one", "exact"), (2, "replace-one", "gaussian"),
+     (2, "add-remove", "gaussian")],
+)  # fmt: skip
 def test_graphs_equal_numpy_and_their_gradients_finite_differences(d, neighbouring, form):
     release = a_release(d, neighbouring)
     grid, point = count_evidence.statistics(release), a_point(d)

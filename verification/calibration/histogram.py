@@ -39,7 +39,8 @@ def study(n_replications: int, *, d: int, seed: int) -> list[Row]:
     grids, centres = [], []
     for theta in thetas:
         records = separated.mixture(theta, d).sample(N_RECORDS, rng=rng)
-        release = dpg.fit_gmm(records, 2, epsilon=EPSILON, method=HistogramMethod(N_CELLS[d]), bounds=BOUNDS[d],
+        method: Any = HistogramMethod(N_CELLS[d])
+        release = dpg.fit_gmm(records, 2, epsilon=EPSILON, method=method, bounds=BOUNDS[d],
                               random_seed=int(rng.integers(2**31)))  # fmt: skip
         grids.append(release)
         centres.append(separated.ordered(release.mixture)[0])
