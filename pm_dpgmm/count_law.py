@@ -147,7 +147,7 @@ def log_density(
         log_total = -0.5 * (surprise**2 / variance + xp.log(variance / grid.n_records))
         return cells(expected) + log_total
     totals, log_step = _totals(grid)
-    heights = xp.stack([cells(total * probabilities) for total in totals], axis=-1)
+    heights = cells(totals[:, None] * probabilities[..., None, :])
     top = heights.max(axis=-1)
     return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
 

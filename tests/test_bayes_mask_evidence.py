@@ -148,8 +148,7 @@ def test_the_average_of_fits_to_few_records_has_the_known_bias():
 
 
 @pytest.mark.parametrize("method", EVIDENCE)
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("form", ["exact", "wishart", "gaussian"])
+@pytest.mark.parametrize("d, form", [(1, "exact"), (2, "exact"), (2, "wishart"), (2, "gaussian")])
 def test_graphs_equal_numpy_and_their_gradients_finite_differences(method, d, form):
     release = a_release(method, d)
     mixture = a_mixture(d)

@@ -20,6 +20,8 @@ STUDIES: dict[str, tuple[str, str]] = {
     "em5-d1": ("verification.calibration.em", "em5_d1"),
     "em1-d2": ("verification.calibration.em", "em1_d2"),
     "em3-d2": ("verification.calibration.em", "em3_d2"),
+    "histogram-d1": ("verification.calibration.histogram", "histogram_d1"),
+    "histogram-d2": ("verification.calibration.histogram", "histogram_d2"),
     "masks-d1": ("verification.calibration.masks", "masks_d1"),
     "masks-d2": ("verification.calibration.masks", "masks_d2"),
     "lifted-d1": ("verification.calibration.masks", "lifted_d1"),
