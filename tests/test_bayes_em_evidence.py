@@ -201,6 +201,21 @@ def test_moments_in_more_dimensions_are_within_the_documented_share_of_the_sampl
     assert np.abs(correlation_error).max() < 0.02
 
 
+@pytest.mark.parametrize("angle", [0.0, 45.0, 20.0, 110.0])
+def test_sharp_steps_along_any_line_are_within_the_documented_error(angle):
+    """Responsibilities change fast along the line through the means; a lattice parallel to it would miss them."""
+    line = 2.1 * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    mu, chol = np.array([-line, line]), np.array([0.9 * np.eye(2), 1.1 * np.eye(2)])
+    law = {"bounds": [[-4.0, 4.0]] * 2, "scale": 9.0, "n_records": 2000.0}
+    sharp = EMStatistics.of_step([0.45, 0.55], 0.5 * mu, [0.2 * np.eye(2)] * 2, centres=mu, radii=[0.6, 0.7], **law)
+    mean, covariance = moments(sharp, WEIGHTS, mu, chol)
+    axis = np.arange(-6, 6.001, 0.03)
+    u = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = np.exp(-0.5 * (u**2).sum(axis=1))
+    fine = sum(a * (p @ sharp.features(m + u @ c.T)) for a, m, c in zip(WEIGHTS, mu, chol, strict=True)) / p.sum()
+    assert (np.abs(mean - fine) / np.sqrt(np.diag(covariance) / 2000)).max() < 0.08
+
+
 def test_normal_nodes_have_the_moments_of_a_normal_law():
     for d, n in ((2, 100.0), (2, 1e6), (3, 2000.0), (5, 2000.0)):
         u, p = normal_nodes(d, n)
