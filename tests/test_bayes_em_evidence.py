@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -50,10 +52,10 @@ def statistics(d, *, n_records=2000.0, n_records_scale=0.0, scale=9.0, seed=1):
 
 
 def release(given, fit):
-    loss = GaussianLoss(0.2)
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", loss)
+    relation, n = (Neighbouring.REPLACE_ONE, 2000) if given.n_records_scale == 0 else (Neighbouring.ADD_REMOVE, None)
+    guarantee = Guarantee(1.0, 1e-6, relation, "simulated", GaussianLoss(0.2))
     names = tuple(f"x{i}" for i in range(given.shape[2]))
-    return Release(fit, guarantee, "em", {}, given.to_arrays(), {"statistic": "EM sums"}, names, 2000)
+    return Release(fit, guarantee, "em", {}, given.to_arrays(), {"statistic": "EM sums"}, names, n)
 
 
 def compiled(given, fit, likelihood, *, gradient=True):
@@ -138,6 +140,19 @@ def test_a_broken_release_is_refused(name, value, message):
         del raw[name]
     with pytest.raises(ValueError, match=message):
         EMStatistics.from_arrays(raw)
+
+
+def test_the_number_of_records_is_public_or_noisy():
+    given, truth = statistics(1, n_records_scale=40.0)
+    fine = release(given, mixture(truth))
+    assert EMStatistics.of(fine).n_records_scale == 40
+    without_noise = replace(fine, raw=statistics(1)[0].to_arrays())
+    with pytest.raises(ValueError, match=r"em_n_records_scale must be greater than 0: .* is private"):
+        EMStatistics.of(without_noise)
+    public = release(statistics(1)[0], mixture(truth))
+    for raw in (given.to_arrays(), statistics(1, n_records=1999.0)[0].to_arrays()):
+        with pytest.raises(ValueError, match="em_n_records must be the public number of records without noise, 2000"):
+            EMStatistics.of(replace(public, raw=raw))
 
 
 def test_unknown_likelihoods_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytensor
@@ -51,7 +52,8 @@ def release(responses):
     d = responses.n_features
     guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointLoss(1.0, 1e-6))
     fit = Mixture([1.0], [[0.0] * d], [np.eye(d)])
-    return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), 500)
+    n = len(responses.responses) if isinstance(responses, VectorResponses) else responses.n_responses
+    return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), n)
 
 
 def cells(d, kind):
@@ -153,6 +155,8 @@ def test_other_releases_dimensions_and_likelihoods_are_refused():
         log_likelihood(release(cells(1, "unary")), *LINE, likelihood="exact")
     with pytest.raises(ValueError, match="likelihood must be 'auto' or 'exact' for 'added' responses, got 'gaussian'"):
         log_likelihood(release(vectors(1)), *LINE, likelihood="gaussian")
+    with pytest.raises(ValueError, match="a release of 499 records must hold as many responses, got 500"):
+        local_responses(replace(release(cells(1, "unary")), n_records=499))
     cube = CellResponses("unary", np.zeros((3, 1)), np.ones(8), np.array([0.6, 0.4]), 10)
     with pytest.raises(ValueError, match="at most 2 columns"):
         log_likelihood(release(cube), WEIGHTS, np.zeros((2, 3)), np.stack([np.eye(3)] * 2))
