@@ -42,7 +42,7 @@ SPREAD = {
     1: np.array([0.5, 0.3, 0.3, 0.25, 0.25]),
     2: np.array([0.5, 0.3, 0.3, 0.3, 0.3, 0.25, 0.3, 0.25, 0.25, 0.3, 0.25]),
 }
-DRAWS = {1: 2000, 2: 3000}  # of every posterior
+DRAWS = {1: 2000, 2: 2000}  # of every posterior
 WITH_RECORDS = 50  # replications whose posterior from the records gives the widths: it costs most
 LEAST_COUNT, LEAST_VARIANCE = 50.0, 0.1
 NAMES = {
