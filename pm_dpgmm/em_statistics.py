@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
 PREFIX = "em_"
+_SHARED = ("unit", "bounds", "n_records", "n_records_scale")  # by all steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +144,14 @@ class EMStatistics:
         """The steps of ``self`` and then those of ``other``, of the same records and bounds."""
         joined = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in joined:
-            if name not in ("unit", "bounds", "n_records", "n_records_scale"):
+            if name not in _SHARED:
                 joined[name] = np.concatenate([joined[name], getattr(other, name)])
         return EMStatistics(**joined)
+
+    def last(self) -> EMStatistics:
+        """The last step alone."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return EMStatistics(**{name: one if name in _SHARED else one[-1:] for name, one in given.items()})
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -191,9 +197,20 @@ class EMStatistics:
     def of(cls, release: Release) -> EMStatistics:
         """Those in a release; ValueError when it holds none or contradicts itself.
 
-        Under replace-one neighbours the number of records is public and ``release.n_records``.
+        With a public ``release.n_records`` that is the count and has no noise; without, the count must have some.
         """
-        return cls.from_arrays(release.raw)
+        found = cls.from_arrays(release.raw)
+        if release.n_records is None:
+            if found.n_records_scale == 0:
+                raise ValueError(
+                    "em_n_records_scale must be greater than 0: the release's number of records is private"
+                )
+        elif found.n_records != release.n_records or found.n_records_scale != 0:
+            raise ValueError(
+                f"em_n_records must be the public number of records without noise, {release.n_records},"
+                f" got {float(found.n_records):g} with noise {float(found.n_records_scale):g}"
+            )
+        return found
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray]) -> EMStatistics:

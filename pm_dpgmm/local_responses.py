@@ -166,7 +166,11 @@ def response_channel(kind: str, epsilon: float, n_cells: int) -> FloatArray:
 
 def local_responses(release: Release) -> CellResponses | VectorResponses:
     """Those in a release; ValueError when it holds none or contradicts itself."""
-    return responses_from_arrays(release.raw, release.noise)
+    found = responses_from_arrays(release.raw, release.noise)
+    n = found.n_responses if isinstance(found, CellResponses) else len(found.responses)
+    if release.n_records not in (None, n):
+        raise ValueError(f"a release of {release.n_records} records must hold as many responses, got {n}")
+    return found
 
 
 def responses_from_arrays(raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> CellResponses | VectorResponses:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -50,10 +52,10 @@ def statistics(d, *, n_records=2000.0, n_records_scale=0.0, scale=9.0, seed=1):
 
 
 def release(given, fit):
-    loss = GaussianLoss(0.2)
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", loss)
+    relation, n = (Neighbouring.REPLACE_ONE, 2000) if given.n_records_scale == 0 else (Neighbouring.ADD_REMOVE, None)
+    guarantee = Guarantee(1.0, 1e-6, relation, "simulated", GaussianLoss(0.2))
     names = tuple(f"x{i}" for i in range(given.shape[2]))
-    return Release(fit, guarantee, "em", {}, given.to_arrays(), {"statistic": "EM sums"}, names, 2000)
+    return Release(fit, guarantee, "em", {}, given.to_arrays(), {"statistic": "EM sums"}, names, n)
 
 
 def compiled(given, fit, likelihood, *, gradient=True):
@@ -140,6 +142,19 @@ def test_a_broken_release_is_refused(name, value, message):
         EMStatistics.from_arrays(raw)
 
 
+def test_the_number_of_records_is_public_or_noisy():
+    given, truth = statistics(1, n_records_scale=40.0)
+    fine = release(given, mixture(truth))
+    assert EMStatistics.of(fine).n_records_scale == 40
+    without_noise = replace(fine, raw=statistics(1)[0].to_arrays())
+    with pytest.raises(ValueError, match=r"em_n_records_scale must be greater than 0: .* is private"):
+        EMStatistics.of(without_noise)
+    public = release(statistics(1)[0], mixture(truth))
+    for raw in (given.to_arrays(), statistics(1, n_records=1999.0)[0].to_arrays()):
+        with pytest.raises(ValueError, match="em_n_records must be the public number of records without noise, 2000"):
+            EMStatistics.of(replace(public, raw=raw))
+
+
 def test_unknown_likelihoods_are_refused():
     given, truth = statistics(1)
     with pytest.raises(ValueError, match="likelihood must be one of 'auto', 'exact', 'gaussian', got 'wishart'"):
@@ -199,6 +214,21 @@ def test_moments_in_more_dimensions_are_within_the_documented_share_of_the_sampl
     assert (np.abs(mean - fine) / sampling).max() < 0.1
     correlation_error = (covariance - (second - np.outer(fine, fine))) / np.outer(sampling, sampling) / 2000
     assert np.abs(correlation_error).max() < 0.02
+
+
+@pytest.mark.parametrize("angle", [0.0, 45.0, 20.0, 110.0])
+def test_sharp_steps_along_any_line_are_within_the_documented_error(angle):
+    """Responsibilities change fast along the line through the means; a lattice parallel to it would miss them."""
+    line = 2.1 * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    mu, chol = np.array([-line, line]), np.array([0.9 * np.eye(2), 1.1 * np.eye(2)])
+    law = {"bounds": [[-4.0, 4.0]] * 2, "scale": 9.0, "n_records": 2000.0}
+    sharp = EMStatistics.of_step([0.45, 0.55], 0.5 * mu, [0.2 * np.eye(2)] * 2, centres=mu, radii=[0.6, 0.7], **law)
+    mean, covariance = moments(sharp, WEIGHTS, mu, chol)
+    axis = np.arange(-6, 6.001, 0.03)
+    u = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = np.exp(-0.5 * (u**2).sum(axis=1))
+    fine = sum(a * (p @ sharp.features(m + u @ c.T)) for a, m, c in zip(WEIGHTS, mu, chol, strict=True)) / p.sum()
+    assert (np.abs(mean - fine) / np.sqrt(np.diag(covariance) / 2000)).max() < 0.08
 
 
 def test_normal_nodes_have_the_moments_of_a_normal_law():

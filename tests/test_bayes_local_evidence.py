@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytensor
@@ -51,7 +52,8 @@ def release(responses):
     d = responses.n_features
     guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointLoss(1.0, 1e-6))
     fit = Mixture([1.0], [[0.0] * d], [np.eye(d)])
-    return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), 500)
+    n = len(responses.responses) if isinstance(responses, VectorResponses) else responses.n_responses
+    return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), n)
 
 
 def cells(d, kind):
@@ -153,6 +155,8 @@ def test_other_releases_dimensions_and_likelihoods_are_refused():
         log_likelihood(release(cells(1, "unary")), *LINE, likelihood="exact")
     with pytest.raises(ValueError, match="likelihood must be 'auto' or 'exact' for 'added' responses, got 'gaussian'"):
         log_likelihood(release(vectors(1)), *LINE, likelihood="gaussian")
+    with pytest.raises(ValueError, match="a release of 499 records must hold as many responses, got 500"):
+        local_responses(replace(release(cells(1, "unary")), n_records=499))
     cube = CellResponses("unary", np.zeros((3, 1)), np.ones(8), np.array([0.6, 0.4]), 10)
     with pytest.raises(ValueError, match="at most 2 columns"):
         log_likelihood(release(cube), WEIGHTS, np.zeros((2, 3)), np.stack([np.eye(3)] * 2))
@@ -265,7 +269,7 @@ def test_the_study_has_the_density_of_the_package(d):
 
 
 def test_weighted_draws_of_a_known_law():
-    """Mean and covariance of a far and narrow normal law, each within 5 standard errors of 2000 draws."""
+    """Mean and covariance of a far and narrow normal law, each within 5 standard errors of 10,000 draws: 1e-5 false alarms."""
     rng = np.random.default_rng(2)
     centre, root = np.array([2.0, -3.0, 1.0]), np.array([[0.1, 0, 0], [0.05, 0.02, 0], [0, 0.1, 0.3]])
     precision = np.linalg.inv(root @ root.T)
@@ -274,8 +278,8 @@ def test_weighted_draws_of_a_known_law():
         rest = points - centre
         return -0.5 * np.einsum("wi,ij,wj->w", rest, precision, rest)
 
-    found = sample_weighted(log_density, np.zeros(3), np.full(3, 3.0), n_draws=4000, rng=rng)
-    assert 2000 < found.effective <= 4000
+    found = sample_weighted(log_density, np.zeros(3), np.full(3, 3.0), n_draws=20_000, rng=rng)
+    assert 10_000 < found.effective <= 20_000
     z = np.linalg.solve(root, (found.draws - centre).T).T
-    assert np.abs(z.mean(axis=0)).max() < 5 / np.sqrt(2000)
-    assert np.abs(z.T @ z / len(z) - np.eye(3)).max() < 5 * np.sqrt(2 / 2000)
+    assert np.abs(z.mean(axis=0)).max() < 5 / np.sqrt(10_000)
+    assert np.abs(z.T @ z / len(z) - np.eye(3)).max() < 5 * np.sqrt(2 / 10_000)

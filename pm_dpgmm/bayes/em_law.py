@@ -17,8 +17,8 @@ which adds s^2 m m'.
 
 Integrals. D = 1: Gauss-Legendre panels over the public box, split where a ball ends (features have a kink there), and
 the two probabilities of being clipped to an end of the box; the nodes are fixed, so features at them are too. The step
-is a quarter of the smallest standard deviation of the steps' parameters or finer: errors are near 1e-9 for mixtures
-with standard deviations down to half of that. D > 1: mu_k + L_k u over fixed normal nodes u with weights,
+is a quarter of the smallest standard deviation of the steps' parameters or finer: errors of m and V are below 2e-8
+for mixtures with standard deviations down to half of that. D > 1: mu_k + L_k u over fixed normal nodes u with weights,
 differentiable in mu and L, clipping included. Mean and covariance of the nodes are 0 and I exactly. In two and three
 dimensions they are a lattice, rotated so that no line of it is parallel to an axis or a diagonal, with weights
 proportional to the normal density (the trapezoid rule, which converges very fast for smooth functions); from four on

@@ -42,7 +42,7 @@ SPREAD = {
     1: np.array([0.5, 0.3, 0.3, 0.25, 0.25]),
     2: np.array([0.5, 0.3, 0.3, 0.3, 0.3, 0.25, 0.3, 0.25, 0.25, 0.3, 0.25]),
 }
-DRAWS = {1: 2000, 2: 3000}  # of every posterior
+DRAWS = {1: 2000, 2: 2000}  # of every posterior
 WITH_RECORDS = 50  # replications whose posterior from the records gives the widths: it costs most
 LEAST_COUNT, LEAST_VARIANCE = 50.0, 0.1
 NAMES = {
@@ -161,11 +161,12 @@ def maximised(step: EMStatistics) -> Mixture:
 
 def log_likelihood(statistics: EMStatistics, *, naive: bool = False) -> LogLikelihood:
     """Log likelihood of parameter points (W, P), up to a constant; ``naive``: of the last step, as if without noise."""
-    t, k, d = statistics.shape
+    if naive:
+        statistics = statistics.last()
+    _, k, d = statistics.shape
     scales, values = statistics.noise_scales, statistics.values
-    size = len(values)
     # counts sum to the number of records: without noise one of them is redundant
-    kept = np.arange(size) if not naive else np.delete(np.arange(size - size // t, size), k - 1)
+    kept = np.delete(np.arange(len(values)), [k - 1] if naive else [])
     noise = 0.0 if naive else 1.0
     n = float(statistics.n_records)
     scaled = (values / scales)[kept]
