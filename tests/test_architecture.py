@@ -16,6 +16,7 @@ LAYERS = [
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
+        "cell_law",
         "grid_fit",
         "slice_model",
         "slice_fit",
@@ -51,7 +52,7 @@ LAYERS = [
         "ledger",
         "uncertainty",
     ],
-    ["card", "release_pymc", "release", "selection", "combining", "fit", "estimator"],
+    ["card", "release_pymc", "release", "fit_check", "count_selection", "selection", "combining", "fit", "estimator"],
     ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
