@@ -20,6 +20,7 @@ _PUBLIC = {
     "RecordBlocks": "record_blocks",
     "Release": "release",
     "KSelection": "selection",
+    "FitCheck": "fit_check",
     "combine": "combining",
     "Mixture": "mixture",
     "Guarantee": "privacy",
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
+    from pm_dpgmm.fit_check import FitCheck
     from pm_dpgmm.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.methods.histogram import HistogramMethod
     from pm_dpgmm.methods.populous import Populous

@@ -21,6 +21,7 @@ from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.release_pymc import PyMCMethods
 
 if TYPE_CHECKING:
+    from pm_dpgmm.fit_check import FitCheck
     from pm_dpgmm.selection import KSelection
     from pm_dpgmm.uncertainty import Band, StandardErrors
 
@@ -180,7 +181,7 @@ class Release(PyMCMethods):
 
     # ------------------------------------------------------------------ other numbers of components
     def refit(self, n_components: int) -> Release:
-        """The same statistics and guarantee, another mixture; ValueError unless of method "sketch". Free."""
+        """The same statistics and guarantee, another mixture; ValueError unless of method "sketch" or "histogram"."""
         from pm_dpgmm.selection import refit
 
         return refit(self, n_components)
@@ -193,6 +194,24 @@ class Release(PyMCMethods):
         from pm_dpgmm.selection import select_k
 
         return select_k(self, n_components, penalty=penalty)
+
+    def check_fit(
+        self,
+        idata: Any = None,
+        *,
+        name: str | None = None,
+        n_draws: int = 200,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> FitCheck:
+        """Does the mixture explain the released numbers? A predictive check: :class:`pm_dpgmm.FitCheck`. Free.
+
+        With ``idata``, the posterior predictive check over ``n_draws`` draws of the parameters ``{name}_weights``,
+        ``{name}_means`` and ``{name}_covariances``. ValueError where only parameters are released.
+        """
+        from pm_dpgmm.fit_check import check_fit, mixtures_of
+
+        drawn = None if idata is None else mixtures_of(idata, name=name, n_draws=n_draws)
+        return check_fit(self, drawn, random_seed=random_seed)
 
     # ------------------------------------------------------------------ uncertainty (method "sketch"; imported on use)
     def draws(self, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:

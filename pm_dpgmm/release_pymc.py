@@ -71,11 +71,19 @@ class PyMCMethods:
         me = cast("Release", self)
         return initvals(me.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
 
-    def set_initvals(self, model: pm.Model | None = None, *, mapping: Mapping[str, str] | None = None) -> None:
+    def set_initvals(
+        self,
+        model: pm.Model | None = None,
+        *,
+        mapping: Mapping[str, str] | None = None,
+        jitter: float = 0.0,
+        random_seed: int | None = None,
+    ) -> set[TensorVariable]:
         """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`."""
         from pm_dpgmm.bayes.initvals import set_initvals
 
-        set_initvals(cast("Release", self).mixture, model, mapping=mapping)
+        mixture = cast("Release", self).mixture
+        return set_initvals(mixture, model, mapping=mapping, jitter=jitter, random_seed=random_seed)
 
     # ------------------------------------------------------------------ parameters of a mixture
     def params(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pm_dpgmm._arguments import read_choices
+from pm_dpgmm.count_selection import compared_counts, count_price, is_count_release, refit_counts
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.release import Release
 from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
@@ -23,8 +24,8 @@ class KSelection:
     n_components : tuple of int
         Increasing.
     scores : tuple of float
-        Minus twice the log posterior density of each fit, plus ``penalty`` for each parameter: the smallest is best,
-        and differences of a few units say little.
+        Minus twice the log posterior density of each fit (of counts: log-likelihood), plus ``penalty`` for each
+        parameter: the smallest is best, and differences of a few units say little.
     misfits : tuple of float
         Of each fit; right mixtures stay below about 5.
     releases : tuple of Release
@@ -100,14 +101,28 @@ def refit(release: Release, n_components: int) -> Release:
     The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
     of so many components explained the first round.
     """
-    evidence, (number,) = _evidence(release, "refit"), read_choices([n_components])
+    (number,) = read_choices([n_components])
+    if is_count_release(release):
+        return refit_counts(release, number)
+    evidence = _evidence(release, "refit")
     choice = choose(evidence, [number], first=_own(release, evidence))
     return with_fit(release, choice.best)
 
 
 def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
     """See :meth:`pm_dpgmm.Release.select_k`."""
-    evidence, numbers = _evidence(release, "select_k"), read_choices(n_components)
+    numbers = read_choices(n_components)
+    if is_count_release(release):
+        price = count_price(penalty, release.raw["counts"].size)
+        fits = compared_counts(release, numbers, price)
+        return KSelection(
+            numbers,
+            tuple(fit.score for fit in fits),
+            tuple(fit.misfit for fit in fits),
+            tuple(fit.release for fit in fits),
+            price,
+        )
+    evidence = _evidence(release, "select_k")
     price = price_of(penalty, evidence)
     choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
     return KSelection(
@@ -131,7 +146,9 @@ def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> 
 
 def _evidence(release: Release, verb: str) -> Evidence:
     if "sketches" not in release.noise:
-        raise ValueError(f"{verb} needs a release of method 'sketch', got one of method {release.method!r}")
+        raise ValueError(
+            f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
+        )
     return Evidence.from_arrays(release.raw, release.noise)
 
 

@@ -185,11 +185,20 @@ def misfit(data: SketchData, found: Fitted) -> float:
 
 def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
     """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
-    data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
     try:
-        whitener, log_determinant = _whitener(data, found)
+        before, after, freedom, log_determinant = distances(data, found)[:4]
     except linalg.LinAlgError:
         return np.inf, np.inf
+    return float((after - freedom) / np.sqrt(2 * freedom)), before + log_determinant
+
+
+def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float, int]:
+    """Of the numbers that are tested: chi-square before and after the best small step, degrees of freedom after it.
+
+    Then the log-determinant of their covariance, and how many they are.
+    """
+    data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
+    whitener, log_determinant = _whitener(data, found)
     residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
     value = float(residuals @ residuals)
     theta, has_background = _packed(found), found.background is not None
@@ -197,8 +206,7 @@ def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
     normal, gradient = slopes.T @ slopes, slopes.T @ residuals
     normal[np.diag_indices_from(normal)] *= 1 + RIDGE
     gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
-    freedom = max(1, residuals.size - len(theta) + 1)
-    return float((value - gain - freedom) / np.sqrt(2 * freedom)), value + log_determinant
+    return value, value - gain, max(1, residuals.size - len(theta) + 1), log_determinant, residuals.size
 
 
 def penalty(found: Fitted, prior: Prior) -> float:

@@ -22,6 +22,7 @@ LAYERS = [
         "sampling_error",
         "mask_law",
         "local_responses",
+        "cell_law",
         "grid_fit",
         "slice_model",
         "slice_fit",
@@ -57,7 +58,7 @@ LAYERS = [
         "ledger",
         "uncertainty",
     ],
-    ["card", "release_pymc", "release", "selection", "combining", "fit", "estimator"],
+    ["card", "release_pymc", "release", "fit_check", "count_selection", "selection", "combining", "fit", "estimator"],
     ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -167,11 +167,16 @@ def test_set_initvals_reaches_the_initial_point_of_the_model():
         pm.Normal("mu", shape=3, transform=ordered)
         mixture_prior("x", LINE, form="mixture")
         mixture_prior("z", LINE, form="labelled")
-        assert set_initvals(LINE) is None
+        free = pm.Normal("free")
+        assert set_initvals(LINE) == {free}  # the only one that keeps its start
     start = make_initial_point_fn(model=model, return_transformed=False)
     np.testing.assert_allclose(start(1)["w"], np.array([0.3, 0.001, 0.7]) / 1.001)
+    exact = start(1)["mu"]
     np.testing.assert_allclose(start(1)["mu"], [-1, 2, 4])
     assert start(1)["x"] != start(2)["x"] and start(1)["z_offset"] != start(2)["z_offset"]  # a draw for each seed
+    set_initvals(LINE, model, jitter=0.1, random_seed=1)
+    moved = make_initial_point_fn(model=model, return_transformed=False)(1)["mu"]
+    assert (moved != exact).all() and (abs(moved - exact) < 5 * 0.1 * 3).all()
 
 
 def test_submodels_are_found_from_inside_and_outside():
@@ -231,7 +236,7 @@ def test_unmapped_variables_that_pymc_starts_outside_their_support_get_a_point_i
     assert np.isfinite(log_densities(model, [{}])).all()
 
 
-def test_eight_variables_start_at_finite_densities_and_pm_sample_starts_there():
+def test_eight_variables_start_at_finite_densities():
     with pm.Model() as model:
         pm.Dirichlet("w", np.ones(3))
         pm.Normal("mu", 0, 10, shape=3, transform=ordered)
@@ -246,9 +251,15 @@ def test_eight_variables_start_at_finite_densities_and_pm_sample_starts_there():
     mapping = {"w": "weights"} | {f"chol_{k}": f"chol:{k}" for k in range(3)}
     starts = initvals(PLANE, model, mapping=mapping, chains=3, jitter=0.1, random_seed=1)
     assert np.isfinite(log_densities(model, starts)).all()
-    # init="adapt_diag" adds no jitter of its own: the step methods receive the very values
+
+
+def test_pm_sample_starts_at_the_values_without_a_jitter_of_its_own():
+    with pm.Model() as model:
+        pm.Dirichlet("w", np.ones(3))
+        pm.Normal("mu", 0, 10, shape=3, transform=ordered)
+    starts = initvals(LINE, model, chains=2, jitter=0.1, random_seed=1)
     points, _ = pm.init_nuts(
-        init="adapt_diag", chains=3, random_seed=1, progressbar=False, model=model, initvals=starts,
+        init="adapt_diag", chains=2, random_seed=1, progressbar=False, model=model, initvals=starts,
         compile_kwargs={"mode": "FAST_COMPILE"},
     )  # fmt: skip
     for point, start in zip(points, starts, strict=True):

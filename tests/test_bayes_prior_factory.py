@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import doctest
+import importlib
 import json
 import pickle
 from typing import Protocol, runtime_checkable
@@ -160,3 +162,10 @@ def test_wrong_arguments_of_the_unnamed_form_are_named(arguments, error, message
 def test_wrong_settings_are_named_before_there_is_a_model(arguments, error, message):
     with pytest.raises(error, match=message):
         MixturePrior(**{"mixture": CLOSE, **arguments})
+
+
+@pytest.mark.parametrize("name", ["priors", "prior_factory", "inference_data", "modes", "initvals"])
+def test_docstring_examples_run(name):
+    module = importlib.import_module(f"pm_dpgmm.bayes.{name}")
+    result = doctest.testmod(module, extraglobs={"np": np})
+    assert result.attempted and not result.failed

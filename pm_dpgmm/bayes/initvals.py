@@ -105,31 +105,53 @@ def initvals(
     ]
 
 
-def set_initvals(mixture: Mixture, model: Any = None, *, mapping: Mapping[Any, str] | None = None) -> None:
+def set_initvals(
+    mixture: Mixture,
+    model: Any = None,
+    *,
+    mapping: Mapping[Any, str] | None = None,
+    jitter: float = 0.0,
+    random_seed: int | None = None,
+) -> set[Any]:
     """Store starting values in the model, for samplers that read them there (``pm.sample``, nutpie and others).
 
-    Mapped variables, and offsets made by ``release.params``, start at the mixture, without jitter; variables made by
-    ``mixture_prior`` start at a fresh prior draw in each chain. Samplers may add their own jitter: pass
-    ``init="adapt_diag"`` to ``pm.sample`` and ``jitter_rvs=set()`` to ``nutpie.compile_pymc_model``.
+    Mapped variables, and offsets made by ``release.params``, start at the mixture; variables made by ``mixture_prior``
+    start at a fresh prior draw in each chain. Samplers may add their own jitter: pass ``init="adapt_diag"`` to
+    ``pm.sample``, and what is returned here as ``jitter_rvs`` to ``nutpie.compile_pymc_model``.
 
     Parameters
     ----------
     mixture, model, mapping
         As in ``initvals``.
+    jitter : float
+        As in ``initvals``, the same for all chains. nutpie refuses a start at which some derivative is exactly 0, as at
+        the mean of a normal variable that no data speak to; a jitter avoids that.
+    random_seed : int, optional
+        Of the jitter, and of prior draws for variables that PyMC starts outside their support.
+
+    Returns
+    -------
+    set of variables
+        Free variables that keep the model's own start.
 
     Raises
     ------
     TypeError, ValueError
         As in ``initvals``.
     """
-    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=np.random.default_rng(0))
-    for name, value in (mended | _mapped_values(owner, start, targets, mixture, [mixture])[0]).items():
+    check_non_negative(jitter=jitter)
+    rng = np.random.default_rng(0 if random_seed is None else random_seed)
+    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
+    values = mended | _mapped_values(owner, start, targets, mixture, [_jittered(mixture, jitter, rng=rng)])[0]
+    for name, value in values.items():
         owner.set_initval(owner[name], value)
-    for record in own:
-        for free in filter(None, (record.latent, record.offset, record.label)):
-            owner.set_initval(owner[free], "prior")
-    for name in set(centred_variables(owner)) - set(targets):
-        owner.set_initval(owner[name], np.zeros_like(start[name]))
+    centred = set(centred_variables(owner)) - set(targets)
+    for name in centred:
+        owner.set_initval(owner[name], jitter * rng.standard_normal(start[name].shape))
+    drawn = {name for record in own for name in (record.latent, record.offset, record.label) if name is not None}
+    for name in drawn:
+        owner.set_initval(owner[name], "prior")
+    return {rv for rv in owner.free_RVs if rv.name not in drawn | centred | set(values)}
 
 
 def _plan(

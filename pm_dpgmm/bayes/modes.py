@@ -89,7 +89,7 @@ def check_modes(
     --------
     >>> import arviz as az
     >>> g = Mixture([0.5, 0.5], [[0.0], [8.0]], [[[1.0]], [[1.0]]])
-    >>> stuck = np.random.default_rng(1).normal(8.0, 0.9, size=(2, 400, 1))  # a vague datum, and only one component
+    >>> stuck = np.random.default_rng(1).normal(7.3, 0.9, size=(4, 5000, 1))  # a vague datum, and only one component
     >>> check_modes(az.from_dict(posterior={"x": stuck}), g, random_seed=1).missed
     ((0, 0),)
     """
