@@ -55,6 +55,40 @@ class PyMCMethods:
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
         return MixturePrior(me.mixture, names, me.feature_names, form, inflate)
 
+    # ------------------------------------------------------------------ parameters of a mixture, and evidence about them
+    def params(
+        self,
+        name: str,
+        *,
+        dims: Sequence[str] = ("component", "feature"),
+        weight_conc: Any = "auto",
+        mean_scale: Any = "auto",
+        cov_scale: Any = "auto",
+        prior: str = "anchored",
+        model: pm.Model | None = None,
+    ) -> GMMParams:
+        """Random weights, means and covariances around the released ones: :func:`pm_dpgmm.bayes.release_params`."""
+        from pm_dpgmm.bayes.params import release_params
+
+        return release_params(
+            cast("Release", self), name, dims=dims, weight_conc=weight_conc, mean_scale=mean_scale,
+            cov_scale=cov_scale, prior=prior, model=model,
+        )  # fmt: skip
+
+    def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
+        """Smallest distance between means, in anchored prior sds: :func:`pm_dpgmm.bayes.anchor_separation`."""
+        from pm_dpgmm.bayes.anchor import anchor_separation
+
+        return anchor_separation(cast("Release", self), mean_scale=mean_scale)
+
+    def observe(
+        self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
+    ) -> TensorVariable:
+        """The noisy statistics as evidence about the mixture ``th``: :func:`pm_dpgmm.bayes.observe.observe`."""
+        from pm_dpgmm.bayes.observe import observe
+
+        return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
+
     # ------------------------------------------------------------------ initial values
     def initvals(
         self,
@@ -84,41 +118,6 @@ class PyMCMethods:
 
         mixture = cast("Release", self).mixture
         return set_initvals(mixture, model, mapping=mapping, jitter=jitter, random_seed=random_seed)
-
-    # ------------------------------------------------------------------ parameters of a mixture
-    def params(
-        self,
-        name: str,
-        *,
-        dims: Sequence[str] = ("component", "feature"),
-        weight_conc: Any = "auto",
-        mean_scale: Any = "auto",
-        cov_scale: Any = "auto",
-        prior: str = "anchored",
-        model: pm.Model | None = None,
-    ) -> GMMParams:
-        """Random weights, means and covariances around the released ones: :func:`pm_dpgmm.bayes.release_params`."""
-        from pm_dpgmm.bayes.params import release_params
-
-        return release_params(
-            cast("Release", self), name, dims=dims, weight_conc=weight_conc, mean_scale=mean_scale,
-            cov_scale=cov_scale, prior=prior, model=model,
-        )  # fmt: skip
-
-    def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
-        """Smallest distance between means, in anchored prior sds: :func:`pm_dpgmm.bayes.anchor_separation`."""
-        from pm_dpgmm.bayes.anchor import anchor_separation
-
-        return anchor_separation(cast("Release", self), mean_scale=mean_scale)
-
-    # ------------------------------------------------------------------ noise-aware evidence
-    def observe(
-        self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
-    ) -> TensorVariable:
-        """The noisy statistics as evidence about the mixture ``th``: :func:`pm_dpgmm.bayes.observe.observe`."""
-        from pm_dpgmm.bayes.observe import observe
-
-        return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
 
     # ------------------------------------------------------------------ ArviZ
     def to_inferencedata(self) -> Any:
