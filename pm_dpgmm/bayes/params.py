@@ -135,7 +135,7 @@ def release_params(
     1980), which unlike a Dirichlet law has the release at offset 0, errors of any covariance, and no singularity near
     weight 0. Weak: the same root, so that one unit of z is about one posterior standard deviation under ``observe``,
     and a wide normal law of z. All offsets 0 **is** the release (weights below a thousandth of the largest are
-    lifted to it), which is also where samplers start.
+    lifted to it), which is also where samplers start. A background of the release is no part of the parameters.
     """
     check_choice(PRIORS, prior=prior)
     given = {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}
