@@ -22,6 +22,8 @@ N_NODES = 16  # in a cell, along the first axis; see cell_probabilities
 REACH = 7.0  # standard deviations along the first axis; what lies beyond is below 3e-12
 FAR = 1e8  # in place of an infinite edge, in widths of the grid: derivatives stay finite
 LEAST_EXPECTED = 1e-100  # count of a cell; positive, so that its logarithm is finite
+LEAST_VARIANCE = 0.1  # of the number of records given the noisy counts, against rounding
+LARGE_COUNT = 1e3  # from here on moments of a count given its noisy version are linear
 TOTAL_REACH = 6.0  # of the integral over an unknown number of records, in standard deviations
 MOST_TOTALS = 41  # nodes of that integral
 
@@ -112,12 +114,12 @@ def log_density(
 ) -> Any:
     """Log density of the noisy counts at probabilities of the cells.
 
-    Counts are multinomial when the number of records is public. "exact" is the exact law of a Poisson count with noise
-    in every cell, times the density of the public total given the noisy counts, Gaussian about its best linear
-    prediction (a sum over all cells). "gaussian" is the Gaussian law with the mean and covariance of the noisy
-    multinomial; it has the right width and wastes some of the information in cells that are nearly empty. With an
-    unknown number of records the counts are Poisson, and the log density is that after integrating over the expected
-    number with a flat prior.
+    Counts are multinomial when the number of records is public. "exact" is the law of a Poisson count with noise in
+    every cell, times the probability of the public total given the noisy counts over that without them: a sum of
+    independent counts, taken as Gaussian with its exact mean and variance. "gaussian" is the Gaussian law with the mean
+    and covariance of the noisy multinomial; it has the right width and wastes some of the information in cells that are
+    nearly empty. With an unknown number of records the counts are Poisson, and the log density is that after
+    integrating over the expected number with a flat prior.
 
     Parameters
     ----------
@@ -130,26 +132,36 @@ def log_density(
         log P[noisy count | expected count], for "exact".
     """
     check_choice(FORMS, form=form)
-    noise = grid.noise_variance
+    noise, scale = grid.noise_variance, grid.noise_scale
 
-    def cells(expected: Any) -> Any:
-        if form == "gaussian":
-            variance = expected + noise
-            return -0.5 * ((grid.counts - expected) ** 2 / variance + xp.log(variance) + LOG_2PI).sum(axis=-1)
-        return log_count(grid.counts, xp.maximum(expected, LEAST_EXPECTED), grid.noise_scale).sum(axis=-1)
+    def gaussian_cells(expected: Any) -> Any:
+        variance = expected + noise
+        return -0.5 * ((grid.counts - expected) ** 2 / variance + xp.log(variance) + LOG_2PI)
 
-    if grid.n_records is not None:
-        expected = grid.n_records * probabilities
-        share = expected / (expected + noise)  # of a surprise that is due to the count itself
-        # given the noisy counts, the sum of the true ones; it is known to be n_records
-        surprise = grid.n_records - (expected + share * (grid.counts - expected)).sum(axis=-1)
-        variance = (expected * (1 - share)).sum(axis=-1)
-        log_total = -0.5 * (surprise**2 / variance + xp.log(variance / grid.n_records))
-        return cells(expected) + log_total
-    totals, log_step = _totals(grid)
-    heights = cells(totals[:, None] * probabilities[..., None, :])
-    top = heights.max(axis=-1)
-    return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
+    if grid.n_records is None:
+        totals, log_step = _totals(grid)
+        expected = xp.maximum(totals[:, None] * probabilities[..., None, :], LEAST_EXPECTED)
+        parts = gaussian_cells(expected) if form == "gaussian" else log_count(grid.counts, expected, scale)
+        heights = parts.sum(axis=-1)
+        top = heights.max(axis=-1)
+        return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
+
+    expected = xp.maximum(grid.n_records * probabilities, LEAST_EXPECTED)
+    # mean and variance of the true count of a cell, given its noisy one: by the best linear prediction
+    share = expected / (expected + noise)
+    mean, variance = expected + share * (grid.counts - expected), expected * (1 - share)
+    if form == "gaussian":
+        parts = gaussian_cells(expected)
+    else:
+        # factorial moments: E[y (y - 1) ... (y - r + 1) | c] = m^r P[c - r]/P[c]
+        parts, one_less, two_less = (log_count(grid.counts - r, expected, scale) for r in range(3))
+        exact = expected * xp.exp(one_less - parts)
+        large = expected > max(LARGE_COUNT, 10 * noise)  # rounding would be squared, and the prediction is good
+        variance = xp.where(large, variance, expected**2 * xp.exp(two_less - parts) + exact - exact**2)
+        mean = xp.where(large, mean, exact)
+    surprise, spread = grid.n_records - mean.sum(axis=-1), xp.maximum(variance.sum(axis=-1), LEAST_VARIANCE)
+    log_total = -0.5 * (surprise**2 / spread + xp.log(spread / grid.n_records))
+    return parts.sum(axis=-1) + log_total
 
 
 def _totals(grid: NoisyGrid) -> tuple[FloatArray, float]:

@@ -24,10 +24,11 @@ FloatArray = NDArray[np.float64]
 
 N_RECORDS, EPSILON = 500, 1.0
 BOUNDS = {1: [(-8.0, 8.0)], 2: [(-8.0, 8.0), (-5.0, 5.0)]}
-N_CELLS = {1: 40, 2: 12}
-N_NODES = 6  # of the quadrature in two columns: cells are about a standard deviation wide
-N_WALKERS = {1: 24, 2: 36}
-N_STEPS, N_WARMUP = {1: 1_500, 2: 1_000}, {1: 500, 2: 500}
+N_CELLS = {1: 40, 2: 10}
+N_NODES = 4  # of the quadrature in two columns: cells are about a standard deviation wide
+N_WALKERS = 24
+N_STEPS, N_WARMUP = {1: 1_000, 2: 450}, {1: 300, 2: 200}
+NEAR = 0.3  # spread of the walkers' starts around the released mixture, in standard deviations of the prior
 N_DIRECT = 2_000
 LEAST, STEP = 1e-6, 0.02  # of the table of the likelihood: expected counts, and steps of their logarithm
 
@@ -55,8 +56,10 @@ def study(n_replications: int, *, d: int, seed: int) -> list[Row]:
         value = separated.log_prior(theta, d) + log_density(grid, probabilities, log_count=log_count)
         return np.where(np.isfinite(value), value, -np.inf)
 
-    start = separated.draw((n_replications, N_WALKERS[d]), d, rng=rng)
-    found = sample(log_posterior, start, n_steps=N_STEPS[d], n_warmup=N_WARMUP[d], rng=rng)
+    scales = separated.scales(d)
+    middle = np.clip([separated.pack(centre) for centre in centres], -2 * scales, 2 * scales)
+    start = middle[:, None] + NEAR * separated.draw((n_replications, N_WALKERS), d, rng=rng)
+    found = sample(log_posterior, start, n_steps=N_STEPS[d], n_warmup=N_WARMUP[d], rng=rng, thin=5)
 
     def direct(mixtures: list[Mixture]) -> FloatArray:
         return np.array([separated.around(item, N_RECORDS, N_DIRECT, rng=rng) for item in mixtures])
@@ -77,13 +80,13 @@ class TabulatedCounts:
     """
 
     def __init__(self, counts: FloatArray, noise_scale: float) -> None:
-        self.values, self.places = np.unique(counts, return_inverse=True)
-        self.places = self.places.reshape(counts.shape)
+        self.least = counts.min() - 2  # the law of the total asks for counts one and two lower
+        values = np.arange(self.least, counts.max() + 1)
         most = 4 * max(float(counts.sum(axis=-1).max()), 10.0)
         self.low = np.log(LEAST)
         self.size = int((np.log(most) - self.low) / STEP) + 2
         expected = np.exp(self.low + STEP * np.arange(self.size))
-        grid = np.broadcast_arrays(self.values[:, None], expected)
+        grid = np.broadcast_arrays(values[:, None], expected)
         heights, slopes = count_log_likelihood(*grid, noise_scale=noise_scale)
         self.heights = (heights + log_noise_height(noise_scale)).ravel()
         self.slopes = (slopes * expected * STEP).ravel()
@@ -92,7 +95,7 @@ class TabulatedCounts:
         place = (np.log(np.maximum(expected, LEAST)) - self.low) / STEP
         cell = np.minimum(place.astype(np.int64), self.size - 2)
         t = np.clip(place - cell, 0.0, 1.0)
-        first = self.places * self.size + cell
+        first = (counts - self.least).astype(np.int64) * self.size + cell
         left, right = self.heights[first], self.heights[first + 1]
         rise = right - left
         a, b = self.slopes[first] - rise, rise - self.slopes[first + 1]

@@ -53,6 +53,16 @@ def unpack(theta: FloatArray, d: int) -> tuple[FloatArray, FloatArray, FloatArra
     return weights, means, chol
 
 
+def pack(found: Mixture) -> FloatArray:
+    """The parameters of a mixture, (P,): inverse of ``unpack``."""
+    d = found.n_features
+    low, high = np.tril_indices(d)
+    entries = np.linalg.cholesky(found.covariances)[:, low, high]
+    means = found.means - CENTRE * np.array([[-1.0], [1.0]]) * (np.arange(d) == 0)
+    logit = np.log(found.weights[0] / found.weights[1])
+    return np.concatenate([[logit], means.ravel(), np.where(low == high, np.log(np.abs(entries)), entries).ravel()])
+
+
 def mixture(theta: FloatArray, d: int) -> Mixture:
     """The mixture of one vector of parameters."""
     weights, means, chol = unpack(theta, d)
