@@ -4,7 +4,7 @@ One vector x with a mixture prior (K = 3, D = 3, centres 6 to 9 apart, standard 
 y ~ N(x, noise^2 I): the posterior is a mixture known in closed form. The default form and the mixture form are sampled
 by ``pm.sample`` from starting points drawn from the prior, the mixture form also from the centre of one component.
 Targets: the default form is within 0.1 of the exact posterior mean (largest feature) and within 0.03 of the exact
-component probabilities, and ``check_modes`` finds the runs that are not wrong, and no others; without the model it may
+component probabilities, and ``check_modes`` finds the runs that are not, and no others; without the model it may
 say that it cannot tell. One row per run; exit status 1 when a target was missed.
 """
 
