@@ -109,9 +109,14 @@ def check_fit(
     elif release.method == "histogram":
         check = _check_counts
     else:
+        why = (
+            "there is no test for the counts of one record in several directions"
+            if release.method == "slices"
+            else "parameters alone are released"
+        )
         raise ValueError(
-            f"check_fit has nothing to compare with for method {release.method!r}: it needs released statistics, as"
-            " methods 'sketch', 'two-phase' and 'histogram' give them"
+            f"check_fit has nothing to compare with for method {release.method!r}, as {why}; it needs the statistics of"
+            " 'sketch', 'two-phase' or 'histogram'"
         )
     if mixtures is not None:
         mixtures = list(mixtures)

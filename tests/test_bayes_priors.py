@@ -188,8 +188,8 @@ def conjugate_posterior(mixture, observed, noise_scale):
 @pytest.mark.parametrize(
     "mixture, form, noise_scales, observed",
     [
-        # One observation that settles the component (sharper ones can freeze labels), and one that leaves both open.
-        (SEPARATED, "labelled", [1.0, 4.0], [[6.0, 4.0], [3.5, 2.0]]),
+        # One observation that settles the component, and one that leaves both open.
+        (SEPARATED, "labelled", [0.1, 4.0], [[6.0, 4.0], [3.5, 2.0]]),
         (OVERLAPPING, "mixture", [0.3, 2.0], [[2.0, 0.0], [1.0, 1.0]]),
     ],
 )

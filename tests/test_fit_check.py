@@ -1,5 +1,7 @@
 """Predictive checks: uniform for right mixtures, tiny for wrong ones; other numbers of components from counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray
@@ -96,8 +98,12 @@ def test_draws_are_found_by_name():
 def test_a_release_of_parameters_alone_has_nothing_to_compare_with():
     guarantee = fitted(1, 1).guarantee
     release = dpg.Release(TRUTH[1], guarantee, "populous", {}, {}, {}, feature_names=("x0",), n_records=100)
-    with pytest.raises(ValueError, match="nothing to compare with for method 'populous': it needs released statistics"):
+    with pytest.raises(
+        ValueError, match="nothing to compare with for method 'populous', as parameters alone are released"
+    ):
         release.check_fit()
+    with pytest.raises(ValueError, match="method 'slices', as there is no test for the counts"):
+        replace(release, method="slices").check_fit()
     for verb in (release.select_k, lambda: release.refit(3)):
         with pytest.raises(
             ValueError, match="needs a release of method 'sketch' or 'histogram', got one of method 'populous'"

@@ -85,10 +85,19 @@ class ModeCheck:
         """Whether the draws have the wrong share of some component."""
         return bool(self.missed or self.overfull or self.disagreeing)
 
+    @property
+    def verdict(self) -> str:
+        """``"wrong"`` when flagged, ``"cannot tell"`` when not ``conclusive``, otherwise ``"right"``."""
+        return "wrong" if self.flagged else "right" if self.conclusive else "cannot tell"
+
     def summary(self) -> str:
         """Verdict, what it rests on, and the vectors that are wrong."""
         bad = sorted({i for i, _ in (*self.missed, *self.overfull, *self.disagreeing)})
-        verdict = "WRONG component probabilities" if self.flagged else "no missed component seen"
+        verdict = {
+            "wrong": "WRONG component probabilities",
+            "right": "no missed component",
+            "cannot tell": "CANNOT TELL whether a component was missed",
+        }[self.verdict]
         words = {
             FROM_MODEL: "importance sampling with the model, one vector at a time, other variables at posterior draws",
             EXTRAPOLATED: "a Gaussian likelihood fitted to the draws (pass model= to use the real one)",
@@ -110,13 +119,14 @@ class ModeCheck:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<ModeCheck: {'flagged' if self.flagged else 'not flagged'}>\n{self.summary()}"
+        return f"<ModeCheck: {self.verdict}>\n{self.summary()}"
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             "name": self.name,
             "flagged": self.flagged,
+            "verdict": self.verdict,
             "reliable": self.reliable,
             "source": self.source,
             "false_alarm": self.false_alarm,

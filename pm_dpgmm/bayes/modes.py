@@ -80,6 +80,10 @@ def check_modes(
 
     Notes
     -----
+    Without a model a vague likelihood is extrapolated over many standard deviations of a component, and a few thousand
+    draws cannot tell what it is there: ``verdict`` then is ``"cannot tell"``, and only the model helps. A sharper
+    likelihood, which moves or narrows the components visibly, is judged from a thousand draws.
+
     With a model it misses what takes several vectors, or a vector and other parameters, moving together. Without one it
     misses, or sees wrongly, what a likelihood that is not Gaussian does far from the draws. Differences below 0.02 are
     not reported. Each comparison allows for quantiles of Student's t times the Monte Carlo errors of both sides (batch
