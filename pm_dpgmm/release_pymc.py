@@ -55,7 +55,7 @@ class PyMCMethods:
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
         return MixturePrior(me.mixture, names, me.feature_names, form, inflate)
 
-    # ------------------------------------------------------------------ parameters of a mixture, and evidence about them
+    # ------------------------------------------------------------------ parameters of a mixture, and evidence
     def params(
         self,
         name: str,
