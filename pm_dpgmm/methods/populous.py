@@ -247,11 +247,11 @@ def test_and_release(fits: Fits, friends: BoolArray, constants: Constants, *, rn
 def unbiased(mixture: Mixture, subset_records: float) -> Mixture:
     """Post-processing: covariances of fits to few records are too small, and an affine-invariant average smaller still.
 
-    With nu records for a component, a maximum-likelihood covariance is 1 - 1/nu of the truth, and the barycentre of
-    many is 1 - (d + 1)/(2 nu) of their mean, both to first order.
+    With nu records for a component, a maximum-likelihood covariance is 1 - 1/nu of the truth, and that in the
+    barycentre of many lifted fits is 1 - d/(2 nu) of their mean, both to first order.
     """
     d = mixture.means.shape[1]
-    share = (d + 3) / (2 * np.maximum(subset_records * mixture.weights, d + 3))
+    share = (d + 2) / (2 * np.maximum(subset_records * mixture.weights, d + 2))
     return Mixture(mixture.weights, mixture.means, mixture.covariances / (1 - share)[:, None, None])
 
 
