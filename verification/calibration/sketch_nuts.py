@@ -71,10 +71,10 @@ def study(n_replications: int, *, seed: int) -> list[Row]:
             covered[kind].append(_inside(actual[kind][0], drawn[kind]))
             naive[kind].append(_inside(actual[kind][0], fits[kind]))
             ratios[kind].append(_width(drawn[kind]) / _width(records[kind]))
-        hits = np.concatenate([covered[kind][-1] for kind in KINDS])
+        hits = ", ".join(f"{kind} {covered[kind][-1].sum():.0f} of {covered[kind][-1].size}" for kind in KINDS)
         print(
-            f"# set {number}: {found.seconds:.0f} s, r_hat {found.r_hat:.5f}, {found.effective:.0f} effective draws,"
-            f" {found.divergences} divergences, {hits.sum():.0f} of {hits.size} covered",
+            f"# set {number}: {found.seconds:.0f} s, r_hat {found.r_hat:.4f}, {found.effective:.0f} effective draws,"
+            f" {found.divergences} divergences; covered {hits}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
     return [
