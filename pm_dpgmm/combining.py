@@ -75,7 +75,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     found = [Evidence.from_arrays(item.raw, item.noise) for item in given]
     for i, evidence in enumerate(found):
         _check_same(i, given, evidence, found[0])
-    sites = [site for item, evidence in zip(given, found, strict=True) for site in _sites(item, evidence)]
+    sites = [site for item, evidence in zip(given, found, strict=True) for site in sites_of(item, evidence)]
     repeated = len(sites) - len({site["fingerprint"] for site in sites})
     if repeated:
         raise ValueError(f"releases must be of different sites, got {repeated} that are there already")
@@ -156,7 +156,7 @@ def _check_same(place: int, releases: list[Release], found: Evidence, first: Evi
             )
 
 
-def _sites(release: Release, evidence: Evidence) -> list[dict[str, Any]]:
+def sites_of(release: Release, evidence: Evidence) -> list[dict[str, Any]]:
     """What each site promised, and a fingerprint of its numbers."""
     if "sites" in release.noise:
         return list(release.noise["sites"])

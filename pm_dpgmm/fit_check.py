@@ -112,7 +112,7 @@ def check_fit(
         why = (
             "there is no test for the counts of one record in several directions"
             if release.method == "slices"
-            else "parameters alone are released"
+            else "only sketches and histograms have a check"
         )
         raise ValueError(
             f"check_fit has nothing to compare with for method {release.method!r}, as {why}; it needs the statistics of"

@@ -13,6 +13,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import observe as front
+from pm_dpgmm.bayes.params import mixture_params
 from pm_dpgmm.bayes.registry import ANCHORED, mark_used
 from pm_dpgmm.bayes.sketch_likelihood import log_likelihood
 
@@ -133,3 +134,53 @@ def test_other_methods_bring_their_own_module(release, method, monkeypatch):
     with pm.Model() as model:
         other.observe(parameters(), likelihood="wishart")
     assert seen == {"release": other, "likelihood": "wishart", "shape": (2, 1)} and len(model.potentials) == 1
+
+
+def test_a_failed_call_does_not_use_a_release_up(release):
+    with pm.Model() as model:
+        th = release.params("g", prior="weak")
+        pm.Potential("release", pt.zeros(()))
+        with pytest.raises(ValueError, match="already exists"):
+            release.observe(th)
+        release.observe(th, name="again")
+    assert [p.name for p in model.potentials] == ["release", "again"]
+
+
+def test_a_combined_release_is_its_parts():
+    rng = np.random.default_rng(5)
+    X = rng.normal([[-2.0]] * 1200 + [[2.0]] * 800)[rng.permutation(2000)]
+    budget = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+    north = dpg.fit_gmm(X[:1000], 2, bounds=(-6, 6), random_seed=1, **budget)
+    south = dpg.fit_gmm(X[1000:], 2, like=north, random_seed=2, **budget)
+    both = dpg.combine([north, south])
+    with pm.Model():
+        th = both.params("g", prior="weak")
+        both.observe(th)
+        with pytest.raises(ValueError, match="must be used once in a model"):
+            south.observe(th, name="south")
+    with pm.Model(), pytest.raises(ValueError, match="must be used once in a model"):
+        both.observe(north.params("g"))
+    with pm.Model() as model:
+        th = both.params("g", prior="weak")
+        north.observe(th, name="north")
+        south.observe(th, name="south")  # other people
+        assert len(model.potentials) == 2
+
+
+def test_components_of_masked_releases_are_matched_with_the_anchor(release):
+    """Two releases of one law in opposite order are as likely as in the same order."""
+    mixture = dpg.Mixture([0.3, 0.7], [[-3.0], [3.0]], [[[1.0]], [[2.0]]])
+    noise = {"law": "mask", "weight": 0.05, "mean": 0.05, "covariance": 0.05, "n_subsets": 100}
+    parts = []
+    for order in ([0, 1], [1, 0]):
+        m = mixture.permuted(order)
+        raw = {"weights": m.weights, "means": m.means, "covariances": m.covariances}
+        parts.append(replace(release, mixture=m, method="populous-single", raw=raw, noise=noise, n_records=100_000))
+    with pm.Model() as model:
+        th = mixture_params("g", mixture, prior="weak")
+        first, second = parts[0].observe(th, name="a"), parts[1].observe(th, name="b")
+        both = model.replace_rvs_by_values([first, second])
+        values = model.compile_fn(both, mode="FAST_COMPILE")(model.initial_point())
+        assert values[0] == pytest.approx(values[1], rel=1e-9) and values[0] > -50
+    with pm.Model(), pytest.raises(ValueError, match=r"th must have 2 components.* got 3"):
+        parts[1].observe(parameters(k=3))

@@ -99,7 +99,7 @@ def test_a_release_of_parameters_alone_has_nothing_to_compare_with():
     guarantee = fitted(1, 1).guarantee
     release = dpg.Release(TRUTH[1], guarantee, "populous", {}, {}, {}, feature_names=("x0",), n_records=100)
     with pytest.raises(
-        ValueError, match="nothing to compare with for method 'populous', as parameters alone are released"
+        ValueError, match="nothing to compare with for method 'populous', as only sketches and histograms have a check"
     ):
         release.check_fit()
     with pytest.raises(ValueError, match="method 'slices', as there is no test for the counts"):

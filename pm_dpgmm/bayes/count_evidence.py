@@ -69,10 +69,10 @@ def log_likelihood(
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     grid = statistics(release)
-    k, d = release.means.shape
-    weights = pt.specify_shape(pt.as_tensor_variable(weights), (k,))
-    means = pt.specify_shape(pt.as_tensor_variable(means), (k, d))
-    chol = pt.specify_shape(pt.as_tensor_variable(chol), (k, d, d))
+    d = release.n_features
+    weights = pt.as_tensor_variable(weights)
+    means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
+    chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
     probabilities = cell_probabilities(grid, weights, means, chol, xp=pt)
     form = "exact" if likelihood == "auto" else likelihood
     found: TensorVariable = log_density(grid, probabilities, form=form, xp=pt, log_count=log_count)

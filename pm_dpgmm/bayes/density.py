@@ -42,7 +42,9 @@ def gmm(
     name : str
         Name of the variable.
     th : GMMParams, Mixture, Release, or any object with ``weights``, ``means`` and ``chol`` (or ``covariances``)
-        Parameters: (K,), (K, D), (K, D, D) lower triangular with positive diagonal; arrays or PyTensor variables.
+        Parameters: (K,), (K, D), (K, D, D) lower triangular with positive diagonal; arrays or PyTensor variables. Of a
+        release its ``density``, background and all. If ``th`` is anchored to a release or observed, the rows must be
+        of other people than that release.
     observed : array_like or DataFrame, shape (N, D), optional
         Data. NaN, masked and NA entries are missing: they are integrated out exactly, assumed missing at random. A
         row without any value has density 1. A ``pm.Data`` variable is taken as it is and cannot have missing values.
@@ -233,6 +235,7 @@ def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
 
 def _parameters(th: Any) -> tuple[Any, Any, Any]:
     """Weights, means and factors of ``th`` as tensors with known shapes where they are known."""
+    th = getattr(th, "density", th)  # a release's background is part of its density
     missing = [name for name in ("weights", "means") if not hasattr(th, name)]
     if missing or not (hasattr(th, "chol") or hasattr(th, "covariances")):
         raise TypeError(

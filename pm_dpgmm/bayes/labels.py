@@ -1,4 +1,5 @@
-"""After sampling: which component is which, and which rows belong to it. Post-processing, on posterior draws alone."""
+"""After sampling: which component is which, and which rows belong to it. Rows are the analyst's own: what is
+computed from them is not private."""
 
 from __future__ import annotations
 
@@ -157,6 +158,11 @@ def label_probs(
             result[chosen] = np.exp(joint - logsumexp(joint, axis=2, keepdims=True)).mean(axis=1)
     coords = {dim: posterior[dim].to_numpy()} if dim in posterior.coords else {}
     return xarray.DataArray(result, dims=("obs", dim), coords=coords, name="label_probs")
+
+
+def nearest_order(mixture: Mixture, base: Mixture) -> IntArray:
+    """Places in ``mixture`` of the components nearest to those of ``base``, shape (K,)."""
+    return _assignments(mixture.means[None], mixture.covariances[None], base)[0]
 
 
 def _assignments(means: FloatArray, covariances: FloatArray | None, target: Mixture) -> IntArray:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
-from pm_dpgmm.bayes.registry import OBSERVED, mark_used
+from pm_dpgmm.bayes.labels import nearest_order
+from pm_dpgmm.bayes.registry import OBSERVED, check_unused, mark_used
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -26,6 +28,8 @@ MODULES = {
     "em": "em_evidence",
     "local": "local_evidence",
 }
+# Methods whose masks shuffle components: their law compares component j of the mixture with component j of the release.
+ORDERED = ("populous", "populous-single")
 # Methods that have none, and why.
 REFUSED = {"slices": "whose histograms share their records: the joint law of slices along many directions is not known"}
 
@@ -74,7 +78,10 @@ def observe(
         With the noisy statistics in ``raw``.
     th : GMMParams, or any object with the same attributes
         ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
-        the density that the records are taken to have. Any number of components, but the release's features.
+        the density that the records are taken to have. Any number of components, but the release's features. Methods
+        "populous" and "populous-single" release components, in a random order: there K is the release's; parameters
+        made by ``params``, also about another release, are matched with it, and component j of any others is taken to
+        be component j of the release.
     name : str
         Of the term in the model.
     likelihood : str
@@ -95,7 +102,7 @@ def observe(
         If ``th`` lacks an attribute.
     ValueError
         If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
-        features, or the model already uses this release (also as the centre of an anchored prior).
+        features, ``name`` exists, or the model already uses this release (also as the centre of an anchored prior).
 
     Notes
     -----
@@ -128,10 +135,30 @@ def observe(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
     weights, means, chol = _parameters(th, release.n_features)
-    value = module.log_likelihood(release, weights, means, chol, likelihood=likelihood)
-    mark_used(owner, release, OBSERVED)
+    if owner.name_for(name) in owner.named_vars:  # PyMC would keep the term and raise afterwards
+        raise ValueError(f"name must be new to the model, got {name!r}, which already exists")
+    check_unused(owner, release, OBSERVED)
+    ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
+    value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
     with owner:
-        return pm.Potential(name, value)
+        term = pm.Potential(name, value)
+    mark_used(owner, release, OBSERVED)
+    return term
+
+
+def _in_order(release: Release, th: Any, n_components: int | None) -> Release:
+    """The release with its components in the order of those that ``th`` is anchored to, if it is."""
+    k = release.n_components
+    if n_components not in (None, k):
+        raise ValueError(
+            f"th must have {k} components, those of a release of method {release.method!r}, got {n_components}"
+        )
+    base = getattr(getattr(th, "anchor", None), "mixture", None)
+    if base is None:
+        return release
+    order = nearest_order(release.mixture, base).tolist()
+    raw = {part: array[order] for part, array in release.raw.items()}
+    return replace(release, mixture=release.mixture.permuted(order), raw=raw)
 
 
 def _likelihood(release: Release) -> Likelihood:

@@ -23,7 +23,7 @@ from pm_dpgmm.bayes.anchor import (
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.centred import remember_centred
 from pm_dpgmm.bayes.coords import add_dim
-from pm_dpgmm.bayes.registry import ANCHORED, mark_used
+from pm_dpgmm.bayes.registry import ANCHORED, check_unused, mark_used
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -147,8 +147,10 @@ def release_params(
     else:
         anchor = with_scales(anchor_of(release), **given)
     with pm.modelcontext(model) as owner:
+        check_unused(owner, release, ANCHORED)
+        found = _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
         mark_used(owner, release, ANCHORED)
-        return _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
+        return found
 
 
 def mixture_params(

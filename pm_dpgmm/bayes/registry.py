@@ -6,6 +6,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pm_dpgmm.combining import sites_of
+from pm_dpgmm.evidence import Evidence
+
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
@@ -13,37 +16,44 @@ ANCHORED = "anchored"  # its numbers are the centre of a prior
 OBSERVED = "observed"  # its noisy statistics are evidence
 
 _USES: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+_WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence (observe)"}
 
 
-def mark_used(model: Any, release: Release, use: str) -> None:
-    """Remember that ``model`` uses ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``).
+def check_unused(model: Any, release: Release, use: str) -> None:
+    """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
-    The same released numbers are the same release, however many objects hold them: a copy read from a file counts.
+    The same released numbers are the same release, however many objects hold them: a copy read from a file counts, and
+    so does a combined release with one of its parts. Copies of a model (``pm.do``) start without memory.
 
     Raises
     ------
     ValueError
         If the model already uses it as evidence, or uses it as a prior and now as evidence.
     """
-    uses = _USES.setdefault(model.root, {})
-    key = _fingerprint(release)
-    before = uses.get(key)
-    if before is not None and not before == use == ANCHORED:
-        words = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence (observe)"}
-        again = "again as" if before == use else "and as"
-        raise ValueError(
-            f"a release must be used once in a model, got it as {words[before]} {again} {words[use]}: that would count"
-            ' its records twice; with observe(), use params(prior="weak")'
-        )
-    uses[key] = use
+    uses = _USES.get(model.root, {})
+    for before in (uses[key] for key in _fingerprints(release) if key in uses):
+        if not before == use == ANCHORED:
+            again = "again as" if before == use else "and as"
+            raise ValueError(
+                f"a release must be used once in a model, got it as {_WORDS[before]} {again} {_WORDS[use]}: that would"
+                ' count its records twice; with observe(), use params(prior="weak")'
+            )
 
 
-def _fingerprint(release: Release) -> str:
-    """Digest of the released numbers."""
+def mark_used(model: Any, release: Release, use: str) -> None:
+    """Remember that ``model`` uses ``release``; ValueError as :func:`check_unused`."""
+    check_unused(model, release, use)
+    _USES.setdefault(model.root, {}).update(dict.fromkeys(_fingerprints(release), use))
+
+
+def _fingerprints(release: Release) -> set[str]:
+    """Digests of the released numbers: of all its sites, where it is made of several."""
+    if "sketches" in release.noise:
+        return {site["fingerprint"] for site in sites_of(release, Evidence.from_arrays(release.raw, release.noise))}
     digest = hashlib.sha256()
     for name in sorted(release.raw):
         digest.update(name.encode() + release.raw[name].tobytes())
     if not release.raw:
         for array in (release.weights, release.means, release.covariances):
             digest.update(array.tobytes())
-    return digest.hexdigest()
+    return {digest.hexdigest()}

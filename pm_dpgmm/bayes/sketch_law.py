@@ -3,7 +3,8 @@
 The sums of n records' features have mean n a phi and covariance n V, both from the mixture's characteristic function
 (:mod:`pm_dpgmm.characteristic`); the central limit theorem makes them normal, and the noise is normal. All sketches of
 one release are sums over the same records, so they are stacked: the frequencies of a later round depend on earlier
-released numbers only, hence the product of the conditional laws is the joint density at the frequencies there are.
+released numbers only, hence the product of the conditional laws is the joint density at the frequencies there are; to
+first order, because they also depend on the cells and moments released before, which are left out.
 
 Two numbers that are not parameters are integrated out, each by a rank-one term of the covariance: the number of
 records, where only a noisy one is known, and the weight of the background, which is normal about the released weight
@@ -167,9 +168,9 @@ def held_covariance(law: SketchLaw, mixture: Mixture) -> Held:
 
     The full precision S^-1 of thousands of numbers would cost tens of megabytes at every evaluation. Instead
     D^-2 - S^-1, which is positive definite, is replaced by its Nystroem approximation on a subspace: all directions in
-    which the mixture's parameters can move, and those in which the sampling variance is more than ``NEGLECTED`` of the
-    noise variance. So score and Fisher information at ``mixture`` are exactly those of the full covariance, and the
-    rest of the numbers are weighted by their noise alone.
+    which the mixture's parameters can move, and enough others that no single number has more than ``NEGLECTED`` of its
+    noise variance in sampling variance that is left out. So score and Fisher information at ``mixture`` are exactly
+    those of the full covariance, and the rest of the numbers are weighted by their noise alone.
     """
     factors = factors_of(mixture)
     sampling = law._sampling(mixture.weights, mixture.means, factors) / law.deviations / law.deviations[:, None]
