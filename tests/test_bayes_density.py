@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytensor.compile.mode import Mode
@@ -19,7 +20,9 @@ from scipy.special import logsumexp
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.density import gmm, gmm_dist, marginal_factors
+from pm_dpgmm.bayes.labels import label_probs
 from pm_dpgmm.bayes.missing import patterns, read_rows
+from pm_dpgmm.bayes.params import mixture_params
 from pm_dpgmm.mixture import Mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
@@ -247,3 +250,26 @@ def test_a_release_like_object_and_shared_data_are_accepted_and_dist_is_the_twin
             observed=pm.Data("data", rows))  # fmt: skip
     np.testing.assert_allclose(model.compile_logp(mode="FAST_COMPILE")({}), expected.sum(), rtol=1e-12)
     assert dpg.gmm is gmm and gmm.dist is gmm_dist
+
+
+def test_columns_in_another_order_than_the_features_are_refused():
+    frame = pd.DataFrame([[0.1, 4.0], [0.2, 3.0]], columns=["weight", "height"])
+    g = Mixture([1.0], [[0.0, 4.0]], [np.eye(2)])
+    scales = {"weight_conc": 10.0, "mean_scale": 0.1, "cov_scale": 0.1}
+    with pm.Model():
+        th = mixture_params("g", g, feature_names=("height", "weight"), **scales)
+        with pytest.raises(ValueError, match=r"observed must have its columns in the order \('height', 'weight'\)"):
+            gmm("y", th, observed=frame)
+        gmm("z", th, observed=frame[["height", "weight"]])
+        gmm("other", th, observed=frame.set_axis(["a", "b"], axis=1))  # names of one's own
+    dims = ("chain", "draw", "component", "feature", "feature_bis")
+    draws = xarray.Dataset(
+        {
+            "weights": (dims[:3], np.ones((1, 1, 1))),
+            "means": (dims[:4], np.zeros((1, 1, 1, 2))),
+            "covariances": (dims, np.eye(2)[None, None, None]),
+        },
+        coords={"feature": ["height", "weight"]},
+    )
+    with pytest.raises(ValueError, match=r"X must have its columns in the order \('height', 'weight'\)"):
+        label_probs(draws, frame)

@@ -16,7 +16,7 @@ from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim
-from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
+from pm_dpgmm.bayes.missing import BoolArray, check_columns, patterns, read_rows
 from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
 
@@ -67,7 +67,7 @@ def gmm(
     ------
     TypeError, ValueError
         If ``observed`` is not numeric of shape (N, D), holds an infinite number, or has columns in another order than
-        the model's coordinates; if ``dims`` are not two names or have other lengths.
+        the features of ``th`` or the model's coordinates; if ``dims`` are not two names or have other lengths.
 
     See Also
     --------
@@ -88,6 +88,7 @@ def gmm(
         holes = None
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)
+            check_columns(columns, getattr(th, "feature_names", None))
             width = parameters[1].type.shape[-1]
             if width is not None and rows.shape[1] != width:
                 raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")

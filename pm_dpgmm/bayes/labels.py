@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of, with_group
-from pm_dpgmm.bayes.missing import patterns, read_rows
+from pm_dpgmm.bayes.missing import check_columns, patterns, read_rows
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 from pm_dpgmm.noise import IntArray
 
@@ -115,7 +115,8 @@ def label_probs(
     Raises
     ------
     TypeError, ValueError
-        If ``X`` is not numeric or has another number of columns than the draws, or a variable is not found.
+        If ``X`` is not numeric, has another number of columns than the draws or another order of them, or a variable
+        is not found.
 
     Examples
     --------
@@ -133,7 +134,11 @@ def label_probs(
         _variable(posterior, given, kind, dim, ndim=ndim)
         for given, kind, ndim in ((weights, "weights", 3), (means, "means", 4), (covariances, "covariances", 5))
     ]
-    rows, _ = read_rows(X, name="X")
+    rows, columns_of_rows = read_rows(X, name="X")
+    feature = found[1].dims[-1]
+    check_columns(
+        columns_of_rows, found[1].coords[feature].to_numpy().tolist() if feature in found[1].coords else None, name="X"
+    )
     w, m, s = (part.to_numpy().reshape(-1, *part.shape[2:]) for part in found)
     n_components, n_features = m.shape[1:]
     if rows.shape[1] != n_features:

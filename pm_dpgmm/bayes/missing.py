@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,11 @@ def patterns(rows: FloatArray) -> tuple[BoolArray, IntArray]:
     """
     present, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     return present, which.ravel()
+
+
+def check_columns(columns: tuple[str, ...] | None, features: Sequence[str] | None, *, name: str = "observed") -> None:
+    """ValueError when the columns of a data frame are the features in another order; other names are let pass."""
+    if columns is None or features is None or tuple(columns) == tuple(features):
+        return
+    if set(columns) == set(features):
+        raise ValueError(f"{name} must have its columns in the order {tuple(features)}, got {tuple(columns)}")

@@ -110,6 +110,10 @@ def observe(
     deviation, uncorrelated, so NUTS needs few steps and 200 tuning draws; any other prior of weights, means and
     Cholesky factors will do, at more cost.
 
+    The evidence is a potential, not an observed variable: PyMC warns that draws from the prior ignore it, and there is
+    nothing to draw from the posterior predictive; ``release.check_fit(idata)`` is the predictive check. The first model
+    with a histogram takes a minute or two to compile.
+
     Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
     records passed a private test. The likelihoods are those of the released numbers without that condition: the
     difference is nil where the test is passed nearly always, as it is with enough records, and unknown near its limit.

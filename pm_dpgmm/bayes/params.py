@@ -48,6 +48,8 @@ class GMMParams:
     prior : {"anchored", "weak"}
     anchor : Anchor
         The centre, and for the anchored prior the law of offsets from it.
+    feature_names : tuple of str or None
+        With which the columns of data frames are compared.
     """
 
     weights: Any
@@ -57,6 +59,7 @@ class GMMParams:
     name: str
     prior: str
     anchor: Anchor
+    feature_names: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         mixture = self.anchor.mixture
@@ -226,7 +229,7 @@ def _anchored(
         _check_dims(model, anchor.mixture, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
         remember_centred(model, standard.name)
-        return _deterministics(name, anchor, pt.dot(anchor.root, standard), "anchored", dims)
+        return _deterministics(name, anchor, pt.dot(anchor.root, standard), "anchored", dims, feature_names)
 
 
 def _weak(
@@ -241,7 +244,7 @@ def _weak(
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
         remember_centred(owner, offset.name)
-        return _deterministics(name, wide, pt.dot(unit.root, offset), "weak", dims)
+        return _deterministics(name, wide, pt.dot(unit.root, offset), "weak", dims, feature_names)
 
 
 def _check_dims(model: Any, mixture: Mixture, feature_names: Sequence[str] | None, dims: Sequence[str]) -> None:
@@ -255,7 +258,9 @@ def _check_dims(model: Any, mixture: Mixture, feature_names: Sequence[str] | Non
     add_dim(model, f"{dims[1]}_bis", mixture.n_features, feature_names)
 
 
-def _deterministics(name: str, anchor: Anchor, offsets: Any, prior: str, dims: Sequence[str]) -> GMMParams:
+def _deterministics(
+    name: str, anchor: Anchor, offsets: Any, prior: str, dims: Sequence[str], feature_names: Sequence[str] | None
+) -> GMMParams:
     """Weights, means and covariances at ``offsets`` (P,): the symbolic twin of :func:`anchor.mixture_at`."""
     base = anchor.mixture
     k, d = base.means.shape
@@ -282,4 +287,5 @@ def _deterministics(name: str, anchor: Anchor, offsets: Any, prior: str, dims: S
         name=name,
         prior=prior,
         anchor=anchor,
+        feature_names=None if feature_names is None else tuple(feature_names),
     )

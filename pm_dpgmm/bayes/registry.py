@@ -16,7 +16,7 @@ ANCHORED = "anchored"  # its numbers are the centre of a prior
 OBSERVED = "observed"  # its noisy statistics are evidence
 
 _USES: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
-_WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence (observe)"}
+_WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence"}
 
 
 def check_unused(model: Any, release: Release, use: str) -> None:
@@ -33,11 +33,9 @@ def check_unused(model: Any, release: Release, use: str) -> None:
     uses = _USES.get(model.root, {})
     for before in (uses[key] for key in _fingerprints(release) if key in uses):
         if not before == use == ANCHORED:
-            again = "again as" if before == use else "and as"
-            raise ValueError(
-                f"a release must be used once in a model, got it as {_WORDS[before]} {again} {_WORDS[use]}: that would"
-                ' count its records twice; with observe(), use params(prior="weak")'
-            )
+            told = f"is {_WORDS[before]} in this model already and cannot be {_WORDS[use]} too"
+            hint = "" if before == use else '; with observe(), use params(prior="weak")'
+            raise ValueError(f"a release must be used once in a model: it {told}, its records would count twice{hint}")
 
 
 def mark_used(model: Any, release: Release, use: str) -> None:
