@@ -96,7 +96,7 @@ def test_counts_equal_the_direct_sum_and_slopes_the_one_a_count_lower():
             for step in (0, 1)
         )
         np.testing.assert_allclose(value, height, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(slope, np.expm1(lower - height), rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(slope, np.expm1(lower - height), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", SCALES)

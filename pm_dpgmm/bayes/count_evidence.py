@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.count_law import NoisyGrid, cell_probabilities, log_density, log_noise_height
@@ -82,25 +82,39 @@ def log_likelihood(
 def log_count(counts: Any, expected: Any, noise_scale: float) -> TensorVariable:
     """log P[y + z = c], y Poisson with mean ``expected`` and z discrete Laplace: closed form, elementwise.
 
-    The sum over y splits at c into two Poisson probabilities (:mod:`pm_dpgmm.count_likelihood`). ``noise_scale`` counts
-    as at least 0.2.
+    The sum over y splits at c into two Poisson probabilities (:mod:`pm_dpgmm.count_likelihood`). The derivative by the
+    mean is P[c - 1]/P[c] - 1, the same function again: one operation with that gradient, because derivatives of all
+    its branches would take a compiler minutes. ``noise_scale`` counts as at least 0.2.
 
     Parameters
     ----------
     counts : ndarray, shape (M,)
         Integers.
-    expected : tensor, shape (M,)
+    expected : tensor, shape (..., M)
         Positive.
     noise_scale : float
     """
+    expected = pt.as_tensor_variable(expected)
+    counts = counts + pt.zeros_like(expected)
     scale = max(noise_scale, SMALLEST_SCALE)
-    rate = 1 / scale
-    c = np.maximum(counts, 0.0)
+
+    def gradient(inputs: list[Any], outputs: list[Any], gradients: list[Any]) -> list[Any]:
+        c, mean = inputs
+        return [pt.zeros_like(c), gradients[0] * pt.expm1(of_count(c - 1, mean) - outputs[0])]
+
+    c, mean = counts.type(), expected.type()
+    of_count = OpFromGraph([c, mean], [_log_count(c, mean, 1 / scale)], lop_overrides=gradient)
+    found: TensorVariable = of_count(counts, expected)
+    return found + log_noise_height(scale)
+
+
+def _log_count(counts: Any, expected: Any, rate: float) -> Any:
+    c = pt.maximum(counts, 0.0)
     up, down = expected * math.exp(rate), expected * math.exp(-rate)
     high = counts * rate + expected * math.expm1(-rate) + pt.where(counts < 0, 0.0, _log_above(c, down))
     low = -c * rate + expected * math.expm1(rate) + _log_at_most(c, up)
     low = pt.where(counts < 0, high - 1e3, low)  # below 0 there is no y <= c
-    return pt.maximum(low, high) + pt.log1p(pt.exp(-pt.abs(low - high))) + log_noise_height(scale)
+    return pt.maximum(low, high) + pt.log1p(pt.exp(-pt.abs(low - high)))
 
 
 def _log_at_most(c: Any, mean: Any) -> Any:
@@ -108,7 +122,7 @@ def _log_at_most(c: Any, mean: Any) -> Any:
     probability = pt.gammaincc(c + 1, mean)
     known = probability > TINY
     ratio = pt.where(known, 0.0, c / mean)
-    small = 1 / np.maximum(c, 1.0)
+    small = 1 / pt.maximum(c, 1.0)
     # terms fall by c/mean (1 - i/c): elementary symmetric functions of 0..j-1
     series = _falling(ratio, small, ELEMENTARY)
     tail = c * pt.log(mean) - mean - pt.gammaln(c + 1) + pt.log(series)
