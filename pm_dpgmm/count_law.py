@@ -1,4 +1,4 @@
-"""Likelihood of noisy counts on a grid: probabilities of cells under a mixture, and counts given them.
+"""Likelihood of noisy counts on a grid, given the probabilities of the cells (:mod:`pm_dpgmm.cell_law`).
 
 Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/histogram.md.
 """
@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_choice
 from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.mixture import LOG_2PI
 
 FORMS = ("exact", "gaussian")
-N_NODES = 16  # in a cell, along the first axis; see cell_probabilities
-REACH = 7.0  # standard deviations along the first axis; what lies beyond is below 3e-12
-FAR = 1e8  # in place of an infinite edge, in widths of the grid: derivatives stay finite
 LEAST_EXPECTED = 1e-100  # count of a cell; positive, so that its logarithm is finite
 LEAST_VARIANCE = 0.1  # of the number of records given the noisy counts, against rounding
 LARGE_COUNT = 1e3  # from here on moments of a count given its noisy version are linear
@@ -41,61 +37,15 @@ class NoisyGrid:
     n_records: int | None  # None: unknown, as under add-remove neighbours
 
     @property
+    def edges(self) -> FloatArray:
+        """Inner ones, (D, n_cells - 1): records outside the bounds are counted in the nearest cell."""
+        low, high = self.bounds[:, :1], self.bounds[:, 1:]
+        return np.asarray(low + (high - low) * np.arange(1, self.n_cells) / self.n_cells)
+
+    @property
     def noise_variance(self) -> float:
         """Of discrete Laplace noise of scale b: 2 q/(1 - q)^2, q = exp(-1/b)."""
         return 0.5 / math.sinh(0.5 / self.noise_scale) ** 2
-
-
-def inner_edges(bounds: FloatArray, n_cells: int) -> FloatArray:
-    """Edges of the cells along every column, (D, n_cells + 1), the outermost far away.
-
-    Records outside the bounds are counted in the nearest cell, so the cells at the edge reach to infinity.
-    """
-    low, high = bounds[:, :1], bounds[:, 1:]
-    edges = low + (high - low) * np.arange(n_cells + 1) / n_cells
-    edges[:, :1], edges[:, -1:] = low - FAR * (high - low), high + FAR * (high - low)
-    return np.asarray(edges)
-
-
-def cell_probabilities(
-    grid: NoisyGrid, weights: Any, means: Any, chol: Any, *, n_nodes: int = N_NODES, xp: Any = np
-) -> Any:
-    """Probabilities of the cells, (..., M); they sum to 1.
-
-    One column: differences of the normal distribution function, taken in the nearer tail, so small ones keep their
-    digits. Two columns: Gauss-Legendre nodes along the first column in every cell, cut at ``REACH`` standard
-    deviations, and the exact conditional probabilities along the second. With 16 nodes the error is below 1e-6 for
-    standard deviations from a half of a cell on and correlations up to 0.95; it grows for narrower components.
-
-    Parameters
-    ----------
-    grid : NoisyGrid
-        One or two columns.
-    weights, means, chol : arrays, shapes (..., K), (..., K, D) and (..., K, D, D)
-    n_nodes : int
-        Nodes in a cell.
-    xp : module
-        ``numpy`` or ``pytensor.tensor``.
-    """
-    erfc = special.erfc if xp is np else xp.erfc
-    edges = inner_edges(grid.bounds, grid.n_cells)
-    first = (edges[0] - means[..., 0, None]) / chol[..., 0, 0, None]  # (..., K, n + 1), in standard deviations
-    if len(edges) == 1:
-        low, high = first[..., :-1], first[..., 1:]
-        side = xp.where(low + high > 0, math.sqrt(0.5), -math.sqrt(0.5))
-        parts = xp.abs(erfc(side * low) - erfc(side * high)) / 2
-        return (weights[..., None] * parts).sum(axis=-2)
-    nodes, shares = special.roots_legendre(n_nodes)
-    ends = xp.clip(first, -REACH, REACH)
-    half = (ends[..., 1:] - ends[..., :-1])[..., None] / 2
-    places = ends[..., :-1, None] + half * (1 + nodes)  # (..., K, n, Q)
-    mass = half * shares * xp.exp(-0.5 * places**2 - 0.5 * LOG_2PI)
-    centres = means[..., 1, None, None] + chol[..., 1, 0, None, None] * places
-    second = (edges[1] - centres[..., None]) / chol[..., 1, 1, None, None, None]  # (..., K, n, Q, n + 1)
-    below = (mass[..., None] * erfc(-math.sqrt(0.5) * second)).sum(axis=-2) / 2
-    total = (weights[..., None, None] * below).sum(axis=-3)
-    found = total[..., 1:] - total[..., :-1]
-    return found.reshape((*found.shape[:-2], grid.n_cells**2)) if xp is np else found.flatten()
 
 
 def numpy_log_count(counts: Any, expected: Any, noise_scale: float) -> Any:

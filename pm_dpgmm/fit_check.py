@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray, check_count
-from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
@@ -228,7 +228,7 @@ class CountLaw:
 
     def expected(self, mixture: Mixture) -> FloatArray:
         """Expected counts, shape (M,)."""
-        return self.size * cell_probabilities(mixture, self.bounds, self.n_cells)
+        return self.size * exact_cell_probabilities(mixture, self.bounds, self.n_cells)
 
     def deviations(self, expected: FloatArray) -> FloatArray:
         """Standard deviations of noise and sampling together, shape (M,)."""
@@ -237,7 +237,7 @@ class CountLaw:
 
     def simulate(self, mixture: Mixture, n_times: int, *, rng: np.random.Generator) -> FloatArray:
         """Noisy counts, shape (n_times, M)."""
-        probabilities = cell_probabilities(mixture, self.bounds, self.n_cells)
+        probabilities = exact_cell_probabilities(mixture, self.bounds, self.n_cells)
         if self.n_records is None:
             counts = rng.poisson(self.size * probabilities, size=(n_times, probabilities.size))
         else:

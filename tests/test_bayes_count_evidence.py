@@ -10,7 +10,8 @@ from scipy import special, stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import count_evidence
-from pm_dpgmm.count_law import NoisyGrid, cell_probabilities, log_density, log_noise_height, numpy_log_count
+from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
 from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.histogram import HistogramMethod
@@ -41,7 +42,7 @@ def a_release(d, neighbouring="replace-one", n_cells=6):
 @pytest.mark.parametrize("mean, sd", [(0.3, 1.0), (-40.0, 1.0), (55.0, 2.0), (2.0, 0.01), (0.0, 300.0)])
 def test_cells_of_one_column_are_differences_of_the_distribution_function_in_both_tails(mean, sd):
     grid = a_grid(1)
-    found = cell_probabilities(grid, np.ones(1), np.array([[mean]]), np.array([[[sd]]]))
+    found = cell_probabilities(grid.edges, np.ones(1), np.array([[mean]]), np.array([[[sd]]]))
     z = (np.linspace(-6, 6, 9)[1:-1] - mean) / sd
     low, high = np.append(-np.inf, z), np.append(z, np.inf)
     wanted = np.where(low > 0, stats.norm.sf(low) - stats.norm.sf(high), stats.norm.cdf(high) - stats.norm.cdf(low))
@@ -55,7 +56,7 @@ def test_cells_of_two_columns_equal_the_bivariate_distribution_function(correlat
     n, sd = 8, size * (BOUNDS[:, 1] - BOUNDS[:, 0]) / 8
     mean, chol = np.array([0.4, -0.3]), np.array([[1.0, 0.0], [correlation, math.sqrt(1 - correlation**2)]])
     chol = sd[:, None] * chol
-    found = cell_probabilities(a_grid(2), np.ones(1), mean[None], chol[None]).reshape(n, n)
+    found = cell_probabilities(a_grid(2).edges, np.ones(1), mean[None], chol[None]).reshape(n, n)
     edges = np.linspace(BOUNDS[:, 0], BOUNDS[:, 1], n + 1, axis=1)
     edges[:, 0], edges[:, -1] = mean - 12 * sd, mean + 12 * sd  # records outside count in the nearest cell
     law = stats.multivariate_normal(mean, chol @ chol.T, abseps=1e-10, releps=1e-10, maxpts=10**6, seed=1)
@@ -73,7 +74,7 @@ def test_records_fall_into_the_cells_with_these_probabilities(d):
     records = Mixture(weights, means, chol @ np.swapaxes(chol, 1, 2)).sample(50_000, rng=np.random.default_rng(1))
     assert (np.abs(records[:, 0]) > 6).mean() > 0.03
     counts = cell_counts(records, bounds=BOUNDS[:d], n_cells=8).ravel()
-    expected = 50_000 * cell_probabilities(a_grid(d), weights, means, chol)
+    expected = 50_000 * cell_probabilities(a_grid(d).edges, weights, means, chol)
     known = expected > 5
     surprise = ((counts - expected)[known] ** 2 / expected[known]).sum()
     assert stats.chi2.sf(surprise, known.sum() - 1) > 1e-4
@@ -172,7 +173,7 @@ def test_graphs_equal_numpy_and_their_gradients_finite_differences(d, neighbouri
     found, *gradients = pytensor.function(given, [value, *pytensor.grad(value, given)], mode="FAST_COMPILE")(*point)
 
     def density(at):
-        return log_density(grid, cell_probabilities(grid, *at), form=form)
+        return log_density(grid, cell_probabilities(grid.edges, *at), form=form)
 
     assert found == pytest.approx(density(point), rel=1e-8)
     for i, gradient in enumerate(gradients):
@@ -206,9 +207,9 @@ def test_counts_favour_the_truth():
     counts = cell_counts(records, bounds=BOUNDS[:1], n_cells=24)
     noisy = (counts + discrete_laplace(counts.shape, scale=2.0, rng=rng)).astype(float)
     grid = NoisyGrid(noisy, BOUNDS[:1], 24, 2.0, 2_000)
-    right = log_density(grid, cell_probabilities(grid, weights, means, chol))
+    right = log_density(grid, cell_probabilities(grid.edges, weights, means, chol))
     for shift in (0.5, -0.5):
-        assert right > log_density(grid, cell_probabilities(grid, weights, means + shift, chol)) + 5
+        assert right > log_density(grid, cell_probabilities(grid.edges, weights, means + shift, chol)) + 5
 
 
 def test_other_likelihoods_are_refused():
@@ -234,9 +235,9 @@ def test_the_quadrature_and_the_batches_of_the_study_change_nothing():
     counts = rng.poisson(5, size=(3, 1, histogram.N_CELLS[2] ** 2)).astype(float)
     grid = NoisyGrid(counts, np.array(histogram.BOUNDS[2]), histogram.N_CELLS[2], 2.0, histogram.N_RECORDS)
     point = separated.unpack(theta, 2)
-    rough = cell_probabilities(grid, *point, n_nodes=histogram.N_NODES)
-    fine = cell_probabilities(grid, *point)
+    rough = cell_probabilities(grid.edges, *point, n_nodes=histogram.N_NODES)
+    fine = cell_probabilities(grid.edges, *point)
     assert np.abs(rough - fine).max() * histogram.N_RECORDS < 0.1  # records
     single = NoisyGrid(counts[1, 0], grid.bounds, grid.n_cells, 2.0, grid.n_records)
-    alone = [log_density(single, cell_probabilities(single, *(part[1, i] for part in point))) for i in range(5)]
+    alone = [log_density(single, cell_probabilities(single.edges, *(part[1, i] for part in point))) for i in range(5)]
     np.testing.assert_allclose(log_density(grid, fine)[1], alone, rtol=1e-12)

@@ -255,11 +255,15 @@ def test_an_anchored_release_is_not_observed_too_and_a_weak_one_may_be():
     release = masked_release(LIFTED)
     with pm.Model() as model:
         release.params("g")
-        with pytest.raises(ValueError, match="a release must be used once in a model"):
-            registry.mark_used(model, release, registry.OBSERVED)
+        with (
+            pytest.raises(ValueError, match="a release must be used once in a model"),
+            registry.used_once(model, release, registry.OBSERVED),
+        ):
+            pass
     with pm.Model() as model:
         release.params("g", prior="weak")
-        registry.mark_used(model, release, registry.OBSERVED)
+        with registry.used_once(model, release, registry.OBSERVED):
+            pass
         with pytest.raises(ValueError, match="a release must be used once in a model"):
             release.params("h")
         assert "h_offset" not in model

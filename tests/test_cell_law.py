@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.mixture import Mixture
 
@@ -14,7 +14,7 @@ PLANE = Mixture([0.6, 0.4], [[0.0, 1.0], [2.5, -1.0]], [[[0.5, 0.35], [0.35, 0.5
 
 def test_one_column_is_exact_with_the_tails_in_the_outermost_cells():
     bounds = np.array([[-3.0, 5.0]])
-    found = cell_probabilities(LINE, bounds, 16)
+    found = exact_cell_probabilities(LINE, bounds, 16)
     edges = np.linspace(-3, 5, 17)
     edges[0], edges[-1] = -np.inf, np.inf
     cdf = sum(
@@ -27,7 +27,7 @@ def test_one_column_is_exact_with_the_tails_in_the_outermost_cells():
 @pytest.mark.parametrize("n_cells", [2, 5, 12])
 def test_two_columns_equal_a_direct_integral(n_cells):
     bounds = np.array([[-2.0, 3.0], [-3.0, 3.0]])
-    found = cell_probabilities(PLANE, bounds, n_cells).reshape(n_cells, n_cells)
+    found = exact_cell_probabilities(PLANE, bounds, n_cells).reshape(n_cells, n_cells)
     assert found.sum() == pytest.approx(1, abs=1e-13)
     ends = [np.linspace(low, high, n_cells + 1) for low, high in bounds]
     for end in ends:
@@ -53,15 +53,15 @@ def test_counted_records_follow_it():
     for mixture, bounds in ((LINE, [[-3.0, 5.0]]), (PLANE, [[-2.0, 3.0], [-1.0, 2.0]])):
         records = mixture.sample(20_000, rng=np.random.default_rng(2))
         counts = cell_counts(records, bounds=np.array(bounds), n_cells=6).ravel()
-        expected = 20_000 * cell_probabilities(mixture, np.array(bounds), 6)
+        expected = 20_000 * exact_cell_probabilities(mixture, np.array(bounds), 6)
         kept = expected > 5
         assert stats.chi2.sf(((counts - expected)[kept] ** 2 / expected[kept]).sum(), kept.sum()) > 1e-5
 
 
 def test_far_and_needle_like_components_lose_no_mass():
     far = Mixture([0.5, 0.5], [[1e3, -1e3], [0.0, 0.0]], [np.eye(2), np.diag([1e-8, 1e-8])])
-    found = cell_probabilities(far, np.array([[-1.0, 1.0], [-1.0, 1.0]]), 3).reshape(3, 3)
+    found = exact_cell_probabilities(far, np.array([[-1.0, 1.0], [-1.0, 1.0]]), 3).reshape(3, 3)
     np.testing.assert_allclose(found[2, 0], 0.5, atol=1e-12)
     np.testing.assert_allclose(found[1, 1], 0.5, atol=1e-9)
-    with pytest.raises(ValueError, match="1 or 2 features, got 3"):
-        cell_probabilities(Mixture([1.0], [[0.0] * 3], [np.eye(3)]), np.array([[-1.0, 1.0]] * 3), 2)
+    with pytest.raises(ValueError, match="1 or 2 columns, got 3"):
+        exact_cell_probabilities(Mixture([1.0], [[0.0] * 3], [np.eye(3)]), np.array([[-1.0, 1.0]] * 3), 2)

@@ -9,7 +9,8 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 
 from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.count_law import NoisyGrid, cell_probabilities, log_density, log_noise_height
+from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height
 from pm_dpgmm.count_likelihood import SMALLEST_SCALE, TINY
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def log_likelihood(
     weights = pt.as_tensor_variable(weights)
     means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
-    probabilities = cell_probabilities(grid, weights, means, chol, xp=pt)
+    probabilities = cell_probabilities(grid.edges, weights, means, chol, xp=pt)
     form = "exact" if likelihood == "auto" else likelihood
     found: TensorVariable = log_density(grid, probabilities, form=form, xp=pt, log_count=log_count)
     return found

@@ -23,7 +23,7 @@ import pytensor.tensor as pt
 from scipy import special
 
 from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.bayes.local_law import FARTHEST, NODES, check_dimension
+from pm_dpgmm.cell_law import cell_probabilities
 from pm_dpgmm.local_responses import CellResponses, VectorResponses, local_responses
 from pm_dpgmm.mixture import LOG_2PI
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
 LIKELIHOODS = ("exact", "gaussian")
+N_NODES = 24  # in a cell: wider ones than a histogram has
 
 
 def log_likelihood(
@@ -78,7 +79,7 @@ def log_likelihood(
     w, mu, root = (pt.as_tensor(one) for one in (weights, means, chol))
     if isinstance(responses, VectorResponses):
         return _added_1d(responses, w, mu, root) if responses.n_features == 1 else _added(responses, w, mu, root)
-    cells = _cell_probabilities(responses.edges, w, mu, root)
+    cells = cell_probabilities(responses.edges, w, mu, root, n_nodes=N_NODES, xp=pt)
     return _unary(responses, cells) if kind == "unary" else _direct(responses, cells)
 
 
@@ -135,28 +136,6 @@ def _added(responses: VectorResponses, weights: Any, means: Any, chol: Any) -> A
     return _log_row_sums(logs - 0.5 * squares).sum()
 
 
-def _cell_probabilities(edges: Any, weights: Any, means: Any, chol: Any) -> Any:
-    """:func:`pm_dpgmm.bayes.local_law.cell_probabilities` of tensors."""
-    d = len(edges)
-    check_dimension(d)
-    far = pt.clip((edges[0] - means[:, 0, None]) / chol[:, 0, 0, None], -FARTHEST, FARTHEST)
-    border = pt.ones_like(far[:, :1]) * FARTHEST
-    first = pt.concatenate([-border, far, border], axis=1)  # (K, J + 1)
-    if d == 1:
-        below = _normal_cdf(first)
-        return weights @ (below[:, 1:] - below[:, :-1])
-    nodes, steps = np.polynomial.legendre.leggauss(NODES)
-    half = (first[:, 1:] - first[:, :-1])[:, :, None] / 2
-    u = first[:, :-1, None] + half * (1 + nodes)  # (K, J, Q)
-    density = half * steps * _normal_density(u)
-    centre = means[:, 1, None, None] + chol[:, 1, 0, None, None] * u
-    inner = _normal_cdf((edges[1] - centre[..., None]) / chol[:, 1, 1, None, None, None])
-    one = pt.ones_like(inner[..., :1])
-    below = pt.concatenate([0 * one, inner, one], axis=-1)
-    found = (density[..., None] * (below[..., 1:] - below[..., :-1])).sum(axis=2)  # (K, J, J)
-    return (weights[:, None, None] * found).sum(axis=0).ravel()
-
-
 def _log_row_sums(logs: Any) -> Any:
     """Log of the sums of exp over rows; PyTensor's own needs a rewrite that not every mode has."""
     largest = pytensor.gradient.disconnected_grad(logs.max(axis=1, keepdims=True))
@@ -170,7 +149,3 @@ def _log(probability: Any) -> Any:
 
 def _normal_cdf(z: Any) -> Any:
     return 0.5 * pt.erfc(-z / math.sqrt(2))
-
-
-def _normal_density(z: Any) -> Any:
-    return pt.exp(-0.5 * pt.square(z) - 0.5 * LOG_2PI)

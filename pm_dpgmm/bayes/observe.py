@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.labels import nearest_order
-from pm_dpgmm.bayes.registry import OBSERVED, check_unused, mark_used
+from pm_dpgmm.bayes.registry import OBSERVED, used_once
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -141,13 +141,10 @@ def observe(
     weights, means, chol = _parameters(th, release.n_features)
     if owner.name_for(name) in owner.named_vars:  # PyMC would keep the term and raise afterwards
         raise ValueError(f"name must be new to the model, got {name!r}, which already exists")
-    check_unused(owner, release, OBSERVED)
-    ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
-    value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
-    with owner:
-        term = pm.Potential(name, value)
-    mark_used(owner, release, OBSERVED)
-    return term
+    with owner, used_once(owner, release, OBSERVED):
+        ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
+        value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
+        return pm.Potential(name, value)
 
 
 def _in_order(release: Release, th: Any, n_components: int | None) -> Release:

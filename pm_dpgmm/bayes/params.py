@@ -23,7 +23,7 @@ from pm_dpgmm.bayes.anchor import (
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.centred import remember_centred
 from pm_dpgmm.bayes.coords import add_dim
-from pm_dpgmm.bayes.registry import ANCHORED, check_unused, mark_used
+from pm_dpgmm.bayes.registry import ANCHORED, used_once
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -149,11 +149,8 @@ def release_params(
         anchor = plain_anchor(release.mixture, **known)
     else:
         anchor = with_scales(anchor_of(release), **given)
-    with pm.modelcontext(model) as owner:
-        check_unused(owner, release, ANCHORED)
-        found = _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
-        mark_used(owner, release, ANCHORED)
-        return found
+    with pm.modelcontext(model) as owner, used_once(owner, release, ANCHORED):
+        return _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
 
 
 def mixture_params(

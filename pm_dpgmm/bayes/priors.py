@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.bayes.coords import add_dim
 from pm_dpgmm.bayes.label_step import mixture_label, offer_step
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
@@ -263,14 +264,5 @@ def _checked_dims(
         if dim not in model.dim_lengths:
             known = ", ".join(map(repr, model.dim_lengths)) or "none"
             raise ValueError(f"dims must start with dimensions of the model ({known}), got {dim!r}; add it to coords")
-    feature = dims[-1]
-    if feature not in model.dim_lengths:
-        model.add_coord(feature, names, length=n_features)
-        return dims
-    length = int(pt.as_tensor_variable(model.dim_lengths[feature]).eval())
-    if length != n_features:
-        raise ValueError(f"dimension {feature!r} must have length {n_features} (features), got {length}")
-    present = model.coords.get(feature)
-    if names is not None and present is not None and set(names) == set(present) and names != tuple(present):
-        raise ValueError(f"coordinates of {feature!r} must be in the order {names}, got {tuple(present)}")
+    add_dim(model, dims[-1], n_features, names)
     return dims

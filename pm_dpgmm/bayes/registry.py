@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -19,29 +21,27 @@ _USES: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 _WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence"}
 
 
-def check_unused(model: Any, release: Release, use: str) -> None:
+@contextmanager
+def used_once(model: Any, release: Release, use: str) -> Iterator[None]:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
-    The same released numbers are the same release, however many objects hold them: a copy read from a file counts, and
-    so does a combined release with one of its parts. Copies of a model (``pm.do``) start without memory.
+    The model remembers the use when the block ends without an exception. The same released numbers are the same
+    release, however many objects hold them: a copy read from a file counts, and so does a combined release with one of
+    its parts. Copies of a model (``pm.do``) start without memory.
 
     Raises
     ------
     ValueError
-        If the model already uses it as evidence, or uses it as a prior and now as evidence.
+        On entry, if the model already uses it as evidence, or uses it as a prior and now as evidence.
     """
-    uses = _USES.get(model.root, {})
-    for before in (uses[key] for key in _fingerprints(release) if key in uses):
+    uses, own = _USES.setdefault(model.root, {}), _fingerprints(release)
+    for before in (uses[key] for key in own if key in uses):
         if not before == use == ANCHORED:
             told = f"is {_WORDS[before]} in this model already and cannot be {_WORDS[use]} too"
             hint = "" if before == use else '; with observe(), use params(prior="weak")'
             raise ValueError(f"a release must be used once in a model: it {told}, its records would count twice{hint}")
-
-
-def mark_used(model: Any, release: Release, use: str) -> None:
-    """Remember that ``model`` uses ``release``; ValueError as :func:`check_unused`."""
-    check_unused(model, release, use)
-    _USES.setdefault(model.root, {}).update(dict.fromkeys(_fingerprints(release), use))
+    yield
+    uses.update(dict.fromkeys(own, use))
 
 
 def _fingerprints(release: Release) -> set[str]:

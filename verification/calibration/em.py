@@ -43,21 +43,6 @@ SPREAD = {
     2: np.array([0.5, 0.3, 0.3, 0.3, 0.3, 0.25, 0.3, 0.25, 0.25, 0.3, 0.25]),
 }
 DRAWS = {1: 2000, 2: 2000}  # of every posterior
-WITH_RECORDS = 50  # replications whose posterior from the records gives the widths: it costs most
-LEAST_COUNT, LEAST_VARIANCE = 50.0, 0.1
-NAMES = {
-    1: ("log odds", "mean 1", "mean 2", "log sd 1", "log sd 2"),
-    2: ("log odds", "mean 1,1", "mean 1,2", "mean 2,1", "mean 2,2", "log root 1,1", "root 1,21", "log root 1,2",
-        "log root 2,1", "root 2,21", "log root 2,2"),
-}  # fmt: skip
-CENTRE = {1: np.array([0, -1.5, 1.5, 0, 0.0]), 2: np.array([0, -1.5, -0.5, 1.5, 0.5, 0, 0, 0, 0, 0, 0.0])}
-SPREAD = {
-    1: np.array([0.5, 0.3, 0.3, 0.25, 0.25]),
-    2: np.array([0.5, 0.3, 0.3, 0.3, 0.3, 0.25, 0.3, 0.25, 0.25, 0.3, 0.25]),
-}
-WALKERS = {1: 20, 2: 28}
-STEPS = {1: (1500, 400), 2: (1200, 400)}  # kept, thrown away
-SHORT = {1: (400, 300), 2: (600, 300)}  # the same for the posteriors beside it
 
 
 def em1_d1(n_replications: int, *, seed: int) -> list[Row]:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pm_dpgmm as dpg
-from pm_dpgmm.count_law import NoisyGrid, cell_probabilities, log_density, log_noise_height
+from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height
 from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.mixture import Mixture
@@ -52,7 +53,7 @@ def study(n_replications: int, *, d: int, seed: int) -> list[Row]:
     log_count = TabulatedCounts(grid.counts, grid.noise_scale)
 
     def log_posterior(theta: FloatArray) -> FloatArray:
-        probabilities = cell_probabilities(grid, *separated.unpack(theta, d), n_nodes=N_NODES)
+        probabilities = cell_probabilities(grid.edges, *separated.unpack(theta, d), n_nodes=N_NODES)
         value = separated.log_prior(theta, d) + log_density(grid, probabilities, log_count=log_count)
         return np.where(np.isfinite(value), value, -np.inf)
 

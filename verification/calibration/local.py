@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.bayes.local_law import cell_probabilities
+from pm_dpgmm.bayes.local_evidence import N_NODES
+from pm_dpgmm.cell_law import cell_probabilities
 from pm_dpgmm.local_responses import CellResponses
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import CENTRE, HALF_WIDTH, NAMES, SPREAD, WITH_RECORDS, LogLikelihood, mixture_of
@@ -62,7 +63,7 @@ def cells_at(points: FloatArray, edges: FloatArray) -> FloatArray:
     for first in range(0, len(points), BLOCK):
         block = [kernels.parameters(point, len(edges)) for point in points[first : first + BLOCK]]
         w, mu, chol = (np.array(one) for one in zip(*block, strict=True))
-        found.append(cell_probabilities(edges, w, mu, chol))
+        found.append(cell_probabilities(edges, w, mu, chol, n_nodes=N_NODES))
     return np.concatenate(found)
 
 

@@ -30,7 +30,6 @@ EPSILON, DELTA = 1.0, 1e-6
 BOUNDS = (-16.0, 16.0)
 N_RECORDS = 10_000
 N_CHAINS, N_TUNE, N_DRAWS = 2, 200, 2000
-MOST_R_HAT = 1.01
 # prior: standard deviations of offsets from set C, in the coordinates of ``offsets``
 LOG_RATIO, SHIFT, LOG_SCALE, SLOPE = 0.3, 0.5, 0.25, 0.25
 KINDS = ("weights", "means", "sds", "correlations")
