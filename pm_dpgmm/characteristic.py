@@ -75,14 +75,14 @@ def feature_covariance(
     for k, weight in enumerate(weights):
         projection = np.ascontiguousarray(projected[:, k])
         cross = projection @ projection.T
-        _add_component(covariance, 0.5 * weight, cross, np.cos(phases[:, k]), np.sin(phases[:, k]))
+        add_component(covariance, 0.5 * weight, cross, np.cos(phases[:, k]), np.sin(phases[:, k]))
     mean = parts @ weights
-    _finish(covariance, np.concatenate([mean.real, mean.imag]), np.tile(amplitudes, 2))
+    finish_covariance(covariance, np.concatenate([mean.real, mean.imag]), np.tile(amplitudes, 2))
     return covariance
 
 
 @numba.njit(nogil=True, cache=True)
-def _add_component(covariance: FloatArray, scale: float, cross: FloatArray, c: FloatArray, s: FloatArray) -> None:
+def add_component(covariance: FloatArray, scale: float, cross: FloatArray, c: FloatArray, s: FloatArray) -> None:
     """Add E cos cos, E sin sin and E cos sin of one component above the diagonal of each block.
 
     ``cross`` holds w' S v for all pairs; c and s are cosines and sines of the phases of its mean.
@@ -104,7 +104,7 @@ def _add_component(covariance: FloatArray, scale: float, cross: FloatArray, c: F
 
 
 @numba.njit(nogil=True, cache=True)
-def _finish(covariance: FloatArray, mean: FloatArray, amplitudes: FloatArray) -> None:
+def finish_covariance(covariance: FloatArray, mean: FloatArray, amplitudes: FloatArray) -> None:
     """From second moments above the diagonal to covariances, both triangles."""
     for i in range(len(mean)):
         for j in range(i, len(mean)):

@@ -13,7 +13,7 @@ import numpy as np
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.sketch_law import EXACT_UP_TO, Held, SketchLaw, held_covariance
-from pm_dpgmm.characteristic import _add_component, _finish
+from pm_dpgmm.characteristic import add_component, finish_covariance
 from pm_dpgmm.release import Release
 from verification.calibration import separated
 from verification.calibration.importance import FloatArray, LogDensity, sample_weighted
@@ -118,9 +118,9 @@ def _exact(
         for w, m, s in zip(weights[point], means[point], deviations[point]):  # noqa: B905 - numba knows no strict
             projected = s * frequencies
             c, sine = np.cos(m * frequencies), np.sin(m * frequencies)
-            _add_component(covariance, 0.5 * w, np.outer(projected, projected), c, sine)
+            add_component(covariance, 0.5 * w, np.outer(projected, projected), c, sine)
             mean += w * np.concatenate((c, sine)) * np.exp(-0.5 * np.concatenate((projected, projected)) ** 2)
-        _finish(covariance, mean, both)
+        finish_covariance(covariance, mean, both)
         covariance *= n_records
         for i in range(size):
             covariance[i, i] += noise[i] ** 2
