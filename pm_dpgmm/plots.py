@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
 from pm_dpgmm.selection import KSelection
@@ -120,10 +120,15 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
 
     Raises
     ------
+    TypeError
+        If ``rows`` is no sequence.
     ValueError
         If there are no rows, or one lacks an entry.
     """
     import matplotlib.pyplot as plt
+
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
 
     table = [_coverage_row(row) for row in (rows.to_dict("records") if hasattr(rows, "to_dict") else rows)]
     if not table:

@@ -273,3 +273,5 @@ def test_columns_in_another_order_than_the_features_are_refused():
     )
     with pytest.raises(ValueError, match=r"X must have its columns in the order \('height', 'weight'\)"):
         label_probs(draws, frame)
+    named = label_probs(draws, frame[["height", "weight"]].set_axis([f"p{i}" for i in range(len(frame))]))
+    assert named.coords["obs"].values.tolist() == [f"p{i}" for i in range(len(frame))]

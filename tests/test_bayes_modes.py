@@ -173,6 +173,20 @@ def test_only_the_model_sees_through_a_likelihood_that_is_not_gaussian():
     assert check.missed == ((0, 0),) and abs(check.expected[0, 0] - 0.7) < 0.05
 
 
+def test_posterior_predictive_draws_taken_before_change_nothing():
+    """PyMC 5.28 then lists the observed variable twice."""
+    with pm.Model() as model:
+        vector = mixture_prior("x", MIXTURE, form="mixture")
+        pm.Normal("y", vector, NOISE, observed=SEEN[0])
+    fits = az.from_dict(
+        posterior={"x": posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0]}, observed_data={"y": SEEN[0]}
+    )
+    before = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
+    pm.sample_posterior_predictive(fits, model=model, progressbar=False, compile_kwargs=dict(FAST))
+    after = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
+    np.testing.assert_array_equal(after.expected, before.expected)
+
+
 def test_chains_that_contradict_each_other_are_flagged():
     rng = np.random.default_rng(9)
     vectors = np.concatenate([posterior_draws((1, 400), rng=rng, component=k) for k in (0, 1)])

@@ -307,7 +307,7 @@ def test_one_component_one_feature_and_other_dims_work():
     "given_, error, message",
     [
         ({"prior": "flat"}, ValueError, "prior must be one of 'anchored', 'weak', got 'flat'"),
-        ({"mean_scale": "wide"}, ValueError, "scales must be 'auto' or numbers, got 'wide'"),
+        ({"mean_scale": "wide"}, ValueError, "mean_scale must be 'auto' or a number, got 'wide'"),
         ({"mean_scale": [0.1, 0.2]}, ValueError, r"mean_scale must be a number or have shape \(3,\), got \(2,\)"),
         ({"cov_scale": 0.0}, ValueError, "cov_scale must be finite and greater than 0, got 0.0"),
         ({"cov_scale": object()}, TypeError, "cov_scale must be 'auto', a number or one for each component"),
@@ -325,6 +325,22 @@ def test_wrong_arguments_are_named(given_, error, message):
         mixture_params("g", TRUTH.means, weight_conc=1, mean_scale=1, cov_scale=1, model=model)
     with pytest.raises(ValueError, match=re.escape("weight_conc must be a number here, got 'auto'")):
         mixture_params("g", TRUTH, model=model)
+
+
+def test_names_that_are_taken_or_none_leave_the_model_as_it_was():
+    with pm.Model() as model:
+        pm.Normal("g_means")
+        with pytest.raises(ValueError, match="name must be new to the model, got 'g': 'g_means' already exists"):
+            masked_release(LIFTED).params("g")
+        with pytest.raises(ValueError, match="name must be new to the model, got 'g_means'"):
+            dpg.gmm("g_means", TRUTH, observed=[[0.0, 0.0]])
+        with pytest.raises(ValueError, match="name must be new to the model, got 'g_means'"):
+            masked_release(LIFTED).prior("g_means")
+        with pytest.raises(TypeError, match="name must be a string, not empty, got 5"):
+            masked_release(LIFTED).params(5)
+        with pytest.raises(TypeError, match="name must be a string, not empty, got ''"):
+            dpg.gmm("", TRUTH, observed=[[0.0, 0.0]])
+    assert [rv.name for rv in model.basic_RVs] == ["g_means"] and not model.deterministics and not model.coords
 
 
 def test_gradient_of_an_anchored_model_equals_finite_differences():

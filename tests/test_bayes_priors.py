@@ -145,6 +145,8 @@ def test_an_existing_feature_dimension_is_checked_and_kept():
     [
         ({"dims": ("nowhere", "feature")}, ValueError, "dims must start with dimensions of the model"),
         ({"dims": ("feature", "feature")}, ValueError, "one or more different names"),
+        ({"dims": 3}, TypeError, "dims must be a name or several, got 3"),
+        ({"dims": ("feature", "unit")}, ValueError, "end with that of the features, got 'feature' in"),
         ({"dims": ()}, ValueError, "one or more different names"),
         ({"dims": (None, "feature")}, TypeError, "names only"),
         ({"feature_names": ("only",)}, ValueError, "feature_names must have length 2"),

@@ -94,6 +94,9 @@ def test_coverage_of_several_studies_names_them_and_uses_the_axes_it_is_given():
 def test_rows_that_say_too_little_are_refused():
     with pytest.raises(ValueError, match="at least one row"):
         dpg.plot_coverage([])
+    for wrong in ("hi", 0.9):
+        with pytest.raises(TypeError, match="rows must be a sequence of results"):
+            dpg.plot_coverage(wrong)
     with pytest.raises(ValueError, match="rows must have coverage, standard_error, got one with study, parameter"):
         dpg.plot_coverage([{"study": "a", "parameter": "b"}])
 

@@ -181,13 +181,13 @@ def with_scales(
         covariance[block, block] = values
         sources.append(words)
 
-    if not _is_auto(weight_conc):
+    if not _is_auto(weight_conc, "weight_conc"):
         check_positive(weight_conc=weight_conc)
         put(anchor.blocks[0], _dirichlet(anchor.mixture, float(weight_conc)), f"weight_conc={weight_conc:g}")
-    if not _is_auto(mean_scale):
+    if not _is_auto(mean_scale, "mean_scale"):
         scales = _per_component(mean_scale, k, "mean_scale")
         put(anchor.blocks[1], np.diag(np.repeat(scales**2, d)), f"mean_scale={_text(scales)}")
-    if not _is_auto(cov_scale):
+    if not _is_auto(cov_scale, "cov_scale"):
         scales = _per_component(cov_scale, k, "cov_scale")
         variances = np.outer(scales**2, np.where(_diagonal(d), 1.0, 2.0))
         put(anchor.blocks[2], np.diag(variances.ravel()), f"cov_scale={_text(scales)}")
@@ -199,7 +199,7 @@ def plain_anchor(mixture: Mixture, *, weight_conc: float, mean_scale: Any, cov_s
     lifted = lifted_weights(mixture)
     empty = Anchor(lifted, np.eye(len(weak_deviations(lifted))), "")
     for name, value in {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}.items():
-        if _is_auto(value):
+        if _is_auto(value, name):
             raise ValueError(f"{name} must be a number here, got 'auto': the law of this mixture's errors is not known")
     return with_scales(empty, weight_conc=weight_conc, mean_scale=mean_scale, cov_scale=cov_scale)
 
@@ -224,7 +224,7 @@ def anchor_separation(release: Release, *, mean_scale: Any = "auto") -> float:
     from pm_dpgmm.bayes.anchor_laws import anchor_of
 
     k = release.n_components
-    if _is_auto(mean_scale):
+    if _is_auto(mean_scale, "mean_scale"):
         return anchor_of(release).closest_pair()[0]
     return plain_anchor(release.mixture, weight_conc=float(k), mean_scale=mean_scale, cov_scale=1.0).closest_pair()[0]
 
@@ -248,9 +248,9 @@ def _diagonal(n_features: int) -> Any:
     return row == column
 
 
-def _is_auto(value: Any) -> bool:
+def _is_auto(value: Any, name: str) -> bool:
     if isinstance(value, str) and value != "auto":
-        raise ValueError(f"scales must be 'auto' or numbers, got {value!r}")
+        raise ValueError(f"{name} must be 'auto' or a number, got {value!r}")
     return isinstance(value, str)
 
 

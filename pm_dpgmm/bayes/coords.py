@@ -1,4 +1,4 @@
-"""Dimensions of a PyMC model."""
+"""Dimensions and names of a PyMC model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytensor.tensor as pt
+
+from pm_dpgmm._arguments import shown
+
+
+def check_new(model: Any, *names: Any) -> None:
+    """Raise unless ``names``, the first one a caller's, are free in ``model``: PyMC keeps half of what clashes."""
+    if not isinstance(names[0], str) or not names[0]:
+        raise TypeError(f"name must be a string, not empty, got {shown(names[0])}")
+    for name in names:
+        if model.name_for(name) in model.named_vars:
+            raise ValueError(f"name must be new to the model, got {names[0]!r}: {name!r} already exists")
 
 
 def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = None) -> None:

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
-from pm_dpgmm.bayes.coords import add_dim
+from pm_dpgmm.bayes.coords import add_dim, check_new
 from pm_dpgmm.bayes.missing import BoolArray, check_columns, patterns, read_rows
 from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
@@ -85,6 +85,7 @@ def gmm(
     """
     parameters = _parameters(th)
     with pm.modelcontext(model) as owner:
+        check_new(owner, name)
         holes = None
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)

@@ -110,7 +110,7 @@ def label_probs(
     Returns
     -------
     xarray.DataArray, dimensions ("obs", ``dim``)
-        Probabilities; every row sums to 1.
+        Probabilities; every row sums to 1. ``obs`` has the index of a pandas DataFrame.
 
     Raises
     ------
@@ -162,6 +162,8 @@ def label_probs(
             joint = heights - 0.5 * (whitened**2).sum(axis=3)
             result[chosen] = np.exp(joint - logsumexp(joint, axis=2, keepdims=True)).mean(axis=1)
     coords = {dim: posterior[dim].to_numpy()} if dim in posterior.coords else {}
+    if hasattr(X, "iloc"):
+        coords["obs"] = X.index.to_numpy()
     return xarray.DataArray(result, dims=("obs", dim), coords=coords, name="label_probs")
 
 

@@ -91,7 +91,7 @@ class ModeCheck:
         return "wrong" if self.flagged else "right" if self.conclusive else "cannot tell"
 
     def summary(self) -> str:
-        """Verdict, what it rests on, and the vectors that are wrong."""
+        """Verdict, what it rests on, and the vectors that are wrong, or the one whose range is widest."""
         bad = sorted({i for i, _ in (*self.missed, *self.overfull, *self.disagreeing)})
         verdict = {
             "wrong": "WRONG component probabilities",
@@ -100,7 +100,7 @@ class ModeCheck:
         }[self.verdict]
         words = {
             FROM_MODEL: "importance sampling with the model, one vector at a time, other variables at posterior draws",
-            EXTRAPOLATED: "a Gaussian likelihood fitted to the draws (pass model= to use the real one)",
+            EXTRAPOLATED: "a Gaussian likelihood fitted to the draws",
         }
         lines = [
             f"{self.name}: {verdict} (false alarm at most {self.false_alarm:g})",
@@ -108,10 +108,11 @@ class ModeCheck:
         ]
         if not self.reliable:
             lines.append("too few effective importance points: only disagreement between chains could be seen")
-        for i in bad[:10] or range(min(1, len(self.occupancy))):
+        for i in bad[:10] or [int(np.argmax((self.high - self.low).max(axis=1)))]:
             lines.append(f"  vector {i}: found {_listed(self.occupancy[i])}, expected {_listed(self.expected[i])}")
         if not self.conclusive:
-            lines.append("the range of some component probability is wide: more draws, or model=, would say more")
+            more = "more draws" if self.source == FROM_MODEL else "model=, or more draws,"
+            lines.append(f"the range of some component probability is wide: {more} would say more")
         if len(bad) > 10:
             lines.append(f"  and {len(bad) - 10} more vectors")
         if self.flagged:

@@ -227,7 +227,9 @@ class _ModelRun:
         self.record = record
         self.mixture = record.mixture
         self.factors = np.linalg.cholesky(self.mixture.covariances)
-        self.log_density = model.compile_logp(**(compile_kwargs or {}))
+        # pm.sample_posterior_predictive lists observed variables of the model twice, and its logp then fails
+        factors = list(dict.fromkeys([*model.basic_RVs, *model.potentials]))
+        self.log_density = model.compile_logp(vars=factors, **(compile_kwargs or {}))
         self.convert = to_unconstrained(model)
         self.values = {rv.name: posterior[rv.name].transpose("chain", "draw", ...).values for rv in model.free_RVs}
 

@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
+from pm_dpgmm.bayes.coords import check_new
 from pm_dpgmm.bayes.labels import nearest_order
 from pm_dpgmm.bayes.registry import OBSERVED, used_once
 
@@ -139,8 +140,7 @@ def observe(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
     weights, means, chol = _parameters(th, release.n_features)
-    if owner.name_for(name) in owner.named_vars:  # PyMC would keep the term and raise afterwards
-        raise ValueError(f"name must be new to the model, got {name!r}, which already exists")
+    check_new(owner, name)
     with owner, used_once(owner, release, OBSERVED):
         ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
         value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)

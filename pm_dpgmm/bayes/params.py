@@ -22,7 +22,7 @@ from pm_dpgmm.bayes.anchor import (
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.centred import remember_centred
-from pm_dpgmm.bayes.coords import add_dim
+from pm_dpgmm.bayes.coords import add_dim, check_new
 from pm_dpgmm.bayes.registry import ANCHORED, used_once
 from pm_dpgmm.mixture import Mixture
 
@@ -223,6 +223,7 @@ def _anchored(
             stacklevel=depth,
         )
     with model:
+        _check_new(model, name)
         _check_dims(model, anchor.mixture, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
         remember_centred(model, standard.name)
@@ -236,12 +237,17 @@ def _weak(
     wide = Anchor(unit.mixture, np.diag(weak_deviations(lifted_weights(mixture)) ** 2), "wide")
     wide = with_scales(wide, **given)
     with pm.modelcontext(model) as owner:
+        _check_new(owner, name)
         _check_dims(owner, mixture, feature_names, dims)
         factor = np.linalg.solve(unit.root, wide.root)
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
         remember_centred(owner, offset.name)
         return _deterministics(name, wide, pt.dot(unit.root, offset), "weak", dims, feature_names)
+
+
+def _check_new(model: Any, name: Any) -> None:
+    check_new(model, name, *(f"{name}_{part}" for part in ("offset", "weights", "means", "covariances")))
 
 
 def _check_dims(model: Any, mixture: Mixture, feature_names: Sequence[str] | None, dims: Sequence[str]) -> None:

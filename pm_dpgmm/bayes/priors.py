@@ -11,8 +11,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pm_dpgmm._arguments import check_choice, check_positive
-from pm_dpgmm.bayes.coords import add_dim
+from pm_dpgmm._arguments import check_choice, check_positive, shown
+from pm_dpgmm.bayes.coords import add_dim, check_new
 from pm_dpgmm.bayes.label_step import mixture_label, offer_step
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
@@ -111,6 +111,8 @@ def mixture_prior(
     """
     mixture, form = _checked(mixture, form, inflate)
     with pm.modelcontext(model) as owner:
+        parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
+        check_new(owner, name, *parts)
         dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
         if form == "mixture":
             latent = _density(mixture, name, dims=dims)
@@ -255,6 +257,8 @@ def _checked_dims(
         raise ValueError(f"feature_names must have length {n_features}, got {names}")
     if dims is None:
         return None
+    if not isinstance(dims, str | Sequence):
+        raise TypeError(f"dims must be a name or several, got {shown(dims)}")
     dims = (dims,) if isinstance(dims, str) else tuple(dims)
     if not all(isinstance(dim, str) for dim in dims):
         raise TypeError(f"dims must hold names only, got {dims}")
@@ -263,6 +267,9 @@ def _checked_dims(
     for dim in dims[:-1]:
         if dim not in model.dim_lengths:
             known = ", ".join(map(repr, model.dim_lengths)) or "none"
-            raise ValueError(f"dims must start with dimensions of the model ({known}), got {dim!r}; add it to coords")
+            raise ValueError(
+                f"dims must start with dimensions of the model ({known}) and end with that of the features,"
+                f" got {dim!r} in {dims}; add it to coords"
+            )
     add_dim(model, dims[-1], n_features, names)
     return dims
