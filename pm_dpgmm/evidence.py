@@ -56,6 +56,12 @@ class Evidence:
         return max(1.0, float(np.average(counts, weights=scales**-2.0)))
 
     @property
+    def n_records_scale(self) -> float:
+        """Standard deviation of the noise on ``n_records``; 0 when it is public."""
+        scales = np.array([sketch.n_records_scale for sketch in self.sketches])
+        return float(np.sum(scales**-2.0) ** -0.5) if scales.all() else 0.0
+
+    @property
     def neighbouring(self) -> Neighbouring:
         """Relation under which the sketches were made: their number of records is exact, or has noise."""
         noisy = any(sketch.n_records_scale for sketch in self.sketches)

@@ -17,7 +17,8 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.plan_result import Trial
 from pm_dpgmm.privacy import Unstable
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_fit import Fitted, SketchData, error_root, moved
+from pm_dpgmm.sketch_fit import error_root, moved
+from pm_dpgmm.sketch_model import Fitted, SketchData
 from pm_dpgmm.sketch_post import SketchFit, prior_about, sketch_data
 
 N_HELD_OUT = 20_000

@@ -11,7 +11,7 @@ from pm_dpgmm.count_selection import compared_counts, count_price, is_count_rele
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.release import Release
 from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
-from pm_dpgmm.sketch_fit import Fitted
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
 
 

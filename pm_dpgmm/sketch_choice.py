@@ -11,7 +11,8 @@ import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.sketch_fit import Fitted, penalty
+from pm_dpgmm.sketch_fit import penalty
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_fitted, as_leaves, fit_evidence, prior_about
 from pm_dpgmm.sketch_start import merged
 

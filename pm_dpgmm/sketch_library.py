@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.characteristic import component_functions
-from pm_dpgmm.sketch_fit import Fitted, SketchData
+from pm_dpgmm.sketch_model import Fitted, SketchData
 
 ATOMS = 192  # candidates for a new component, of each scale
 PLACES, FEW_PLACES = 3000, 300  # random places at which a component may be added, each at two scales

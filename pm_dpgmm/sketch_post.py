@@ -16,7 +16,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, refined, reweighted, tested, widened
+from pm_dpgmm.sketch_fit import refined, reweighted, tested
+from pm_dpgmm.sketch_model import Fitted, Prior, SketchData, widened
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
 from pm_dpgmm.sketch_start import Leaves, leaves_of, starts, trusted_leaves
 
@@ -108,7 +109,7 @@ def sketch_data(evidence: Evidence) -> SketchData:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
-    return replace(data, n_records=evidence.n_records)
+    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:

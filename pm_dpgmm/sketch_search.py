@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, misfit, rated, refined, reweighted
+from pm_dpgmm.sketch_fit import misfit, rated, refined, reweighted
 from pm_dpgmm.sketch_library import Library, best_added, places_of
+from pm_dpgmm.sketch_model import Fitted, Prior, SketchData
 
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
 SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, SketchData, error_root, moved, widened
+from pm_dpgmm.sketch_fit import error_root, moved
+from pm_dpgmm.sketch_model import Fitted, SketchData, widened
 from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ def laplace(release: Release) -> Laplace:
     evidence = Evidence.from_arrays(release.raw, release.noise)
     data = sketch_data(evidence)
     found = as_start(evidence, release.mixture, release.background_weight)
-    scale = evidence.sketches[0].n_records_scale
-    return Laplace(data, found, error_root(data, found, prior_about(found), count_scale=scale))
+    return Laplace(data, found, error_root(data, found, prior_about(found)))
 
 
 def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:

@@ -28,6 +28,7 @@ LAYERS = [
         "slice_fit",
         "characteristic",
         "evidence",
+        "sketch_model",
         "sketch_fit",
         "sketch_library",
         "sketch_search",

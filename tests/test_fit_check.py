@@ -8,9 +8,13 @@ import xarray
 from scipy import stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.characteristic import feature_covariance
 from pm_dpgmm.count_likelihood import count_log_likelihood
+from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.fit_check import CountLaw, check_fit, mixtures_of
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.sketch_fit import distances
+from pm_dpgmm.sketch_post import as_start, sketch_data
 
 TRUTH = {
     1: Mixture([0.6, 0.4], [[0.0], [4.0]], [[[1.0]], [[0.5]]]),
@@ -158,3 +162,20 @@ def test_counts_choose_the_number_of_components():
         release.raw["counts"], law.expected(two.mixture) + 1e-6, noise_scale=release.noise["scale"]
     )
     assert bic.scores[1] == pytest.approx(-2 * value.sum() + 6 * bic.penalty)
+
+
+def test_noise_on_the_number_of_records_is_one_more_direction_of_the_law():
+    """Chi-square before the step and log-determinant equal those of the whole covariance."""
+    release = fitted(1, 2, method="sketch", neighbouring="add-remove")
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    data, found = sketch_data(evidence), as_start(evidence, release.mixture, release.background_weight)
+    before, after, _, log_determinant, _ = distances(data, found)
+    covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found)) * data.n_records
+    expected = data.expected(found)
+    by_count = expected * evidence.n_records_scale / data.n_records
+    covariance += np.diag(data.variances) + np.outer(by_count, by_count)
+    residuals = expected - data.values
+    assert evidence.n_records_scale > 10 and after < before
+    assert before == pytest.approx(residuals @ np.linalg.solve(covariance, residuals), rel=1e-9)
+    assert log_determinant == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)
+    assert before < distances(replace(data, count_scale=0.0), found)[0]

@@ -15,8 +15,9 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods import sketch as method
 from pm_dpgmm.methods import sketch_rounds
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Prior, SketchData, misfit
+from pm_dpgmm.sketch_fit import misfit
 from pm_dpgmm.sketch_library import Library
+from pm_dpgmm.sketch_model import Prior, SketchData
 from pm_dpgmm.sketch_post import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.sketch_search import fit_sketch
 

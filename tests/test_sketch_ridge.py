@@ -8,7 +8,8 @@ from pm_dpgmm.characteristic import characteristic_function
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.frequencies import RieszFrames
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, _packed, _slopes, _unpacked, refined, widened
+from pm_dpgmm.sketch_fit import _packed, _slopes, _unpacked, refined
+from pm_dpgmm.sketch_model import Fitted, Prior, SketchData, widened
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-10.0, 10.0), "method": "sketch", "progress": False}
 

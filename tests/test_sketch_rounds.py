@@ -11,7 +11,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods import sketch_rounds
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.sketch_fit import SketchData
+from pm_dpgmm.sketch_model import SketchData
 from pm_dpgmm.sketch_post import REJECTED, fit_evidence
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}

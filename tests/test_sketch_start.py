@@ -7,8 +7,8 @@ from pm_dpgmm.mechanisms.frequencies import RieszFrames
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import Fitted, SketchData
 from pm_dpgmm.sketch_library import places_of
+from pm_dpgmm.sketch_model import Fitted, SketchData
 from pm_dpgmm.sketch_start import leaves_of, next_cells, trusted_leaves
 
 COUNTS = np.array([40_000.0, 60_000.0])

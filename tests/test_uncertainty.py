@@ -1,5 +1,6 @@
 """Coverage of intervals on mixtures with a known truth, and agreement of draws, standard errors and bands."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import matplotlib
@@ -15,7 +16,8 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_fit import Fitted, Prior, SketchData, error_root, moved, reweighted
+from pm_dpgmm.sketch_fit import error_root, moved, reweighted
+from pm_dpgmm.sketch_model import Fitted, Prior, SketchData
 
 matplotlib.use("Agg")
 COLUMN = Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
@@ -113,7 +115,7 @@ def test_noise_on_the_number_of_records_widens_the_errors(pair):
     assert evidence.sketches[0].n_records_scale > 0
     data = SketchData.of(evidence.sketches, evidence.unit)
     found = Fitted(pair.weights, (pair.means - data.centre) / data.unit, np.linalg.cholesky(pair.covariances) / 12.5)
-    small, large = (error_root(data, found, Prior(1.4, 0.1), count_scale=scale) for scale in (0.0, 500.0))
+    small, large = (error_root(replace(data, count_scale=scale), found, Prior(1.4, 0.1)) for scale in (0.0, 500.0))
     assert (np.linalg.norm(large, axis=1) >= np.linalg.norm(small, axis=1)).all()
 
 

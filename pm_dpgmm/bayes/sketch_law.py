@@ -51,7 +51,6 @@ class SketchLaw:
         """ValueError unless the release holds sketches."""
         evidence = Evidence.from_arrays(release.raw, release.noise)
         sketches = evidence.sketches
-        scales = np.array([sketch.n_records_scale for sketch in sketches])
         noise = np.concatenate([np.full(sketch.values.shape[1], sketch.noise_scale) for sketch in sketches])
         return cls(
             frequencies=np.concatenate([sketch.frequencies.frequencies for sketch in sketches]),
@@ -60,7 +59,7 @@ class SketchLaw:
             values=np.concatenate([sketch.values for sketch in sketches], axis=1).ravel(),
             deviations=np.tile(noise, 2),
             n_records=max(1.0, evidence.n_records),
-            n_records_scale=float(np.sum(scales**-2.0) ** -0.5) if scales.all() else 0.0,
+            n_records_scale=evidence.n_records_scale,
             background=None if release.background is None else (release.background_weight, release.background),
         )
 

@@ -14,7 +14,7 @@ from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.noise import Rng
-from pm_dpgmm.sketch_fit import Fitted
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import as_start
 
 

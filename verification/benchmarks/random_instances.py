@@ -30,7 +30,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.sketch_rounds import n_frames, whitened_frames
-from pm_dpgmm.sketch_fit import SketchData, refined
+from pm_dpgmm.sketch_fit import refined
+from pm_dpgmm.sketch_model import SketchData
 from pm_dpgmm.sketch_post import SketchFit, as_fitted, prior_about
 from pm_dpgmm.sketch_start import Leaves
 from verification.benchmarks.accuracy_methods import density_of

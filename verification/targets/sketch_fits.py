@@ -31,7 +31,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import PointLoss
-from pm_dpgmm.sketch_fit import Fitted
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import REJECTED, SketchFit, as_fitted, sketch_data
 from pm_dpgmm.sketch_start import leaves_of
 from verification.specimens import Specimen
