@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -267,6 +268,10 @@ def test_an_anchored_release_is_not_observed_too_and_a_weak_one_may_be():
         with pytest.raises(ValueError, match="a release must be used once in a model"):
             release.params("h")
         assert "h_offset" not in model
+    with pm.Model() as model:
+        mixture_params("g", release.mixture, weight_conc=100, mean_scale=0.1, cov_scale=0.1)
+        with pytest.raises(ValueError, match="a release must be used once in a model"):
+            release.observe(SimpleNamespace(weights=np.ones(3) / 3, means=np.zeros((3, 2)), chol=[np.eye(2)] * 3))
 
 
 def test_close_components_warn_once_and_name_the_pair(sketch):

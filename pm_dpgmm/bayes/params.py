@@ -198,7 +198,7 @@ def mixture_params(
     if prior == "weak":
         return _weak(name, mixture, plain_anchor(mixture, **NOMINAL), given, feature_names, dims, model)
     anchor = plain_anchor(mixture, **given)
-    with pm.modelcontext(model) as owner:
+    with pm.modelcontext(model) as owner, used_once(owner, mixture, ANCHORED):
         return _anchored(name, anchor, feature_names, dims, owner, depth=3)
 
 

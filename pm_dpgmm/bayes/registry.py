@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pm_dpgmm.combining import sites_of
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
@@ -22,12 +23,12 @@ _WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence"}
 
 
 @contextmanager
-def used_once(model: Any, release: Release, use: str) -> Iterator[None]:
+def used_once(model: Any, release: Release | Mixture, use: str) -> Iterator[None]:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
     The model remembers the use when the block ends without an exception. The same released numbers are the same
-    release, however many objects hold them: a copy read from a file counts, and so does a combined release with one of
-    its parts. Copies of a model (``pm.do``) start without memory.
+    release, however many objects hold them: a copy read from a file counts, its mixture alone, and a combined release
+    with one of its parts. Copies of a model (``pm.do``) start without memory.
 
     Raises
     ------
@@ -44,14 +45,18 @@ def used_once(model: Any, release: Release, use: str) -> Iterator[None]:
     uses.update(dict.fromkeys(own, use))
 
 
-def _fingerprints(release: Release) -> set[str]:
-    """Digests of the released numbers: of all its sites, where it is made of several."""
+def _fingerprints(release: Release | Mixture) -> set[str]:
+    """Digests of the mixture and of the released numbers: of all its sites, where it is made of several."""
+    mixture = hashlib.sha256(b"".join(item.tobytes() for item in (release.weights, release.means, release.covariances)))
+    found = {mixture.hexdigest()}
+    if isinstance(release, Mixture):
+        return found
     if "sketches" in release.noise:
-        return {site["fingerprint"] for site in sites_of(release, Evidence.from_arrays(release.raw, release.noise))}
-    digest = hashlib.sha256()
-    for name in sorted(release.raw):
-        digest.update(name.encode() + release.raw[name].tobytes())
-    if not release.raw:
-        for array in (release.weights, release.means, release.covariances):
-            digest.update(array.tobytes())
-    return {digest.hexdigest()}
+        sites = sites_of(release, Evidence.from_arrays(release.raw, release.noise))
+        return found | {site["fingerprint"] for site in sites}
+    if release.raw:
+        digest = hashlib.sha256()
+        for name in sorted(release.raw):
+            digest.update(name.encode() + release.raw[name].tobytes())
+        found.add(digest.hexdigest())
+    return found

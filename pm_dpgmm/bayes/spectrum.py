@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.gradient import disconnected_grad
+from pytensor.compile.builders import OpFromGraph
 
 
 def eigenvalues(matrices: Any) -> Any:
     """Eigenvalues (K, D) of symmetric ``matrices`` (K, D, D), K known when the graph is built.
 
-    They are v'Mv with the eigenvectors v held fixed: the gradient of a symmetric function of them is exact, also at a
-    multiple eigenvalue, where the gradient through the vectors is not finite. Second derivatives are not right.
+    Their gradient is that of v'Mv with the eigenvectors v held fixed: exact, and finite also at a multiple eigenvalue,
+    where PyTensor's own is not. Second derivatives are right where eigenvalues differ.
     """
-    found = []
-    for k in range(matrices.type.shape[0]):
-        matrix = matrices[k]
-        vectors = disconnected_grad(pt.linalg.eigh(matrix)[1])
-        found.append((vectors * (matrix @ vectors)).sum(axis=0))
-    return pt.stack(found)
+    matrix = matrices[0].type()
+    values = OpFromGraph([matrix], [pt.linalg.eigh(matrix)[0]], lop_overrides=_gradient, inline=True)
+    return pt.stack([values(matrices[k]) for k in range(matrices.type.shape[0])])
+
+
+def _gradient(inputs: list[Any], outputs: list[Any], gradients: list[Any]) -> list[Any]:
+    vectors = pt.linalg.eigh(inputs[0])[1]
+    return [(vectors * gradients[0]) @ vectors.T]
