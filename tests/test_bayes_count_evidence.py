@@ -241,3 +241,19 @@ def test_the_quadrature_and_the_batches_of_the_study_change_nothing():
     single = NoisyGrid(counts[1, 0], grid.bounds, grid.n_cells, 2.0, grid.n_records)
     alone = [log_density(single, cell_probabilities(single.edges, *(part[1, i] for part in point))) for i in range(5)]
     np.testing.assert_allclose(log_density(grid, fine)[1], alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("noisy", [(2100, 1800), (2150, 2010), (2200, 2100), (1900, 1950)])
+def test_large_counts_with_more_noise_than_sampling_have_the_law_of_laplace_noise(noisy):
+    n, scale = 4_000, 30.0
+    y = np.arange(n + 1)
+    noise = -(np.abs(noisy[0] - y) + np.abs(noisy[1] - n + y)) / scale
+    grid = NoisyGrid(np.array(noisy, dtype=float), BOUNDS[:1], 2, scale, n)
+    one, two = np.array([0.48, 0.52]), np.array([0.5, 0.5])
+    wanted = [special.logsumexp(stats.binom(n, p[0]).logpmf(y) + noise) for p in (one, two)]
+    assert log_density(grid, two) - log_density(grid, one) == pytest.approx(wanted[1] - wanted[0], abs=0.15)
+
+
+def test_the_number_of_records_is_integrated_out_where_it_is_private():
+    assert count_evidence.statistics(a_release(1, "add-remove")).n_records is None
+    assert count_evidence.statistics(a_release(1)).n_records == 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -275,3 +276,15 @@ def test_columns_in_another_order_than_the_features_are_refused():
         label_probs(draws, frame)
     named = label_probs(draws, frame[["height", "weight"]].set_axis([f"p{i}" for i in range(len(frame))]))
     assert named.coords["obs"].values.tolist() == [f"p{i}" for i in range(len(frame))]
+
+
+def test_rows_of_a_release_have_its_density_background_and_all():
+    broad, mixture = Mixture([1.0], [[5.0]], [[[40.0]]]), random_mixture(2, 1, seed=3)
+    X = np.random.default_rng(3).normal(size=(300, 1))
+    release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-9, 9), random_seed=1, progress=False)
+    release = replace(release, mixture=mixture, background_weight=0.2, background=broad)
+    rows = np.array([[0.0], [4.0], [30.0]])
+    expected = np.logaddexp(np.log(0.8) + mixture.log_density(rows), np.log(0.2) + broad.log_density(rows)).sum()
+    with pm.Model() as model:
+        gmm("y", release, observed=rows)
+    np.testing.assert_allclose(model.compile_logp(mode="FAST_COMPILE")({}), expected, rtol=1e-12)

@@ -144,3 +144,11 @@ def test_a_scalar_label_of_one_vector_keeps_its_shape_and_type():
         moved, _ = steps.step(point)
         assert moved["x_label"].shape == () and moved["x_label"].dtype == point["x_label"].dtype
         assert moved["x_offset"].shape == (2,)
+
+
+def test_a_potential_that_reads_the_label_makes_the_redraw_a_metropolis_step():
+    model = labelled_model(shift=0.0, noise=1.0, n_vectors=2)
+    assert MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST).exact
+    with model:
+        pm.Potential("charge", -1.0 * model["x_label"].sum())
+    assert not MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST).exact

@@ -294,3 +294,54 @@ def test_the_likelihood_ratio_of_the_gaussian_form_has_mean_one_under_its_own_la
     moved, truth = moved_point(d), (mixture.weights, mixture.means, factors)
     ratio = np.exp(log_density(drawn, *moved, form="gaussian") - log_density(drawn, *truth, form="gaussian"))
     assert abs(ratio.mean() - 1) < 6 * ratio.std() / n**0.5 < 0.1
+
+
+@pytest.mark.parametrize("method", EVIDENCE)
+@pytest.mark.parametrize("d", [1, 2])
+def test_components_far_apart_have_the_sampling_error_and_the_bias_of_their_own_records(method, d):
+    """A relative mean has variance 1/n, a log deviation half of that; quadrature errs by a per cent."""
+    release = a_release(method, d)
+    release = replace(release, mixture=Mixture(release.weights, 10 * release.means, release.covariances))
+    masked, w, eta = EVIDENCE[method].statistics(release), release.weights, 0.1
+    n = 20_000 if method == "populous" else 200  # one subset alone was fitted, or all were
+    np.testing.assert_allclose(masked.eta**2 - eta**2, 1 / (2 * n * w), rtol=0.03)
+    multinomial = (np.diag(w) - np.outer(w, w)) / n
+    noise = 0.05 if method == "populous-single" else LiftedMaskNoise(eta, 0.35).weight(d)
+    covariance = np.linalg.inv(masked.weight_whitener.T @ masked.weight_whitener)
+    np.testing.assert_allclose(covariance, noise**2 * np.eye(2) + multinomial, rtol=0.01)
+    # expected covariance over the truth: with the noise alone and the bias of the fits, and as the wider law has it
+    order, share = (d + 1, (d + 2) / 2) if method == "populous" else (d, 1.0)
+    over = (1 + order * eta**2) * (1 - share / (200 * w)) / (1 + order * masked.eta**2)
+    found = masked.factors @ masked.factors.swapaxes(1, 2)
+    np.testing.assert_allclose(found, release.raw["covariances"] / over[:, None, None], rtol=1e-9)
+    if method == "populous":
+        over = (1 + order * eta**2) * (1 - d / (2 * 200 * w)) / (1 + order * masked.eta**2)
+        np.testing.assert_allclose(masked.corners, release.raw["corners"] / over, rtol=1e-9)
+    else:
+        np.testing.assert_allclose(masked.mean_scale**2 - eta**2, 1 / (n * w), rtol=0.03)
+
+
+@pytest.mark.parametrize("method", EVIDENCE)
+def test_relative_numbers_of_masks_are_standard_once_the_gaussian_form_has_whitened_them(method):
+    """Over 20,000 masks, to first order in the noise: four standard errors of a mean, false alarm 7e-4."""
+    rng, mixture, eta = np.random.default_rng(13), a_mixture(2), 0.1
+    factors = np.linalg.cholesky(mixture.covariances)
+    found = []
+    for _ in range(20_000):
+        if method == "populous":
+            law, noise = {"eta": eta, "kappa": 0.35}, LiftedMaskNoise(eta, 0.35)
+            raw = lifted_mask(mixture.weights, mixture.means, factors, np.ones(2), noise=noise, rng=rng)
+        else:
+            law = {"weight": 0.05, "mean": eta, "covariance": eta}
+            raw = mask_mixture(mixture, noise=MaskNoise(0.05, eta, eta), rng=rng)
+        order = np.argsort(raw["means"][:, 0])
+        raw = {name: values[order] for name, values in raw.items()}
+        if not found:
+            masked = masked_mixture(raw, law, mixture, subset_records=None)
+        relative = np.linalg.solve(factors, np.linalg.cholesky(raw["covariances"]))
+        shift = np.linalg.solve(factors, (raw["means"] - mixture.means)[..., None])[..., 0]
+        logs = np.log(np.diagonal(relative, axis1=1, axis2=2)) - masked.offset
+        shape = np.stack([logs[:, 0], relative[:, 1, 0] / relative[:, 0, 0], logs[:, 1]], axis=1)
+        found.append(masked.whitener @ np.concatenate([raw["weights"] - mixture.weights, shift.ravel(), shape.ravel()]))
+    np.testing.assert_allclose(np.mean(found, axis=0), 0, atol=0.03)
+    np.testing.assert_allclose(np.var(found, axis=0), 1, atol=0.15)

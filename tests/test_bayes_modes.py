@@ -245,3 +245,14 @@ def test_wrong_arguments_are_named(model):
         with pytest.raises(error, match=message):
             check_modes(*positional, **keywords)
     assert dpg.check_modes is check_modes
+
+
+def test_a_gaussian_likelihood_is_read_off_draws_of_a_correlated_component():
+    """Five and ten standard errors, as for components along the axes."""
+    turned = MIXTURE.transformed(np.array([[1.0, 0.0], [0.9, 1.0]]))
+    weights, means, covariances = occupancy.conjugate(turned, *likelihood(SEEN[0], 0.5))
+    points = Mixture(weights, means, covariances).sample(200_000, rng=np.random.default_rng(1))
+    precision, linear = occupancy.Moments.of(turned, points.reshape(20, -1, 2)).likelihood()
+    scale = np.linalg.inv(covariances[0]).max()
+    np.testing.assert_allclose(precision, np.eye(2) / 0.25, atol=5 * 0.0032 * scale)
+    np.testing.assert_allclose(linear, SEEN[0] / 0.25, atol=10 * 0.0032 * scale)

@@ -189,3 +189,32 @@ def test_components_of_masked_releases_are_matched_with_the_anchor(release):
         assert values[0] == pytest.approx(values[1], rel=1e-9) and values[0] > -50
     with pm.Model(), pytest.raises(ValueError, match=r"th must have 2 components.* got 3"):
         parts[1].observe(parameters(k=3))
+
+
+@pytest.mark.parametrize("method", ["populous", "populous-single"])
+def test_three_masked_components_are_matched_from_any_order_with_the_errors_of_their_own_fits(release, method):
+    weights, means, sds = [0.1, 0.3, 0.6], [[-9.0], [0.0], [9.0]], [[[1.0]], [[2.0]], [[0.5]]]
+    mixture = dpg.Mixture(weights, means, sds)
+    noise = {"law": "mask", "weight": 0.05, "mean": 0.05, "covariance": 0.05, "n_subsets": 100}
+    if method == "populous":
+        noise = {"law": "lifted-mask", "eta": 0.05, "kappa": 0.2, "n_subsets": 10, "subset_records": 100.0}
+    values = []
+    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
+        m = mixture.permuted(order)
+        raw = {"weights": m.weights, "means": m.means, "covariances": m.covariances}
+        raw |= {"corners": np.array([0.9, 1.0, 1.2])[order]} if method == "populous" else {}
+        shuffled = replace(release, mixture=m, method=method, raw=raw, noise=noise, n_records=10_000)
+        with pm.Model() as model:
+            term = shuffled.observe(mixture_params("g", mixture, prior="weak"), likelihood="exact")
+            value = model.compile_fn(model.replace_rvs_by_values([term]), mode="FAST_COMPILE")
+            values.append(value({"g_offset": np.linspace(-1, 1, 8)})[0])
+    np.testing.assert_allclose(values[1:], values[0], rtol=1e-9)
+
+
+def test_a_release_is_used_once_in_a_model_and_those_inside_it(release):
+    with pm.Model():
+        th = parameters()
+        with pm.Model(name="inner"):
+            release.observe(th)
+        with pytest.raises(ValueError, match="must be used once in a model"):
+            release.observe(th, name="again")

@@ -223,6 +223,9 @@ def test_given_scales_have_the_stated_variances():
     entries = np.diag(anchor.covariance)[anchor.blocks[2]].reshape(3, 3)
     np.testing.assert_allclose(entries, np.outer([0.01, 0.04, 0.16], [1, 2, 1]))  # l11, l21, l22
     assert not anchor.covariance[anchor.blocks[0], anchor.blocks[1]].any()
+    for scales in ({"weight_conc": 99.0}, {"mean_scale": 0.3}):  # independent of all others, also below the diagonal
+        one = with_scales(Anchor(TRUTH, np.eye(17) + 0.2, "own"), **scales).covariance
+        np.testing.assert_array_equal(one, one.T)
 
 
 # ------------------------------------------------------------------ the model
@@ -379,3 +382,40 @@ def test_initial_values_start_at_the_release(prior):
     model.set_initval(model["g_offset"], np.ones(17))
     release.set_initvals(model)
     assert not model.initial_point()["g_offset"].any()
+
+
+def test_weak_scales_are_those_of_the_whole_mixture_in_the_frame_of_a_component():
+    frames = np.linalg.inv(np.linalg.cholesky(TRUTH.covariances))
+    whole = frames @ TRUTH.covariance() @ frames.swapaxes(1, 2)
+    expected = 2 * np.sqrt(np.diagonal(whole, axis1=1, axis2=2))
+    np.testing.assert_allclose(weak_deviations(TRUTH)[2:8], expected.ravel())
+
+
+def test_means_that_move_together_are_farther_apart():
+    covariance = np.eye(7)
+    covariance[1, 2] = covariance[2, 1] = 0.9
+    distance = Anchor(LINE, covariance, "own").closest_pair()[0]
+    np.testing.assert_allclose(distance, 5.0 / np.sqrt(1 + 0.5 - 2 * 0.9 * np.sqrt(0.5)), rtol=1e-12)
+
+
+def test_weights_of_a_mask_vary_as_a_multinomial_law_with_noise_on_every_weight():
+    law = {"law": "mask", "weight": 0.02, "mean": 0.05, "covariance": 0.05}
+    release = masked_release(law, n_records=600_000, method="populous-single")
+    w, n = TRUTH.weights, 600_000 / 300
+    shared = np.eye(3) - w[:, None]  # noisy weights are made to sum to 1
+    expected = (np.diag(w) - np.outer(w, w)) / n + 0.02**2 * shared @ shared.T
+    np.testing.assert_allclose(anchor_of(release).weight_covariance(), expected, rtol=1e-6)
+
+
+def test_weights_are_told_from_the_heaviest_component_wherever_it_is():
+    order = [1, 2, 0]
+    last = TRUTH.permuted(order)
+    w, release = last.weights, masked_release(LIFTED, mixture=last)
+    plain = plain_anchor(last, weight_conc=99.0, mean_scale=0.1, cov_scale=0.1)
+    np.testing.assert_allclose(plain.weight_covariance(), (np.diag(w) - np.outer(w, w)) / 100, atol=1e-12)
+    first = anchor_of(masked_release(LIFTED)).weight_covariance()
+    np.testing.assert_allclose(anchor_of(release).weight_covariance(), first[np.ix_(order, order)], rtol=1e-9)
+    offsets = np.random.default_rng(1).normal(size=17)
+    with pm.Model():
+        weights = variables(release.params("g"), offsets)[0]
+    np.testing.assert_allclose(weights, mixture_at(anchor_of(release).root @ offsets, last).weights, atol=1e-12)

@@ -229,3 +229,10 @@ def test_posterior_is_the_exact_conjugate_one(mixture, form, noise_scales, obser
             # rarer events may be missing from the draws, which then show no spread.
             tolerance = 5 * 1.2 * values.std() / np.sqrt(effective) + 5 / values.size
             assert abs(values.mean() - expected) < tolerance, name
+
+
+def test_the_record_of_an_inflated_prior_has_the_inflated_covariances():
+    for form in ("mixture", "labelled"):
+        with pm.Model() as model:
+            mixture_prior("x", SEPARATED, form=form, inflate=4.0)
+        np.testing.assert_allclose(prior_variables(model)[0].mixture.covariances, 4 * SEPARATED.covariances)

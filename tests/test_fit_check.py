@@ -129,6 +129,9 @@ def test_slopes_of_expected_counts_are_derivatives():
     plain = (law.expected(shifted[0]) - law.expected(shifted[1])) / (2 * h)
     np.testing.assert_allclose(slopes[:, 1], plain, atol=1e-3)  # one standard deviation of component 0 is 1
     np.testing.assert_allclose(slopes.sum(axis=0), 0, atol=1e-6)  # no records are gained
+    private = replace(law, n_records=None).slopes(TRUTH[1])
+    np.testing.assert_allclose(private[:, 0], law.expected(TRUTH[1]) / 1000)  # but a private number of them may be
+    np.testing.assert_allclose(private[:, 1:], slopes)
 
 
 def test_simulated_counts_have_the_stated_law():
@@ -179,3 +182,24 @@ def test_noise_on_the_number_of_records_is_one_more_direction_of_the_law():
     assert before == pytest.approx(residuals @ np.linalg.solve(covariance, residuals), rel=1e-9)
     assert log_determinant == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)
     assert before < distances(replace(data, count_scale=0.0), found)[0]
+
+
+def test_posterior_draws_are_completed_by_the_background_of_the_release():
+    """At the released mixture the statistic is that of the release, less what its best small step explains."""
+    rng = np.random.default_rng(1)
+    X = np.vstack([TRUTH[2].sample(3200, rng=rng), rng.normal(2.0, 3.5, size=(800, 2))])
+    release = dpg.fit_gmm(
+        X, 2, epsilon=1.0, delta=1e-6, bounds=(-6, 10), method="sketch", random_seed=1, progress=False
+    )
+    assert release.background_weight > 0.1
+    at_release = check_fit(release, [release.mixture]).statistic
+    assert at_release == pytest.approx(check_fit(release).statistic, rel=0.01)
+
+
+def test_draws_are_spread_over_all_chains():
+    means = np.arange(20.0).reshape(2, 10, 1, 1)
+    ones = np.ones((2, 10, 1))
+    arrays = {"g_weights": ones, "g_means": means, "g_covariances": ones[..., None, None]}
+    arrays = {name: (("chain", "draw", *(f"{name}{i}" for i in range(x.ndim - 2))), x) for name, x in arrays.items()}
+    found = mixtures_of(xarray.Dataset(arrays), name=None, n_draws=3)
+    assert [mixture.means.item() for mixture in found] == [0.0, 10.0, 19.0]
