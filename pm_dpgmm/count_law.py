@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_choice
-from pm_dpgmm.count_likelihood import count_log_likelihood
+from pm_dpgmm.count_likelihood import SMALLEST_SCALE, count_log_likelihood
 from pm_dpgmm.mixture import LOG_2PI
 
 FORMS = ("exact", "gaussian")
@@ -49,9 +49,9 @@ class NoisyGrid:
 
 
 def numpy_log_count(counts: Any, expected: Any, noise_scale: float) -> Any:
-    """log P[noisy count | Poisson mean], noise normalised."""
+    """log P[noisy count | Poisson mean], noise normalised and its scale at least 0.2: then it hardly moves a count."""
     found, _ = count_log_likelihood(*np.broadcast_arrays(counts, expected), noise_scale=noise_scale)
-    return found + log_noise_height(noise_scale)
+    return found + log_noise_height(max(noise_scale, SMALLEST_SCALE))
 
 
 def log_noise_height(noise_scale: float) -> float:

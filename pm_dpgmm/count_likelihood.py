@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -11,6 +11,9 @@ from pm_dpgmm._arguments import FloatArray
 
 SMALLEST_SCALE = 0.2  # noise below this moves a count with probability below 0.014; exp(1/scale) stays moderate
 TINY = 1e-290  # below it a probability is replaced by its tail expansion
+# Symmetric functions of degree 1, 2, 3 of 0..j-1 as sums over i of coefficient times the binomial (j over i), i = 2..6
+ELEMENTARY = ((1,), (0, 2, 3), (0, 0, 6, 20, 15))
+HOMOGENEOUS = ((1,), (1, 4, 3), (1, 12, 36, 40, 15))
 
 
 def count_log_likelihood(
@@ -58,22 +61,31 @@ def count_log_likelihood(
 def _log_poisson_at_most(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) <= c]."""
     probability = special.gammaincc(c + 1, mean)
+    known = probability > TINY
     last = special.xlogy(c, mean) - mean - special.gammaln(c + 1)
-    # far below the mean: terms fall from the last one by r = c/mean, and r itself falls by 1/mean a step
-    tail = last + _log_falling_sum(c / mean, lambda r: r / mean)
-    return np.where(probability > TINY, np.log(np.maximum(probability, TINY)), tail)
+    # far below the mean terms fall from the last one by c/mean (1 - i/c): elementary functions of 0..j-1
+    tail = last + np.log(falling_sum(np.where(known, 0.0, c / mean), 1 / np.maximum(c, 1.0), ELEMENTARY))
+    return np.where(known, np.log(np.maximum(probability, TINY)), tail)
 
 
 def _log_poisson_above(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) > c]."""
     probability = special.gammainc(c + 1, mean)
+    known = probability > TINY
     first = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2)
-    # far above the mean: terms fall from the first one by r = mean/(c + 2), and r by r/(c + 2) a step
-    tail = first + _log_falling_sum(mean / (c + 2), lambda r: r**2 / (c + 2))
-    return np.where(probability > TINY, np.log(np.maximum(probability, TINY)), tail)
+    # far above the mean terms fall from the first one by mean/(c + 2)/(1 + i/(c + 2)): homogeneous functions
+    tail = first + np.log(falling_sum(np.where(known, 0.0, mean / (c + 2)), 1 / (c + 2), HOMOGENEOUS))
+    return np.where(known, np.log(np.maximum(probability, TINY)), tail)
 
 
-def _log_falling_sum(ratio: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """log(1 + r + r r' + ...) when the ratios fall slowly: 1/(1 - r), corrected to first order in their change."""
-    r = np.minimum(ratio, 0.999)
-    return -np.log1p(-r) + np.log1p(-np.minimum(change(r) / (1 - r) ** 2, 0.5))
+def falling_sum(ratio: Any, change: Any, coefficients: tuple[tuple[int, ...], ...]) -> Any:
+    """sum over j of ratio^j (1 - s1 change + s2 change^2 - s3 change^3), s the symmetric functions of 0..j-1.
+
+    For arrays and tensors; ``coefficients`` are ELEMENTARY or HOMOGENEOUS.
+    """
+    rest = 1 / (1 - ratio)
+    quotient = ratio * rest
+    series = 1.0
+    for degree, row in enumerate(coefficients, start=1):
+        series = series + (-change) ** degree * sum(f * quotient ** (i + 2) for i, f in enumerate(row) if f)
+    return rest * series

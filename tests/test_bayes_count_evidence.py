@@ -243,6 +243,15 @@ def test_the_quadrature_and_the_batches_of_the_study_change_nothing():
     np.testing.assert_allclose(log_density(grid, fine)[1], alone, rtol=1e-12)
 
 
+def test_noise_too_small_to_move_a_count_keeps_probabilities_that_sum_to_one():
+    counts = np.arange(-20.0, 80.0)
+    for scale in (0.05, 0.1, 0.2):
+        logs = numpy_log_count(counts, 12.5, scale)
+        assert np.exp(logs).sum() == pytest.approx(1, abs=1e-12)
+        graph = count_evidence.log_count(counts, pt.as_tensor_variable(np.full(100, 12.5)), scale)
+        np.testing.assert_allclose(graph.eval(mode="FAST_COMPILE"), logs, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("noisy", [(2100, 1800), (2150, 2010), (2200, 2100), (1900, 1950)])
 def test_large_counts_with_more_noise_than_sampling_have_the_law_of_laplace_noise(noisy):
     n, scale = 4_000, 30.0

@@ -11,7 +11,7 @@ from pytensor.compile.builders import OpFromGraph
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.cell_law import cell_probabilities
 from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height
-from pm_dpgmm.count_likelihood import SMALLEST_SCALE, TINY
+from pm_dpgmm.count_likelihood import ELEMENTARY, HOMOGENEOUS, SMALLEST_SCALE, TINY, falling_sum
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
 LIKELIHOODS: tuple[str, ...] = ("exact", "gaussian")
-
-# Symmetric functions of degree 1, 2, 3 of 0..j-1 as sums over i of coefficient times the binomial (j over i), i = 2..6
-ELEMENTARY = ((1,), (0, 2, 3), (0, 0, 6, 20, 15))
-HOMOGENEOUS = ((1,), (1, 4, 3), (1, 12, 36, 40, 15))
 
 
 def statistics(release: Release) -> NoisyGrid:
@@ -125,7 +121,7 @@ def _log_at_most(c: Any, mean: Any) -> Any:
     ratio = pt.where(known, 0.0, c / mean)
     small = 1 / pt.maximum(c, 1.0)
     # terms fall by c/mean (1 - i/c): elementary symmetric functions of 0..j-1
-    series = _falling(ratio, small, ELEMENTARY)
+    series = falling_sum(ratio, small, ELEMENTARY)
     tail = c * pt.log(mean) - mean - pt.gammaln(c + 1) + pt.log(series)
     return pt.where(known, pt.log(pt.where(known, probability, 1.0)), tail)
 
@@ -136,16 +132,6 @@ def _log_above(c: Any, mean: Any) -> Any:
     known = probability > TINY
     ratio = pt.where(known, 0.0, mean / (c + 2))
     # terms fall by mean/(c + 2)/(1 + i/(c + 2)): complete homogeneous symmetric functions
-    series = _falling(ratio, 1 / (c + 2), HOMOGENEOUS)
+    series = falling_sum(ratio, 1 / (c + 2), HOMOGENEOUS)
     tail = (c + 1) * pt.log(mean) - mean - pt.gammaln(c + 2) + pt.log(series)
     return pt.where(known, pt.log(pt.where(known, probability, 1.0)), tail)
-
-
-def _falling(ratio: Any, change: Any, coefficients: tuple[tuple[int, ...], ...]) -> Any:
-    """sum over j of ratio^j (1 - s1 change + s2 change^2 - s3 change^3), s the symmetric functions of 0..j-1."""
-    rest = 1 / (1 - ratio)
-    quotient = ratio * rest
-    series = 1.0
-    for degree, row in enumerate(coefficients, start=1):
-        series = series + (-change) ** degree * sum(f * quotient ** (i + 2) for i, f in enumerate(row) if f)
-    return rest * series

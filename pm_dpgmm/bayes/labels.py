@@ -177,9 +177,8 @@ def _assignments(means: FloatArray, covariances: FloatArray | None, target: Mixt
     precisions = np.linalg.inv(target.covariances)
     gaps = means[:, :, None, :] - target.means  # (S, K of the draw, K of the target, D)
     costs = np.einsum("sklj,lji,skli->skl", gaps, precisions, gaps)
-    if covariances is not None:
-        own, there = np.linalg.slogdet(covariances)[1], np.linalg.slogdet(target.covariances)[1]
-        costs = costs + np.einsum("lij,skji->skl", precisions, covariances) - own[:, :, None] + there
+    if covariances is not None:  # log-determinants are left out: they add up to the same for every assignment
+        costs = costs + np.einsum("lij,skji->skl", precisions, covariances)
     k = target.n_components
     # most draws are in order already: the best of every row and of every column is then on the diagonal
     diagonal = np.arange(k)
