@@ -160,7 +160,8 @@ def log_density(
 
     if masked.corners is not None:
         side = np.sqrt(masked.corners)
-        rows: list[list[Any]] = [[side + 0 * entries[0][0]]]  # the corner first: then the factor is lower triangular
+        # the corner first: then the factor is lower triangular. Not 0 * entry: PyTensor would rewrite that for ever
+        rows: list[list[Any]] = [[side + xp.zeros_like(entries[0][0])]]
         rows += [[side * shift[i], *entries[i]] for i in range(d)]
         log_parts = law(rows) - (d + 2) * log_scale + d * np.log(masked.corners)
     else:
