@@ -250,6 +250,16 @@ def test_one_component_in_a_wide_box_has_the_moments_of_a_normal_law():
     assert_allclose(np.triu(covariance), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("sd", [0.05, 1e-3, 1e-9])
+def test_components_narrower_than_the_grid_keep_their_mass(sd):
+    """They sit at the nearest node: features err by a node's distance."""
+    given, _ = statistics(1)
+    found, covariance = moments(given, WEIGHTS, np.array([[-1.4], [1.7]]), np.full((2, 1, 1), sd))
+    assert_allclose(found[:2].sum(), 1, rtol=1e-12)
+    assert_allclose(found, WEIGHTS @ given.features(np.array([[-1.4], [1.7]])), atol=0.02)
+    assert np.isfinite(covariance).all()
+
+
 def test_the_grid_is_fine_enough_for_the_sharpest_step():
     sharp = EMStatistics.of_step([0.5, 0.5], [[-1.0], [1.0]], [[[1e-4]], [[1.0]]], bounds=[[-4.0, 4.0]], scale=1.0)
     assert len(grid(sharp)[0]) > 8 / 0.01

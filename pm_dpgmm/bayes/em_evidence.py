@@ -98,12 +98,13 @@ def _nodes(statistics: EMStatistics, weights: Any, means: Any, chol: Any) -> tup
     if d == 1:
         x, step = grid(statistics)
         mu, sd = means[:, 0], chol[:, 0, 0]
-        at, widths = _data(x[:, None]), _data(step)
-        inside = pt.exp(-0.5 * pt.square((at - mu) / sd) - 0.5 * LOG_2PI) / sd @ weights * widths
+        logs = _data(np.log(step)[:, None]) - 0.5 * pt.square((_data(x[:, None]) - mu) / sd)
+        shares = pt.special.softmax(logs, axis=0)
         low, high = statistics.bounds[0]
-        ends = [_normal_cdf((low - mu) / sd) @ weights, _normal_cdf((mu - high) / sd) @ weights]
+        below, above = _normal_cdf((low - mu) / sd), _normal_cdf((mu - high) / sd)
+        inside = shares @ (weights * (1 - below - above))
         fixed = statistics.features(np.append(x, [low, high])[:, None])
-        return pt.concatenate([inside, pt.stack(ends)]), _data(fixed)
+        return pt.concatenate([inside, pt.stack([below @ weights, above @ weights])]), _data(fixed)
     u, share = (_data(one) for one in normal_nodes(d, float(statistics.n_records)))
     x = (means[:, None] + pt.sum(chol[:, None] * u[None, :, None], axis=-1)).reshape((-1, d))
     return (weights[:, None] * share).ravel(), _features(statistics, x)

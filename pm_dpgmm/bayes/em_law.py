@@ -17,13 +17,15 @@ which adds s^2 m m'.
 
 Integrals. D = 1: Gauss-Legendre panels over the public box, split where a ball ends (features have a kink there), and
 the two probabilities of being clipped to an end of the box; the nodes are fixed, so features at them are too. The step
-is a quarter of the smallest standard deviation of the steps' parameters or finer: errors of m and V are below 2e-8
-for mixtures with standard deviations down to half of that. D > 1: mu_k + L_k u over fixed normal nodes u with weights,
-differentiable in mu and L, clipping included. Mean and covariance of the nodes are 0 and I exactly. In two and three
-dimensions they are a lattice, rotated so that no line of it is parallel to an axis or a diagonal, with weights
-proportional to the normal density (the trapezoid rule, which converges very fast for smooth functions); from four on
-they are scrambled Sobol points. Largest error of m over entries and directions of the means' difference, in standard
-deviations of the sums themselves at n = 2000, noise not counted, K = 2, means 4.2 standard deviations apart:
+is a quarter of the smallest standard deviation of the steps' parameters or finer: errors of m and V are below 2e-8 for
+mixtures with standard deviations down to half of that. A component's probabilities at the nodes are made to sum to
+that of the box: a component much narrower than the step then sits at its nearest node. D > 1: mu_k + L_k u over fixed
+normal nodes u with weights, differentiable in mu and L, clipping included. Mean and covariance of the nodes are 0 and
+I exactly. In two and three dimensions they are a lattice, rotated so that no line of it is parallel to an axis or a
+diagonal, with weights proportional to the normal density (the trapezoid rule, which converges very fast for smooth
+functions); from four on they are scrambled Sobol points. Largest error of m over entries and directions of the means'
+difference, in standard deviations of the sums themselves at n = 2000, noise not counted, K = 2, means 4.2 standard
+deviations apart:
 
 =====================================  ============  =============  ============  ============
  D, nodes for each component            2, 261        3, 1459        4, 8192      5, 8192
@@ -46,7 +48,6 @@ from scipy.stats import qmc
 
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm.em_statistics import EMStatistics
-from pm_dpgmm.mixture import LOG_2PI
 
 NODES_PER_SD = 4.0  # of the grid in one dimension
 LEAST_NODES, MOST_NODES = 160, 4096  # of that grid, before it is split
@@ -136,10 +137,11 @@ def moments(
     if statistics.shape[2] == 1:
         x, step = grid(statistics)
         mu, sd = means[:, 0], chol[:, 0, 0]
-        inside = np.exp(-0.5 * ((x[:, None] - mu) / sd) ** 2 - 0.5 * LOG_2PI) / sd @ weights * step
+        shares = special.softmax(np.log(step)[:, None] - 0.5 * ((x[:, None] - mu) / sd) ** 2, axis=0)
         low, high = statistics.bounds[0]
-        ends = [special.ndtr((low - mu) / sd) @ weights, special.ndtr((mu - high) / sd) @ weights]
-        probabilities = np.concatenate([inside, ends])
+        below, above = special.ndtr((low - mu) / sd), special.ndtr((mu - high) / sd)
+        inside = shares @ (weights * (1 - below - above))
+        probabilities = np.concatenate([inside, [below @ weights, above @ weights]])
         h = statistics.features(np.append(x, [low, high])[:, None])
     else:
         u, share = normal_nodes(statistics.shape[2], float(statistics.n_records))
