@@ -61,26 +61,26 @@ def cell_probabilities(
     erfc = special.erfc if xp is np else xp.erfc
     first = (edges[0] - means[..., 0, None]) / chol[..., 0, 0, None]  # (..., K, J - 1), in standard deviations
     if len(edges) == 1:
-        ends = _with_ends(first, -BEYOND, BEYOND, xp=xp)
+        ends = _between(-BEYOND, first, BEYOND, xp=xp)
         low, high = ends[..., :-1], ends[..., 1:]
         side = xp.where(low + high > 0, math.sqrt(0.5), -math.sqrt(0.5))
         parts = xp.abs(erfc(side * low) - erfc(side * high)) / 2
         return (weights[..., None] * parts).sum(axis=-2)
     nodes, shares = special.roots_legendre(n_nodes)
-    ends = _with_ends(xp.clip(first, -CUT, CUT), -CUT, CUT, xp=xp)
+    ends = _between(-CUT, xp.clip(first, -CUT, CUT), CUT, xp=xp)
     half = (ends[..., 1:] - ends[..., :-1])[..., None] / 2
     places = ends[..., :-1, None] + half * (1 + nodes)  # (..., K, J, Q)
     mass = half * shares * xp.exp(-0.5 * places**2 - 0.5 * LOG_2PI)
     centres = means[..., 1, None, None] + chol[..., 1, 0, None, None] * places
     second = (edges[1] - centres[..., None]) / chol[..., 1, 1, None, None, None]  # (..., K, J, Q, J - 1)
     inner = (mass[..., None] * erfc(-math.sqrt(0.5) * second)).sum(axis=-2) / 2
-    below = _with_ends(inner, 0.0, mass.sum(axis=-1)[..., None], xp=xp)
+    below = xp.concatenate([xp.zeros_like(inner[..., :1]), inner, mass.sum(axis=-1)[..., None]], axis=-1)
     total = (weights[..., None, None] * below).sum(axis=-3)
     found = total[..., 1:] - total[..., :-1]
     return found.reshape((*found.shape[:-2], -1)) if xp is np else found.flatten()
 
 
-def _with_ends(inner: Any, low: Any, high: Any, *, xp: Any) -> Any:
+def _between(low: float, inner: Any, high: float, *, xp: Any) -> Any:
     """One entry more at either end of the last axis."""
     one = xp.ones_like(inner[..., :1])
     return xp.concatenate([low * one, inner, high * one], axis=-1)

@@ -56,11 +56,11 @@ def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float
     if data.count_scale:  # one more direction of noise: all numbers grow with the number of records
         expected = linalg.solve_triangular(whitener, data.expected(found), lower=True, check_finite=False)
         count = expected * (data.count_scale / data.n_records)
-        square = float(count @ count)
-        inward = (1 - 1 / np.sqrt(1 + square)) / square * count  # (I + u u')^(-1/2) = I - inward u'
+        stretch = np.sqrt(1 + float(count @ count))
+        inward = count / (stretch * (stretch + 1))  # (I + u u')^(-1/2) = I - inward u'
         residuals -= inward * (count @ residuals)
         slopes -= np.outer(inward, count @ slopes)
-        value, log_determinant = float(residuals @ residuals), log_determinant + np.log1p(square)
+        value, log_determinant = float(residuals @ residuals), log_determinant + 2 * np.log(stretch)
     normal, gradient = slopes.T @ slopes, slopes.T @ residuals
     normal[np.diag_indices_from(normal)] *= 1 + RIDGE
     gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
