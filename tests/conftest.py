@@ -4,6 +4,7 @@ Property tests repeat the same examples at every run; ``HYPOTHESIS_PROFILE=night
 """
 
 import os
+import signal
 from dataclasses import replace
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -35,3 +36,11 @@ def judge(monkeypatch):
             monkeypatch.setattr(module, "fit_evidence", fit)
 
     return judged
+
+
+@pytest.fixture
+def interruptible():
+    """The interrupt signal raises KeyboardInterrupt, also in a job in the background, which starts with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

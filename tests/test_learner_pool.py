@@ -135,6 +135,7 @@ def test_processor_time_decides_at_once_and_the_clock_only_alone(tmp_path, monke
     assert tries == [1, 2, 2, 1]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_user_can_stop_the_run_and_nothing_goes_on(tmp_path):
     place = tmp_path / "process"
 
@@ -148,13 +149,8 @@ def test_the_user_can_stop_the_run_and_nothing_goes_on(tmp_path):
     def interrupt(done, total):
         os.kill(os.getpid(), signal.SIGINT)
 
-    subsets = [np.full((1, 1), i) for i in range(9)]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background may ignore it
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            fit_subsets(learner, subsets, 1, seeds=range(9), n_jobs=2, progress=interrupt)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        fit_subsets(learner, [np.full((1, 1), i) for i in range(9)], 1, seeds=range(9), n_jobs=2, progress=interrupt)
     assert gone(place)
 
 

@@ -83,6 +83,7 @@ def test_a_failed_fit_is_none_and_says_nothing(learner, capfd, caplog, monkeypat
     assert [record.message for record in caplog.records] == ["heard"]
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("swallowed", [True, False])
 def test_the_user_can_stop_a_fit_whatever_the_learner_does(swallowed):
     def learner(subset):
