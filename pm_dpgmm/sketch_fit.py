@@ -49,13 +49,14 @@ def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float
     """
     data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
     whitener, log_determinant = _whitener(data, found)
-    residuals = linalg.solve_triangular(whitener, data.residuals(found), lower=True, check_finite=False)
+    expected = data.expected(found)
+    residuals = linalg.solve_triangular(whitener, expected - data.values, lower=True, check_finite=False)
     value = float(residuals @ residuals)
     theta, has_background = _packed(found), found.background is not None
     slopes = _slopes(data, theta, found.n_components, whitener, has_background)
     if data.count_scale:  # one more direction of noise: all numbers grow with the number of records
-        expected = linalg.solve_triangular(whitener, data.expected(found), lower=True, check_finite=False)
-        count = expected * (data.count_scale / data.n_records)
+        by_count = expected * (data.count_scale / data.n_records)
+        count = linalg.solve_triangular(whitener, by_count, lower=True, check_finite=False)
         stretch = np.sqrt(1 + float(count @ count))
         inward = count / (stretch * (stretch + 1))  # (I + u u')^(-1/2) = I - inward u'
         residuals -= inward * (count @ residuals)

@@ -13,7 +13,7 @@ from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.fit_check import CountLaw, check_fit, mixtures_of
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sketch_fit import distances
+from pm_dpgmm.sketch_fit import _packed, _slopes, distances
 from pm_dpgmm.sketch_post import as_start, sketch_data
 
 TRUTH = {
@@ -182,6 +182,11 @@ def test_noise_on_the_number_of_records_is_one_more_direction_of_the_law():
     assert before == pytest.approx(residuals @ np.linalg.solve(covariance, residuals), rel=1e-9)
     assert log_determinant == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)
     assert before < distances(replace(data, count_scale=0.0), found)[0]
+    root = np.linalg.cholesky(covariance)
+    slopes = _slopes(data, _packed(found), found.n_components, root, found.background is not None)
+    explained = slopes.T @ np.linalg.solve(root, residuals)
+    gain = explained @ np.linalg.lstsq(slopes.T @ slopes, explained)[0]
+    assert after == pytest.approx(before - gain, rel=1e-5)  # a ridge of 1e-6 keeps the step small
 
 
 def test_posterior_draws_are_completed_by_the_background_of_the_release():

@@ -115,8 +115,13 @@ def test_noise_on_the_number_of_records_widens_the_errors(pair):
     assert evidence.sketches[0].n_records_scale > 0
     data = SketchData.of(evidence.sketches, evidence.unit)
     found = Fitted(pair.weights, (pair.means - data.centre) / data.unit, np.linalg.cholesky(pair.covariances) / 12.5)
-    small, large = (error_root(replace(data, count_scale=scale), found, Prior(1.4, 0.1)) for scale in (0.0, 500.0))
-    assert (np.linalg.norm(large, axis=1) >= np.linalg.norm(small, axis=1)).all()
+    roots = [error_root(replace(data, count_scale=scale), found, Prior(1.4, 0.1)) for scale in (0.0, 500.0, 1000.0)]
+    small, large, larger = (root @ root.T for root in roots)
+    assert (np.diag(large) >= np.diag(small)).all()
+    added = large - small
+    values = np.linalg.svd(added, compute_uv=False)
+    np.testing.assert_allclose(larger - small, 4 * added, atol=1e-6 * values[0])
+    assert values[0] > 0 and values[1] < 1e-6 * values[0]
 
 
 def test_a_step_of_zero_stays_where_it_is():
