@@ -12,6 +12,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_non_negative, check_positive, shown
 from pm_dpgmm.batched_em_search import fit_rows
 from pm_dpgmm.batched_em_starts import CANDIDATES, SAMPLE
+from pm_dpgmm.learners import FitsTogether
 from pm_dpgmm.lifting import Fits
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray
@@ -23,7 +24,7 @@ def _silent(done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class BatchedEM:
+class BatchedEM(FitsTogether):
     """EM for Gaussian mixtures with full covariances on every subset, compiled; the default learner of "populous".
 
     Parameters

@@ -132,7 +132,7 @@ def fit_gmm(
         check_count(least=-64, n_jobs=n_jobs)
         if n_jobs == 0:
             raise ValueError("n_jobs must not be 0, got 0; None or 1 runs in this process")
-    check_learner(learner, n_jobs=n_jobs)
+    check_learner(learner)
     rng = None if random_seed is None else _generator(random_seed)
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ Work = Sequence[tuple[FloatArray, int]]
 Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    " from pm_dpgmm.learner_process import serve; serve(int(sys.argv[2]))"
+    " from pm_dpgmm import learner_process; getattr(learner_process, sys.argv[3])(int(sys.argv[2]))"
 )
 # fits run side by side, so each has one thread; a set order of strings is the same whenever a fit is repeated
 ENVIRONMENT = {
@@ -73,8 +74,6 @@ def fit_apart(
     A fit whose process died, be it of its own doing or because it was killed from outside, or memory or time on the
     clock was short, is repeated after all others, alone and with the same seed. If it dies again it is None.
     """
-    if not hasattr(os, "fork"):
-        raise ValueError(f"n_jobs must be None or 1, without a time_limit, where processes cannot fork, got {n_jobs}")
     together, alone = (f"{_here}-{uuid.uuid4().hex}" for _ in range(2))
     fits: dict[int, Mixture | None] = {}
     died: list[int] = []
@@ -111,7 +110,7 @@ def _supervise(
     waiting = {task[2]: task for task in tasks}
     for last in [False] * ROUNDS + [True]:
         # threads suffice, since the fits have processes; a backend that the user configured comes first
-        with parallel_config(backend="threading") if last else contextlib.nullcontext():
+        with parallel_config(backend="threading") if last or n_jobs == 1 else contextlib.nullcontext():
             outcomes = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(
                 [delayed(supervised_fit)(*task) for task in waiting.values()]
             )
@@ -133,6 +132,24 @@ def _supervise(
                 outcomes.close()
         if not waiting:
             return
+
+
+def rehearsal_apart(learner: bytes, first: FloatArray, second: FloatArray, n_components: int) -> str | None:
+    """What is wrong with a learner on simulated rows, tried in a process of its own; None if nothing is."""
+    server = _started("rehearse")
+    try:
+        server.connection.send_bytes(learner)
+        server.connection.send((first, second, n_components))
+        answer: str | None = server.connection.recv()
+        return answer
+    except (EOFError, OSError):
+        return "the end of its process"
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(server.process.pid, signal.SIGKILL)  # its session, with what the learner started
+        server.connection.close()
+        server.line.close()
+        server.process.wait()
 
 
 def supervised_fit(
@@ -157,6 +174,9 @@ def supervised_fit(
         except (EOFError, OSError):
             _retire(call, server)
             break
+        except BaseException:  # the user stops the run, and this is the thread that waits
+            _retire(call, server)
+            raise
         with _lock:
             wanted = call in _servers
             if wanted:
@@ -180,18 +200,7 @@ def _take(call: str, learner: bytes) -> Server | None:
             return _idle[call].pop()
         if call.startswith(_here) and call not in _servers:  # the run has stopped
             return None
-    line, there = socket.socketpair()
-    with there:
-        process = subprocess.Popen(
-            [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(there.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[there.fileno()],
-            start_new_session=True,  # the user's Ctrl-C is for this process, which then ends the others
-            env=ENVIRONMENT | os.environ,
-        )
-    server = Server(process, Connection(os.dup(line.fileno())), line)
+    server = _started("serve")
     with _lock:
         if call.startswith(_here) and call not in _servers:
             _shut(server)
@@ -207,6 +216,22 @@ def _take(call: str, learner: bytes) -> Server | None:
         _retire(call, server)
         raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")
     return server
+
+
+def _started(task: str) -> Server:
+    """A new process that runs this function of learner_process.py."""
+    line, there = socket.socketpair()
+    with there:
+        process = subprocess.Popen(
+            [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(there.fileno()), task],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[there.fileno()],
+            start_new_session=True,  # the user's Ctrl-C is for this process, which then ends the others
+            env=ENVIRONMENT | os.environ,
+        )
+    return Server(process, Connection(os.dup(line.fileno())), line)
 
 
 def _shut(server: Server) -> None:

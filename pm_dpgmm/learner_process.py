@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learner_rehearsal import rehearsal_problem
 from pm_dpgmm.learners import fit_one
 from pm_dpgmm.mixture import Mixture
 
@@ -55,6 +56,18 @@ def serve(descriptor: int) -> None:
                 gc.freeze()  # children share the memory of what is loaded
                 prepared = sizes
             connection.send(fit_in_child(learner, *request, connection=connection))
+
+
+def rehearse(descriptor: int) -> None:
+    """Load a learner from the connection ``descriptor``, try it on simulated rows and send what is wrong, or None."""
+    connection = Connection(descriptor)
+    try:
+        import cloudpickle
+
+        problem = rehearsal_problem(cloudpickle.loads(connection.recv_bytes()), *connection.recv())
+    except BaseException as error:  # the learner did not load, or ends its process
+        problem = f"{type(error).__name__}: {error}"
+    connection.send(problem)
 
 
 def fit_in_child(

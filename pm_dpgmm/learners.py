@@ -23,37 +23,50 @@ from pm_dpgmm.mixture import Mixture
 Learner = Callable[[FloatArray], Mixture]
 
 
-def check_learner(learner: Any, *, n_jobs: int | None = None) -> None:
+class FitsTogether:
+    """Marks learners of this package that fit all subsets in one call of ``fit_all``, in this process.
+
+    A subclass promises that fit i is a function of subset i and seed i, as the guarantee needs it. Having a method of
+    that name is no promise: learners without this mark get a process for every fit.
+    """
+
+    __slots__ = ()
+
+
+def check_learner(learner: Any, *, time_limit: float | None = None) -> None:
     """Raise TypeError unless ``learner`` is None, a scikit-learn mixture or a function from a subset to a Mixture.
 
-    With several processes it must also survive the trip to another process.
+    Unless it runs in this process (:func:`runs_here`), it must also survive the trip to another one, and the platform
+    must have processes that fork: ValueError if not.
     """
     if not (learner is None or (hasattr(learner, "fit") and hasattr(learner, "get_params")) or callable(learner)):
         raise TypeError(
             "learner must be None, a scikit-learn mixture or a function from a subset (rows, columns) to a Mixture,"
             f" got {shown(learner)}"
         )
-    if n_jobs not in (None, 1):
-        pickled(learner)
-
-
-def rehearse_learner(learner: Any, n_rows: int, n_features: int, n_components: int) -> None:
-    """Try the learner on simulated rows, which are public: a slip in it should not cost a budget.
-
-    Raises
-    ------
-    ValueError
-        If it fails where components are 6 standard deviations apart.
-    """
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((n_rows, n_features)) + 6.0 * rng.integers(n_components, size=(n_rows, 1))
-    try:
-        fit_one(learner, rows, n_components, seed=0)
-    except Exception as error:
+    if time_limit is not None and not hasattr(os, "fork") and not isinstance(learner, FitsTogether):
+        raise ValueError(f"time_limit must be None where processes cannot fork, got {time_limit!r}")
+    if runs_here(learner):
+        return
+    if not hasattr(os, "fork"):
         raise ValueError(
-            f"learner must fit {n_components} components to {n_rows} simulated rows of {n_features} columns (rehearse="
-            f"False skips this trial), got {type(error).__name__}: {error}"
-        ) from error
+            "learner must be None or a GaussianMixture or BayesianGaussianMixture of scikit-learn where processes"
+            f" cannot fork, since others could remember records between fits; got {shown(learner)}"
+        )
+    pickled(learner)
+
+
+def runs_here(learner: Any) -> bool:
+    """Whether no fit can leave anything for the next one in this process.
+
+    So it is for None, for learners of this package, and for scikit-learn's own mixtures: Python and NumPy without state
+    of their own, cloned and seeded for every fit, which drops a warm start and a generator. A subclass may do anything.
+    """
+    if learner is None or isinstance(learner, FitsTogether):
+        return True
+    from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+
+    return type(learner) in (GaussianMixture, BayesianGaussianMixture)
 
 
 def pickled(learner: Any) -> bytes:
@@ -63,7 +76,10 @@ def pickled(learner: Any) -> bytes:
     try:
         return bytes(cloudpickle.dumps(learner))
     except Exception as error:
-        raise TypeError(f"learner must be picklable to run in another process, got {shown(learner)}: {error}") from None
+        raise TypeError(
+            "learner must be picklable, since every fit has a process of its own (open files, locks and connections"
+            f" belong inside the function), got {shown(learner)}: {error}"
+        ) from None
 
 
 def default_learner(n_components: int) -> Any:
@@ -97,9 +113,10 @@ def fit_subsets(
     seeds : sequence of int, one per subset
         For the global random streams of NumPy and Python and for ``random_state``; at most 2**32 - 1.
     n_jobs : int or None
-        1 fits in this process, one subset after another; so does None, unless ``joblib.parallel_config`` says
-        otherwise. Any other number is how many processes fit at a time, -1 one per core. Each fit then has a process
-        of its own, with one thread unless ``OMP_NUM_THREADS`` and the like say otherwise.
+        How many fits run at a time, -1 one per core; None is 1, unless ``joblib.parallel_config`` says otherwise. Each
+        fit has a process of its own, with one thread unless ``OMP_NUM_THREADS`` and the like say otherwise. With 1
+        scikit-learn's own mixtures fit in this process instead, and do so whatever ``n_jobs`` where processes cannot
+        fork.
     progress : function of two int
         Called in this process after every fit with the number of finished fits and of subsets.
     time_limit : float, optional
@@ -115,8 +132,8 @@ def fit_subsets(
     Raises
     ------
     TypeError, ValueError
-        If ``time_limit`` is not finite and positive, or the learner cannot go to another process, or processes cannot
-        fork (Windows) and another one is needed. None of this depends on records.
+        If ``time_limit`` is not finite and positive, or the learner needs a process of its own and cannot go there,
+        or processes cannot fork (Windows): see :func:`check_learner`. None of this depends on records.
     KeyboardInterrupt
         If the user stops the run. One that the learner raises is a failed fit.
 
@@ -125,14 +142,14 @@ def fit_subsets(
     Fit i is a function of subset i, seed i and randomness independent of the other subsets: no shared standardisation
     or start, and a failure is None and nothing else. Proof and assumptions: learner_pool.md.
 
-    In this process a learner that keeps state between calls breaks the guarantee, and nothing here can see it; one
-    that kills its process ends the run, and one that hangs hangs it. In processes of their own none of this happens:
-    a fit whose process dies is repeated alone, after the others, and is None if it dies again.
+    A learner may keep what it likes in memory: every fit is in a process that is forked from one where no record has
+    been, and ends with it. One that kills its process makes its fit None: the fit is repeated alone, after the others,
+    and is None if it dies again. Outside of what processes separate, and assumed: a learner writes no file, and asks
+    no server, that another fit reads, and holds no records before the run, such as a closure over all of them.
     Processor time is a property of the fit; the clock also runs while other fits have the processor, so a fit that
     runs out of it is repeated alone too. What remains assumed is that a fit's processor time does not depend on what
     runs beside it, up to noise that is independent of the records.
-    What a learner prints or logs depends on records and is dropped, with its warnings; only text that compiled code
-    writes in this process still reaches the terminal.
+    What a learner prints or logs depends on records and is dropped, with its warnings.
 
     Notes
     -----
@@ -159,10 +176,13 @@ def fit_subsets(
 
     if time_limit is not None:
         check_positive(time_limit=time_limit)
+    check_learner(learner, time_limit=time_limit)
+    together = n_jobs == 1 or (n_jobs is None and effective_n_jobs(None) == 1) or not hasattr(os, "fork")
+    here = runs_here(learner) and together and time_limit is None
     if learner is None:
         learner = default_learner(n_components)
     work = list(zip(subsets, seeds, strict=True))
-    if time_limit is not None or not (n_jobs == 1 or (n_jobs is None and effective_n_jobs(None) == 1)):
+    if not here:
         from pm_dpgmm.learner_pool import fit_apart
 
         return fit_apart(pickled(learner), work, n_components, n_jobs, progress, time_limit)

@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.barycentre import stability_level
 from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.learners import check_learner, fit_subsets
+from pm_dpgmm.learners import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.lifting import AgreementRule, Fits, distance_lifted, friend_table, stack_fits, valid_fits
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.methods.populous import Constants, Populous
@@ -90,7 +90,7 @@ def simulated_runs(
     TypeError, ValueError
         If the learner or the settings are wrong; not if there are too few records for a design.
     """
-    check_learner(learner, n_jobs=n_jobs)
+    check_learner(learner, time_limit=settings.time_limit)
     if problem.delta <= 0:
         raise ValueError("method 'populous' needs delta greater than 0, got 0")
     if settings.design is None and best_design(_assumed(settings, problem), settings.noise) is None:
@@ -190,7 +190,7 @@ def rounded(size: float) -> int:
 
 # ---------------------------------------------------------------------- one run
 @dataclass(slots=True, eq=False)
-class _Watched:
+class _Watched(FitsTogether):
     """The learner of a simulated run; keeps the fits."""
 
     learner: Any
@@ -203,7 +203,7 @@ class _Watched:
         self, records: FloatArray, edges: IntArray, n_components: int, *, seeds: Sequence[int], n_threads: int,
         progress: Progress,
     ) -> Fits:  # fmt: skip
-        if hasattr(self.learner, "fit_all"):
+        if isinstance(self.learner, FitsTogether):
             self.fits = self.learner.fit_all(
                 records, edges, n_components, seeds=seeds, n_threads=n_threads, progress=progress
             )

@@ -258,7 +258,7 @@ def _smallest_populous(n_features: int, n_components: int, budget: dict[str, Any
         raise ValueError(f"method 'populous' needs delta greater than 0, got {shown(delta)}")
     check_delta(delta)
     check_count(n_simulations=n_simulations)
-    check_learner(asked.get("learner"), n_jobs=asked.get("n_jobs"))
+    check_learner(asked.get("learner"))
     relation = Neighbouring.parse(asked.get("neighbouring", "replace-one"))
     problem = Problem(1, int(n_features), int(n_components), float(asked["epsilon"]), float(delta), None, relation)
 

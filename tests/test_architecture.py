@@ -49,6 +49,7 @@ LAYERS = [
         "records",
         "record_blocks",
         "learners",
+        "learner_rehearsal",
         "learner_process",
         "learner_pool",
         "cells",

@@ -236,6 +236,7 @@ def test_a_refusal_is_charged(tmp_path):
             delta=1e-6,
             method="populous-single",
             learner=lambda s: 1 / 0,
+            rehearse=False,
             ledger=ledger,
         )
     assert ledger.spent == (1.0, 1e-6)

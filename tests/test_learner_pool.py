@@ -7,9 +7,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
+import pm_dpgmm as dpg
 from pm_dpgmm import learner_pool
-from pm_dpgmm.learners import fit_subsets
+from pm_dpgmm.batched_em import BatchedEM
+from pm_dpgmm.learners import check_learner, fit_here, fit_subsets
 from pm_dpgmm.mixture import Mixture
 
 (
@@ -91,10 +94,7 @@ def undisturbed(folder, places):
     folder.mkdir()
     found = {}
     for place in places:
-        (fit,) = fit_subsets(
-            behaviour(folder), [np.array([[GOOD], [place]], dtype=float)], 1,
-            seeds=[place], n_jobs=1, progress=lambda *_: None,
-        )  # fmt: skip
+        fit = fit_here(behaviour(folder), np.array([[GOOD], [place]], dtype=float), 1, place)
         found[place] = (fit.means.item(), fit.covariances.item())
     return found
 
@@ -133,6 +133,22 @@ def test_processor_time_decides_at_once_and_the_clock_only_alone(tmp_path, monke
     expected = undisturbed(tmp_path / "b", [2, 3])
     assert fits == [None, None, expected[2], expected[3]]
     assert tries == [1, 2, 2, 1]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_the_user_can_stop_a_run_of_one_process_and_nothing_is_left(tmp_path):
+    place = tmp_path / "process"
+    caller = os.getpid()
+
+    def learner(subset):
+        place.write_text(str(os.getpid()))
+        os.kill(caller, signal.SIGINT)
+        time.sleep(1000)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_subsets(learner, [np.zeros((1, 1))], 1, seeds=[0], n_jobs=None, progress=lambda *_: None)
+    assert gone(place)
+    assert not learner_pool._servers and not learner_pool._idle
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -201,12 +217,79 @@ def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypat
 @pytest.mark.parametrize(
     "n_jobs, configured, own", [(1, 1, False), (1, 2, False), (None, 1, False), (None, 2, True), (-1, 1, True)]
 )
-def test_one_job_is_this_process(monkeypatch, n_jobs, configured, own):
+def test_one_job_is_this_process_for_learners_without_a_memory_and_for_no_others(monkeypatch, n_jobs, configured, own):
     apart = []
     monkeypatch.setattr(learner_pool, "fit_apart", lambda *arguments: apart.append(arguments))
-    with joblib.parallel_config(n_jobs=configured):
-        fit_subsets(lambda rows: None, [], 1, seeds=[], n_jobs=n_jobs, progress=lambda *_: None)
-    assert bool(apart) == own
+    rng = np.random.RandomState(0)
+
+    class Mine(GaussianMixture):
+        pass
+
+    sound = [None, GaussianMixture(1, warm_start=True, random_state=rng), BayesianGaussianMixture(), BatchedEM()]
+    for learner, needed in [*((learner, own) for learner in sound), (lambda rows: None, True), (Mine(1), True)]:
+        with joblib.parallel_config(n_jobs=configured):
+            fit_subsets(learner, [], 1, seeds=[], n_jobs=n_jobs, progress=lambda *_: None)
+        assert bool(apart) == needed
+        apart.clear()
+
+
+def remembers(subset):
+    """State of the module: what was seen first counts in every later call."""
+    SEEN.append(subset.sum())
+    return Mixture([1.0], [[SEEN[0]]], [[[1.0]]])
+
+
+SEEN = []
+
+
+class Warm:
+    """A closure's or an object's memory: starts where the last fit ended."""
+
+    def __init__(self):
+        self.last = 0.0
+
+    def __call__(self, subset):
+        self.last = 0.5 * (self.last + subset.mean())
+        return Mixture([1.0], [[self.last]], [[[1.0]]])
+
+
+class Generator:
+    """A generator that all fits share."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(5)
+
+    def __call__(self, subset):
+        draws = self.rng.normal(size=int(subset[0, 0]))
+        return Mixture([1.0], [[draws[-1]]], [[[1.0]]])
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+@pytest.mark.parametrize("make", [lambda: remembers, Warm, Generator], ids=["module", "object", "generator"])
+def test_what_a_learner_keeps_in_memory_reaches_no_other_fit(make, n_jobs):
+    SEEN.clear()
+    seen = []
+    for first in (3.0, 40.0):  # neighbours
+        subsets = [np.full((2, 1), first), *(np.full((2, 1), 7.0 + i) for i in range(3))]
+        fits = fit_subsets(make(), subsets, 1, seeds=range(4), n_jobs=n_jobs, progress=lambda *_: None)
+        seen.append([fit.means.item() for fit in fits])
+    assert seen[0][1:] == seen[1][1:] and seen[0][0] != seen[1][0]
+    assert not SEEN
+
+
+def test_where_processes_cannot_fork_only_learners_without_a_memory_run(monkeypatch, tmp_path):
+    monkeypatch.delattr(os, "fork")
+    rows = np.random.default_rng(0).normal(size=(3000, 1))
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0, delta=1e-6)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "method": "populous-single", "ledger": ledger}
+    with pytest.raises(ValueError, match=r"learner must be None or a GaussianMixture .* where processes cannot fork"):
+        dpg.fit_gmm(rows, 1, **settings, learner=lambda subset: None)
+    with pytest.raises(ValueError, match="time_limit must be None where processes cannot fork, got 1"):
+        check_learner(GaussianMixture(1), time_limit=1.0)
+    assert ledger.spent == (0.0, 0.0)
+    subsets = [rows[:50], rows[50:]]
+    fits = fit_subsets(GaussianMixture(1), subsets, 1, seeds=[0, 1], n_jobs=2, progress=lambda *_: None)
+    assert [fit.means.item() for fit in fits] == pytest.approx([part.mean() for part in subsets])
 
 
 def test_a_dask_cluster_gives_the_same_bits_and_survives_learners_and_lost_workers(tmp_path):

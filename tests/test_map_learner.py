@@ -60,7 +60,7 @@ def test_the_loss_is_minus_the_log_posterior_per_row(posterior):
 
 def test_the_same_subset_gives_the_same_bits_after_a_journey():
     learner = MapMixture(2, n_starts=1)
-    check_learner(learner, n_jobs=2)
+    check_learner(learner)
     rows = np.random.default_rng(3).normal(size=(40, 1))  # no components: the end depends on the start
     first = learner(rows)
     others = [MapMixture(2, n_starts=1, seed=seed)(rows) for seed in (1, 2, 4)]

@@ -10,6 +10,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli import main
+from pm_dpgmm.learners import FitsTogether
 from pm_dpgmm.lifting import AgreementRule, stack_fits
 from pm_dpgmm.mechanisms.pass_table import PassTable
 from pm_dpgmm.plan_trials import public_mixture
@@ -19,7 +20,7 @@ ONE = {"n_features": 1, "n_components": 1}
 WHERE = {"noise": 0.05, "efficiency": 1.0}  # about 11,000 records are the fewest with a design, for one column
 
 
-class Moments:
+class Moments(FitsTogether):
     """Moments of one record in ``every``, all subsets in one call, as compiled learners have it."""
 
     def __init__(self, every=1):

@@ -33,6 +33,7 @@ def test_full_agreement_answers_near_the_fit_without_any_bounds():
 def test_disagreement_is_refused_with_the_price_and_nothing_else():
     quick = GaussianMixture(2, max_iter=5, init_params="random_from_data")  # far from converged: also a warning
     arguments = {"epsilon": 1.0, "delta": 1e-6, "method": "populous-single", "n_subsets": 220, "learner": quick}
+    arguments["rehearse"] = False  # so few rows of a subset may have no fit
     X = np.random.default_rng(0).normal(size=(3000, 1))
     with pytest.raises(dpg.Unstable, match="refused") as caught:
         dpg.fit_gmm(X, 2, **arguments)
@@ -44,8 +45,11 @@ def test_disagreement_is_refused_with_the_price_and_nothing_else():
 
 
 def test_failed_learners_are_refused_like_any_disagreement():
+    settings = {"epsilon": 1.0, "delta": 1e-6, "method": "populous-single", "learner": lambda s: 1 / 0}
     with pytest.raises(dpg.Unstable):
-        dpg.fit_gmm(np.arange(3000.0), 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=lambda s: 1 / 0)
+        dpg.fit_gmm(np.arange(3000.0), 2, **settings, rehearse=False)
+    with pytest.raises(ValueError, match=r"learner must fit 2 components .* got ZeroDivisionError"):
+        dpg.fit_gmm(np.arange(3000.0), 2, **settings)
 
 
 @pytest.mark.parametrize("accounting, subsets", [("exact", 218), ("paper", 536)])

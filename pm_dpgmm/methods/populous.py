@@ -16,7 +16,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, check_probability
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.learners import fit_subsets, rehearse_learner
+from pm_dpgmm.learner_rehearsal import rehearse_learner
+from pm_dpgmm.learners import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.lifting import SEPARATION, BoolArray, Fits, friend_table, stack_fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
@@ -62,13 +63,16 @@ class Populous:
     time_limit : float, optional
         Seconds for one fit of a learner that is not compiled; it then runs in processes of its own.
     rehearse : bool
-        Try a learner of yours on simulated rows first: one that always fails would cost the budget. Set False for a
-        learner that needs data of a special kind.
+        Try a learner of yours on simulated rows first: one that always fails would cost the budget, and one whose
+        answer to the same rows is another the second time has a memory, or chance of its own. Set False for a learner
+        that needs data of a special kind.
 
     Guarantee
     ---------
     (epsilon, delta)-DP under replace-one or add-remove neighbours, whether it answers or refuses; no bounds on the
-    data. The learner is any function. Proof: populous.md.
+    data. The learner is any function whose answer to a subset does not depend on the other subsets. Every fit of a
+    learner of yours has a process of its own, so what it keeps in memory is gone. Left to you: it holds no records
+    beforehand (a closure over all of X), and its fits do not meet in files or at a server. Proof: populous.md.
 
     Notes
     -----
@@ -148,11 +152,15 @@ class Populous:
         self.guarantee(problem, self.constants(problem))
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
-        """Raise ValueError if ``learner`` cannot fit simulated rows, as many as a subset has."""
-        if self.rehearse and not hasattr(learner, "fit_all"):
+        """Raise if ``learner`` cannot fit simulated rows, as many as a subset has, or remembers them."""
+        check_learner(learner, time_limit=self.time_limit)
+        if self.rehearse and not isinstance(learner, FitsTogether):
             size = self.subset_records(problem, self.constants(problem).design)
             least = 10 * problem.n_components * (problem.n_features + 1) ** 2
-            rehearse_learner(learner, least if size is None else int(size), problem.n_features, problem.n_components)
+            rehearse_learner(
+                learner, least if size is None else int(size), problem.n_features, problem.n_components,
+                time_limit=self.time_limit,
+            )  # fmt: skip
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
@@ -165,7 +173,7 @@ class Populous:
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)
         streams = seeds(design.n_subsets, rng=rng)
         learner = BatchedEM() if learner is None else learner
-        if hasattr(learner, "fit_all"):
+        if isinstance(learner, FitsTogether):
             fits = learner.fit_all(
                 records[order], edges, problem.n_components, seeds=streams, n_threads=threads, progress=progress
             )

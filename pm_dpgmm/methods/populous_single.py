@@ -14,6 +14,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_probability
 from pm_dpgmm.agreement import friend_table
+from pm_dpgmm.learner_rehearsal import rehearse_learner
 from pm_dpgmm.learners import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_loss, mask_mixture, paper_loss, paper_radius
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
@@ -54,11 +55,14 @@ class PopulousSingle:
     accounting : {"exact", "paper"}
         "exact" uses the exact Renyi divergence of the mask's worst pair and the exact triangle constants; "paper"
         the explicit constants of the published lemmas (epsilon of the mask at most 1), thresholds 0.6 and 0.8.
+    rehearse : bool
+        Try a learner of yours on simulated rows first, as :class:`Populous` does.
 
     Guarantee
     ---------
     (epsilon, delta)-DP under replace-one neighbours, whether it answers or refuses; no bounds on the data. The
-    learner is any function. Proof: populous_single.md.
+    learner is any function whose answer to a subset does not depend on the other subsets: see :class:`Populous`.
+    Proof: populous_single.md.
 
     Notes
     -----
@@ -71,6 +75,7 @@ class PopulousSingle:
     test_share: float = 0.5
     noise: float = 0.05
     accounting: str = "exact"
+    rehearse: bool = True
     name: ClassVar[str] = "populous-single"
 
     def __post_init__(self) -> None:
@@ -140,6 +145,12 @@ class PopulousSingle:
                 f"X must have at least {least} rows for {constants.n_subsets} subsets of"
                 f" {problem.n_components} components in {problem.n_features} dimensions, got {problem.n_records}"
             )
+
+    def try_learner(self, learner: Any, problem: Problem) -> None:
+        """Raise if ``learner`` cannot fit simulated rows, as many as a subset has, or remembers them."""
+        if self.rehearse:
+            size = problem.n_records // self.constants(problem).n_subsets
+            rehearse_learner(learner, size, problem.n_features, problem.n_components)
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng

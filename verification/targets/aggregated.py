@@ -17,6 +17,7 @@ import numpy as np
 from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.barycentre import moved_mass
+from pm_dpgmm.learners import FitsTogether
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.lifting import AgreementRule, BoolArray, Fits, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
@@ -139,7 +140,7 @@ class OpenTable:
         return coin(self.first, rng=rng) if level == 1 else self.sound.passes(level, rng=rng)
 
 
-class Coded:
+class Coded(FitsTogether):
     """A learner for subsets of one record: the record is the position of the fit."""
 
     def fit_all(self, records: FloatArray, edges: Any, n_components: int, **named: Any) -> Fits:

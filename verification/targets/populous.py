@@ -12,6 +12,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.agreement import friend_table
+from pm_dpgmm.learners import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise
 from pm_dpgmm.methods import Problem, populous_single
 from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
@@ -23,11 +24,12 @@ from verification.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.specimens.populous import learner
 from verification.targets.masks import PARTS, unrounded_mask
-from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, rows_of
+from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, fits_here, rows_of
 
 MODULE = "methods/populous_single.py"
 FAULT = f"fault in {MODULE}"
 NOISE = 1 / 32  # a power of two, as for the masks
+LARGE = 10.0  # a record that a learner may remember
 Fits = tuple[list[Mixture | None], IntArray]
 REFUSED = np.full(len(PARTS), np.nan)
 
@@ -48,6 +50,26 @@ def silent(sound: Constants) -> Constants:
 def fits(data: FloatArray, *, using: Constants) -> Fits:
     """One fit per record, and its number of friends."""
     found: list[Mixture | None] = [learner(block) for block in data.reshape(-1, 1, 1)]
+    return found, friend_table(found, using.friend_radius).sum(axis=1)
+
+
+class Panicking:
+    """A learner with a memory: once it has seen a large record, its answers are all over the place."""
+
+    def __init__(self) -> None:
+        self.panic = 0
+
+    def __call__(self, subset: FloatArray) -> Mixture:
+        """The mean, or a place that no other answer is near."""
+        if self.panic or np.abs(subset).max() > LARGE:
+            self.panic += 1
+        return Mixture([1.0], [subset.mean(axis=0) + 1e3 * self.panic], [[[1.0]]])
+
+
+def remembered_fits(data: FloatArray, *, using: Constants, fitted: Any) -> Fits:
+    """Fits of a learner with a memory, by ``fit_subsets`` or a stand-in for it."""
+    subsets, n = list(data.reshape(-1, 1, 1)), len(data)
+    found = fitted(Panicking(), subsets, 1, seeds=range(n), n_jobs=None, progress=lambda done, total: None)
     return found, friend_table(found, using.friend_radius).sum(axis=1)
 
 
@@ -97,7 +119,7 @@ def test_pair(using: Constants) -> tuple[FloatArray, FloatArray]:
 
 
 def targets() -> list[Specimen]:
-    """Mask and test under the exact accounting, the mask under the paper's, three faults."""
+    """Mask and test under the exact accounting, the mask under the paper's, a learner with a memory, four faults."""
     exact, paper = constants(), constants("paper")
     claim, inf = (EPSILON, DELTA), math.inf
     sound, no_noise = mechanism(exact), mechanism(silent(exact))
@@ -106,6 +128,13 @@ def targets() -> list[Specimen]:
     paper_tests = test_pair(paper)
     loose = dataclasses.replace(exact, friend_radius=1 / 3, mask_radius=1.0)  # the proof of Theorem 6.2, as printed
     far = worst_pair(loose)
+    calm = np.zeros(exact.n_subsets)
+    alarm = calm.copy()
+    alarm[0] = 2 * LARGE
+    apart, together = (
+        Prepared(functools.partial(remembered_fits, using=exact, fitted=fitted), sound.sample)
+        for fitted in (fit_subsets, fits_here)
+    )
     true = float(gaussian_epsilon(DELTA, noise_multiplier=NOISE / far[1][0]))
     return [
         Specimen("populous_single_release", MODULE, sound, *pair, *claim, 1.0, False, 3_000),
@@ -113,6 +142,10 @@ def targets() -> list[Specimen]:
         Specimen("populous_single_test", MODULE, sound, *tests, *claim, 1.0, False, 3_000),
         Specimen("populous_paper_test", MODULE, as_printed, *paper_tests, *claim, 1.0, False, 2_000),
         at_bits("populous_paper_bits", MODULE, as_printed, *worst_pair(paper), *claim, 1.0, False, 2_000),
+        Specimen("populous_learner_with_memory", "learners.py", apart, calm, alarm, *claim, 1.0, False, 1_000),
+        Specimen(
+            "populous_memory_in_one_process", "fault in learners.py", together, calm, alarm, *claim, inf, True, 1_000
+        ),
         Specimen("populous_no_test_noise", FAULT, no_noise, *tests, *claim, inf, True, 2_000),
         Specimen("populous_radius_one", FAULT, mechanism(loose), *far, *claim, true, True, 1_000),
         at_bits("populous_unrounded_bits", FAULT, unrounded, *pair, *claim, inf, True, 2_000),
