@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import math
 import secrets
+import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,27 @@ def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = N
         return _opendp(_laplace_measurement(float(scale)), shape)
     success = -math.expm1(-1 / scale)
     return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), dtype=np.int64)
+
+
+def laplace_scale(changed: int, epsilon: float) -> float:
+    """Least float b with changed / b <= epsilon in exact rationals, up to one unit in the last place.
+
+    Integer noise with probability proportional to exp(-|z| / b), which OpenDP draws for the rational number that the
+    float b is, hides a change of ``changed`` (in L1) at epsilon = changed / b: a quotient of floats, rounded to the
+    nearest, may be a little less than that.
+
+    Raises
+    ------
+    ValueError
+        If there is none: ``epsilon`` is too small.
+    """
+    check_count(changed=changed)
+    check_positive(epsilon=epsilon)
+    least = changed / Fraction(float(epsilon))
+    if least > sys.float_info.max:
+        raise ValueError(f"epsilon must leave a finite noise scale, got {epsilon!r}")
+    scale = max(float(least), sys.float_info.min)  # the nearest float
+    return scale if Fraction(scale) >= least else math.nextafter(scale, math.inf)
 
 
 def discrete_gaussian(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:

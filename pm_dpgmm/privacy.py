@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ class Guarantee:
         check_delta(self.delta)
         object.__setattr__(self, "neighbouring", Neighbouring.parse(self.neighbouring))
         needed = self.loss.delta(self.epsilon)
-        if needed > self.delta * (1 + 1e-9) + 1e-15:  # rounding of the curve, not slack in the claim
+        # rounding of the curve, not slack in the claim; a pure claim has none
+        if needed > (self.delta * (1 + 1e-9) + 1e-15 if self.delta else 0.0):
             raise ValueError(f"delta must be at least {needed:.6g} at epsilon {self.epsilon:g}, got {self.delta:.6g}")
 
     def curve(self, epsilon: ArrayLike) -> FloatArray:
@@ -100,7 +102,10 @@ class Guarantee:
         """Inverse of :meth:`to_dict`."""
         loss = loss_from_dict(fields["loss"])
         relation = Neighbouring.parse(fields["neighbouring"])
-        return cls(fields["epsilon"], fields["delta"], relation, fields["mechanism"], loss)
+        epsilon = fields["epsilon"]
+        if fields["delta"] == 0 and loss.delta(epsilon) > 0:  # a scale rounded to the nearest: the next float holds
+            epsilon = math.nextafter(epsilon, math.inf)
+        return cls(epsilon, fields["delta"], relation, fields["mechanism"], loss)
 
     def __str__(self) -> str:
         kind = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else " (pure)")
@@ -187,8 +192,10 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     if below.size:
         epsilon = smallest_epsilon(curve, delta, largest=float(epsilons[below[0]])) if below[0] else 0.0
         epsilon = min(epsilon, float(epsilons[below[0]]))
-    if sum(g.delta for g in guarantees) <= delta:  # basic composition, better where the discretised losses are coarse
-        epsilon = min(epsilon, sum(g.epsilon for g in guarantees))
+    if sum(Fraction(g.delta) for g in guarantees) <= delta:  # basic composition, better where the grid is coarse
+        added = rounded_up(sum(Fraction(g.epsilon) for g in guarantees))
+        # of pure guarantees only the exact sum is pure: the grid's losses are rounded
+        epsilon = added if delta == 0 else min(epsilon, added)
     if not math.isfinite(epsilon):
         raise ValueError(f"delta must leave room for the parts, got {delta:g}: no finite epsilon is proved")
     epsilon = max(epsilon, 1e-12)
@@ -201,8 +208,20 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
 
 
 def split_budget(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Two budgets that add up to (epsilon, delta) by basic composition; the first gets ``share`` of both."""
+    """Two budgets that add up to at most (epsilon, delta), in exact arithmetic; the first gets ``share`` of both."""
     check_positive(epsilon=epsilon)
     check_non_negative(delta=delta)
     first = (epsilon * share, delta * share)
-    return first, (epsilon - first[0], delta - first[1])
+    return first, (_rest(epsilon, first[0]), _rest(delta, first[1]))
+
+
+def _rest(total: float, part: float) -> float:
+    """``total`` less ``part``, rounded down where it is no float."""
+    rest = total - part
+    return rest if Fraction(rest) + Fraction(part) <= Fraction(total) else math.nextafter(rest, 0.0)
+
+
+def rounded_up(number: Fraction | int) -> float:
+    """Least float that is not below ``number``."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)

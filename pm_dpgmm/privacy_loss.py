@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -98,10 +99,12 @@ class GeometricLoss(_Parameters):
         keep = special.expit(1 / self.scale)
         total = 0.0
         for against in range(self.n_counts + 1):
-            loss = (self.n_counts - 2 * against) / self.scale
-            if loss > epsilon:
+            excess = (self.n_counts - 2 * against) / self.scale - epsilon
+            if excess == 0:  # the quotient was rounded: a pure guarantee must not hang on that
+                excess = float((self.n_counts - 2 * against) / Fraction(self.scale) - Fraction(epsilon))
+            if excess > 0:
                 mass = math.comb(self.n_counts, against) * keep ** (self.n_counts - against) * (1 - keep) ** against
-                total -= mass * math.expm1(epsilon - loss)
+                total -= mass * math.expm1(-excess)
         return total
 
     def to_pld(self) -> Any:

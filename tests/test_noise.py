@@ -1,10 +1,18 @@
 """Laws of the samplers, on the release path (OpenDP) and in simulation. Each test errs with probability below 1e-5."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from pm_dpgmm import noise
+from pm_dpgmm.mechanisms.histogram import histogram_loss
+from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
+from pm_dpgmm.privacy import Guarantee, Neighbouring
 
 RNGS = [None, np.random.default_rng(7)]
 FALSE_ALARM = 1e-5
@@ -97,3 +105,41 @@ def test_opendp_agrees_with_the_stated_privacy_of_the_histogram_and_gaussian_noi
 def test_scales_are_checked(scale):
     with pytest.raises((TypeError, ValueError), match="scale must be"):
         noise.discrete_laplace(1, scale=scale)
+
+
+# ------------------------------------------------------------------ pure epsilon, in exact rationals
+@given(changed=st.integers(1, 500), epsilon=st.floats(1e-9, 1e4))
+@example(changed=2, epsilon=0.7000000000000001)
+def test_the_laplace_scale_never_spends_more_than_epsilon_and_hardly_less(changed, epsilon):
+    scale = Fraction(noise.laplace_scale(changed, epsilon))
+    assert changed / scale <= Fraction(epsilon)
+    assert changed / Fraction(math.nextafter(float(scale), 0)) > Fraction(epsilon)
+
+
+@given(parts=st.integers(1, 20), relation=st.sampled_from(Neighbouring), epsilon=st.floats(1e-6, 50))
+@settings(max_examples=300)
+def test_counts_lose_at_most_epsilon_in_exact_rationals(parts, relation, epsilon):
+    loss = histogram_loss(epsilon=epsilon, neighbouring=relation, n_histograms=parts)
+    assert loss.n_counts / Fraction(loss.scale) <= Fraction(epsilon)
+    assert Guarantee(epsilon, 0.0, relation, "counts", loss).curve(epsilon) == 0.0
+
+
+@given(changed=st.integers(1, 9), epsilon=st.floats(1e-3, 50))
+@settings(max_examples=30)
+def test_opendp_says_the_same_of_the_scale(changed, epsilon):
+    """OpenDP takes a float scale as the rational it is, and rounds its loss up."""
+    measurement = noise._laplace_measurement(noise.laplace_scale(changed, epsilon))
+    assert measurement.map(changed) <= epsilon
+
+
+@given(epsilon=st.floats(0.01, 20), sensitivity=st.integers(1, 300))
+@settings(max_examples=100)
+def test_the_scale_of_bounded_noise_is_exact_too(epsilon, sensitivity):
+    loss = truncated_laplace_loss(sensitivity=sensitivity, epsilon=epsilon, delta=1e-3)
+    assert sensitivity / Fraction(loss.scale) <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("changed, epsilon", [(1, 1e-320), (0, 1.0), (1, 0.0), (1, math.nan)])
+def test_scales_that_do_not_exist_are_refused(changed, epsilon):
+    with pytest.raises(ValueError, match="must"):
+        noise.laplace_scale(changed, epsilon)

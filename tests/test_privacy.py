@@ -1,9 +1,13 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pm_dpgmm.privacy import Guarantee, Neighbouring, compose, smallest_epsilon
+from pm_dpgmm.noise import laplace_scale
+from pm_dpgmm.privacy import Guarantee, Neighbouring, compose, smallest_epsilon, split_budget
 from pm_dpgmm.privacy_loss import GaussianLoss, GeometricLoss, PointLoss, SumLoss, TruncatedLaplaceLoss
 
 REPLACE = Neighbouring.REPLACE_ONE
@@ -77,7 +81,7 @@ def test_composition_pays_for_the_samplers_of_all_parts():
 
 
 def test_composition_is_never_worse_than_adding():
-    tiny = guarantee(GeometricLoss(2e6, 2), epsilon=1e-6, delta=0.0)
+    tiny = guarantee(GeometricLoss(laplace_scale(2, 1e-6), 2), epsilon=1e-6, delta=0.0)
     total = compose(tiny, tiny, delta=0.0)
     assert total.epsilon == pytest.approx(2e-6) and total.curve(2.1e-6) == 0.0
 
@@ -102,3 +106,33 @@ def test_neighbouring_names_its_choices():
     assert Neighbouring.parse("add-remove") is Neighbouring.ADD_REMOVE
     with pytest.raises(ValueError, match="'replace-one', 'add-remove'"):
         Neighbouring.parse("swap")
+
+
+# ------------------------------------------------------------------ exact sums
+@given(epsilon=st.floats(1e-6, 100), delta=st.floats(0, 0.9), share=st.floats(0.01, 0.99))
+@settings(max_examples=300)
+def test_parts_of_a_budget_add_up_to_no_more_than_it_in_exact_rationals(epsilon, delta, share):
+    parts = split_budget(epsilon, delta, share)
+    for total, spent in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
+        assert sum(map(Fraction, spent)) <= Fraction(total)
+        assert float(sum(map(Fraction, spent))) == pytest.approx(total, rel=1e-15)
+
+
+def test_a_pure_claim_below_its_exact_curve_is_refused():
+    """2 / scale in floats is epsilon, in rationals it is a little more."""
+    epsilon = next(e for e in np.random.default_rng(0).uniform(0.1, 3, 1000) if 2 / Fraction(2 / e) > Fraction(e)
+                   and 2 / (2 / e) == e)  # fmt: skip
+    with pytest.raises(ValueError, match="delta must be at least"):
+        guarantee(GeometricLoss(2 / epsilon, 2), epsilon=epsilon, delta=0.0)
+    assert 0 < GeometricLoss(2 / epsilon, 2).delta(epsilon) < 1e-15
+    # a file that says so states the next float
+    fields = guarantee(GeometricLoss(2 / epsilon, 2), epsilon=5.0, delta=0.0).to_dict() | {"epsilon": epsilon}
+    assert Guarantee.from_dict(fields).epsilon == math.nextafter(epsilon, math.inf)
+
+
+@given(epsilons=st.lists(st.floats(0.01, 3), min_size=2, max_size=4))
+@settings(max_examples=20)
+def test_pure_guarantees_compose_to_no_less_than_the_exact_sum(epsilons):
+    losses = [GeometricLoss(laplace_scale(2, epsilon), 2) for epsilon in epsilons]
+    parts = [guarantee(loss, epsilon=e, delta=0.0) for loss, e in zip(losses, epsilons, strict=True)]
+    assert sum(map(Fraction, epsilons)) <= Fraction(compose(*parts, delta=0.0).epsilon)

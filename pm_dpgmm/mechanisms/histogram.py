@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive
-from pm_dpgmm.noise import IntArray, Rng, discrete_laplace
+from pm_dpgmm.noise import IntArray, Rng, discrete_laplace, laplace_scale
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import GeometricLoss
 
@@ -48,10 +48,7 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: 
     if epsilon < SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
     changed = n_histograms * (2 if neighbouring is Neighbouring.REPLACE_ONE else 1)
-    scale = changed / epsilon
-    while changed / scale > epsilon:  # the quotient may round down by one unit in the last place
-        scale = math.nextafter(scale, math.inf)
-    return GeometricLoss(scale=scale, n_counts=changed)
+    return GeometricLoss(scale=laplace_scale(changed, epsilon), n_counts=changed)
 
 
 def noisy_counts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, check_real
-from pm_dpgmm.noise import Rng, truncated_discrete_laplace
+from pm_dpgmm.noise import Rng, laplace_scale, truncated_discrete_laplace
 from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
 
 GRID_STEPS = 2**20  # grid points in one sensitivity for real-valued statistics
@@ -32,9 +32,7 @@ def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) ->
     check_count(sensitivity=sensitivity)
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
-    scale = sensitivity / epsilon
-    while sensitivity / scale > epsilon:  # the quotient may round down by one unit in the last place
-        scale = math.nextafter(scale, math.inf)
+    scale = laplace_scale(sensitivity, epsilon)
     low, high = sensitivity - 1, sensitivity  # low fails or is not allowed, high is the candidate
     while TruncatedLaplaceLoss(scale, high, sensitivity).delta(epsilon) > delta:
         low, high = high, 2 * high
