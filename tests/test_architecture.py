@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks"],
+    ["_arguments", "_blocks", "cache_folders"],
     ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
