@@ -70,7 +70,7 @@ AUDIT_CORE = [
     "audit", "audit_result", "detection_limit", "events", "outputs", "score_features", "scores", "references",
     "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",
     "candidates", "search", "shrink", "pytest_plugin", "profile", "profile_bounds", "profile_points", "profile_result",
-    "ratio_calibration",
+    "ratio_calibration", "parts", "repeated", "repeats", "bit_planes", "screening",
 ]  # fmt: skip
 LONGEST = 400  # lines; a module past 300 is asked to split, past 400 it must
 

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verification.audit import audit
     from verification.audit_result import AuditResult
+    from verification.repeated import repeated
 
-__all__ = ["AuditResult", "audit"]
+__all__ = ["AuditResult", "audit", "repeated"]
 
-_HOMES = {"audit": "verification.audit", "AuditResult": "verification.audit_result"}
+_HOMES = {
+    "AuditResult": "verification.audit_result",
+    "audit": "verification.audit",
+    "repeated": "verification.repeated",
+}
 
 
 class _Package(ModuleType):

@@ -58,8 +58,10 @@ def audit(
     mechanism : callable, or object with ``prepare`` and ``sample``
         ``mechanism(data, n_samples, rng)`` returns ``n_samples`` independent runs: a numeric array with first axis
         ``n_samples``, or a tuple of such arrays, one per part of the output. A row of NaN is the failure symbol;
-        infinities are allowed. Outputs of varying size are padded with NaN by the caller. An object does a costly
-        deterministic part once per data set: ``state = prepare(data)``, then ``sample(state, n_samples, rng)``.
+        infinities are allowed. Outputs of varying size are padded with NaN by the caller. Refused is what would go
+        unseen: floats of more than 64 bits, integers beyond 2^53, masked or labelled arrays, text, objects. An object
+        does a costly deterministic part once per data set: ``state = prepare(data)``, then
+        ``sample(state, n_samples, rng)``. A mechanism that runs once, ``mechanism(data, rng)``: see `repeated`.
     x, x_neighbour : any
         Neighbouring data sets, handed to ``mechanism`` as they are.
     epsilon, delta : float
@@ -69,8 +71,8 @@ def audit(
     false_alarm : float
         Probability, at most, that ``epsilon_lower`` exceeds the true epsilon of this pair.
     level : {"value", "bit"}
-        "value": outputs are compared as real numbers. "bit": as numbers in the computer too, where the last bits of
-        floating-point noise can tell the data sets apart.
+        "value": outputs are compared as real numbers. "bit": as numbers in the computer too, where the bits of
+        floating-point noise can tell the data sets apart: all 64 of every number, the sign of zero, the content of NaN.
     sequential : bool
         Bet on every run as it comes and stop when the claim is refuted or after ``n_samples`` runs. Stopping early
         costs no validity; a violation that is large is found with a few hundred runs.
@@ -80,7 +82,7 @@ def audit(
         is then the exact log-likelihood ratio, nothing is learned, and more runs certify. A wrong density costs power,
         not validity.
     n_jobs : int
-        Workers (joblib) that run the mechanism, -1 for every core; does not change the result. Not for ``sequential``.
+        Workers (joblib) that run the mechanism, -1 for every core; does not change the result.
     progress : bool
         Show a bar of runs on a terminal.
     rng : numpy.random.Generator, optional
@@ -139,26 +141,27 @@ def audit(
     rng = check_rng(rng)
     epsilon, delta, n_samples, false_alarm = float(epsilon), float(delta), int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
-    notes = runs.probe(runner, rng)
+    notes = runs.probe(runner, rng, n_jobs=n_jobs)
 
     with runs.progress_bar(progress, n_samples, "audit") as step:
         if sequential:
             return sequential_audit(
                 runner, x, x_neighbour, epsilon=epsilon, delta=delta, n_samples=n_samples, false_alarm=false_alarm,
-                level=level, log_density=log_density, notes=notes, progress=step, rng=rng,
+                level=level, log_density=log_density, notes=notes, n_jobs=n_jobs, progress=step, rng=rng,
             )  # fmt: skip
         label = rng.integers(2, size=n_samples).astype(bool)
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     rows, watch = runs.as_rows(outputs), runs.Watch()
     watch.see(rows, label)
-    notes += watch.notes()
+    notes += watch.notes() + runs.type_notes(runner, level)
     if log_density is not None:
         ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
         scored = by_exact_score(ratio, delta=delta, false_alarm=false_alarm)
     else:
-        if level == "bit":
+        n_bits = rows.shape[1] if level == "bit" else 0
+        if n_bits:
             rows = np.column_stack([rows, bit_features(rows)])
-        scored = by_learned_score(rows, label, delta=delta, false_alarm=false_alarm, rng=rng)
+        scored = by_learned_score(rows, label, delta=delta, false_alarm=false_alarm, rng=rng, n_bits=n_bits)
 
     seed = int(rng.integers(2**32))
     coins = label[scored.start :]

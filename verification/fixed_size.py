@@ -87,12 +87,14 @@ def by_learned_score(
     delta: float,
     false_alarm: float,
     rng: np.random.Generator,
+    n_bits: int = 0,
     progress: Callable[[int], None] = lambda runs: None,
 ) -> Scored:
     """Learn on runs of sizes that double, until more of them are not worth what the guessing loses.
 
     Each half of the runs so far is scored by what was learned on the other half; score and thresholds are chosen on
-    both halves together, and both go on to score half of the runs that are left.
+    both halves together, and both go on to score half of the runs that are left. The first ``n_bits`` columns are also
+    read bit by bit.
     """
     n, z = len(label), quantile(false_alarm)
     models: tuple[scores.Portfolio, scores.Portfolio] | None = None
@@ -105,11 +107,12 @@ def by_learned_score(
             old = scores.evaluate(models[0], rows[half:size], [name])[name]
             before = choose_guesses(old, coins[half:], delta=delta, rounds=n - size, z=z).value
         models = (
-            scores.learn(rows[half:size], label[half:size], rng=rng),
-            scores.learn(rows[:half], label[:half], rng=rng),
+            scores.learn(rows[half:size], label[half:size], rng=rng, n_bits=n_bits),
+            scores.learn(rows[:half], label[:half], rng=rng, n_bits=n_bits),
         )
         parts = [scores.evaluate(models[0], rows[:half]), scores.evaluate(models[1], rows[half:size])]
         crossed = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name in parts[1]}
+        crossed = crossed or {"none": np.zeros(size)}  # halves so unlike that no score was learned on both
         choices = {
             name: choose_guesses(score, coins, delta=delta, rounds=n - size, z=z) for name, score in crossed.items()
         }

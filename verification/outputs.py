@@ -5,23 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verification._checks import check_callable, shown
+from verification.parts import ONE_SHAPE, OutputError, checked_part, widened
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Outputs = tuple[NDArray[Any], ...]
 
-BLOCKS = 4  # per data set; fixed, so that a result does not depend on the number of workers
+BLOCKS, LEAST_BLOCK = 4, 100  # per data set; fixed, so that a result does not depend on the number of workers
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
-ONE_SHAPE = "mechanism must return runs of one shape"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +30,15 @@ class Runner:
 
     sample: Callable[..., Any]  # sample(state, n, rng)
     states: tuple[Any, Any]  # on x_neighbour, on x: a coin is the index
+    blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
+    types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
 
     def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
         """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
         try:
             output = self.sample(self.states[which], n, rng)
+        except OutputError:
+            raise
         except Exception as error:
             raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
         return _checked(output, n)
@@ -53,9 +57,11 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
     for data, name in ((x_neighbour, NAMES[0]), (x, NAMES[1])):
         try:
             states.append(mechanism.prepare(data))
+        except OutputError:
+            raise
         except Exception as error:
             raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
-    return Runner(mechanism.sample, (states[0], states[1]))
+    return Runner(mechanism.sample, (states[0], states[1]), getattr(mechanism, "blocks", None))
 
 
 def run_both(
@@ -69,7 +75,7 @@ def run_both(
     """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple."""
     n_ones = int(label.sum())
     sizes = {1: n_ones, 0: label.size - n_ones}
-    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which])]
+    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks)]
     if n_jobs == 1:
         drawn = []
         for which, n, own in tasks:
@@ -88,6 +94,7 @@ def run_both(
             f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
             + " and ".join(shown(list(shape)) for _, shape in sorted(shapes))
         )
+    runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
     outputs = []
     for i, first in enumerate(drawn[0][0]):
         kind = np.result_type(*(block[i].dtype for block, _ in drawn))
@@ -100,31 +107,59 @@ def run_both(
     return tuple(outputs), drawn[0][1]
 
 
-def probe(runner: Runner, rng: np.random.Generator) -> list[str]:
+def type_notes(runner: Runner, level: str) -> list[str]:
+    """A note when types of number changed from block to block; as bits that is an error, for the type is an output."""
+    if len(runner.types) < 2:
+        return []
+    words = " and ".join(", ".join(types) for types in sorted(runner.types))
+    if level == "bit":
+        raise ValueError(
+            f"mechanism must return one type of number on x and x_neighbour at the level of bits, got {words}"
+        )
+    return [f"outputs of changing type ({words}) were compared as real numbers"]
+
+
+def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:
     """Notes on the mechanism's randomness from a few runs of their own.
 
     Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
-    repeat from call to call, and no count of them means anything. Outputs with few values coincide by chance; the rule
-    asks for a chance below 1e-9.
+    repeat from call to call, and no count of them means anything. With workers also when two copies of the mechanism
+    repeat each other so, as copies of a generator that it keeps would. Outputs with few values coincide by chance; the
+    rule asks for a chance below 1e-9.
     """
     seeds = rng.integers(2**32, size=(2, 4))
 
-    def rows(seed: NDArray[np.int64]) -> NDArray[Any]:
-        parts, _ = runner.draw(1, PROBES, np.random.default_rng(seed))
+    def rows(seed: NDArray[np.int64], own: Runner = runner) -> NDArray[Any]:
+        parts, _ = own.draw(1, PROBES, np.random.default_rng(seed))
         return np.nan_to_num(as_rows(parts), nan=FAILURE)  # NaN would differ from itself
 
     first, again, other = rows(seeds[0]), rows(seeds[0]), rows(seeds[1])
     for more in (again, other):
         if first.shape != more.shape:
             raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on x")
-    counts = np.unique(first, axis=0, return_counts=True)[1] / PROBES
-    if np.array_equal(first, other) and float(counts @ counts) ** PROBES < SAME_BY_CHANCE:
+    if _repeats(first, other):
         raise ValueError(
             f"mechanism must draw its randomness from rng, got the same {PROBES} runs on x from two generators"
         )
     if np.array_equal(first, again):
         return []
+    if n_jobs != 1:
+        import cloudpickle
+
+        packed = cloudpickle.dumps(runner)
+        copies = [rows(seed, cloudpickle.loads(packed)) for seed in seeds]
+        if _repeats(*copies):
+            raise ValueError(
+                f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on x"
+                " from two copies of it, as workers would"
+            )
     return ["the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"]
+
+
+def _repeats(first: FloatArray, other: FloatArray) -> bool:
+    """Whether two sets of runs are the same, though chance makes them so less than once in a billion."""
+    counts = np.unique(first, axis=0, return_counts=True)[1] / PROBES
+    return np.array_equal(first, other) and float(counts @ counts) ** PROBES < SAME_BY_CHANCE
 
 
 class Watch:
@@ -157,13 +192,7 @@ class Watch:
 
 def as_rows(outputs: Outputs) -> FloatArray:
     """All parts side by side, shape (n, d)."""
-    for part in outputs:
-        if part.dtype.kind in "iu" and part.size and (part.max() > 2**53 or part.min() < -(2**53)):
-            raise ValueError(
-                "integer outputs must lie within 2^53, beyond which low digits would go unseen; return high and low"
-                f" parts, got values from {part.min()} to {part.max()}"
-            )
-    return np.column_stack([part.reshape(len(part), -1) for part in outputs]).astype(float, copy=False)
+    return np.column_stack([widened(part.reshape(len(part), -1)) for part in outputs])
 
 
 def child(rng: np.random.Generator) -> np.random.Generator:
@@ -204,20 +233,18 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     return np.asarray(np.round(logs[0] - logs[1], 9))
 
 
-def _split(n: int) -> list[int]:
+def _split(n: int, blocks: int | None = None) -> list[int]:
     """``n`` runs in blocks, larger ones first; no block for none."""
-    return [n // BLOCKS + (i < n % BLOCKS) for i in range(BLOCKS)] if n >= 100 * BLOCKS else [n] * (n > 0)
+    if blocks is None:
+        blocks = BLOCKS if n >= BLOCKS * LEAST_BLOCK else 1
+    blocks = min(blocks, n)
+    return [n // blocks + (i < n % blocks) for i in range(blocks)]
 
 
 def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:
     is_tuple = isinstance(output, tuple)
-    try:  # copies, because the next call may write to the same memory
-        parts = tuple(np.array(part) for part in (output if is_tuple else (output,)))
-    except ValueError as error:  # lists of different lengths
-        raise ValueError(f"{ONE_SHAPE} (pad with NaN), got {shown(output)}") from error
+    parts = tuple(checked_part(part) for part in (output if is_tuple else (output,)))
     for part in parts:
-        if part.dtype.kind not in "biuf":
-            raise TypeError(f"mechanism must return numbers (NaN for failure), got dtype {part.dtype}: {shown(output)}")
         if part.ndim == 0 or part.shape[0] != n_samples:
             raise ValueError(
                 f"mechanism must return arrays whose first axis is n_samples = {n_samples}, got shape {part.shape}"

@@ -119,14 +119,14 @@ def privacy_profile(
     rng = check_rng(rng)
     n_samples, false_alarm = int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
-    notes = runs.probe(runner, rng)
+    notes = runs.probe(runner, rng, n_jobs=n_jobs)
 
     label = rng.integers(2, size=n_samples).astype(bool)
     with runs.progress_bar(progress, n_samples, "privacy profile") as step:
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     watch = runs.Watch()
     watch.see(runs.as_rows(outputs), label)
-    notes += watch.notes()
+    notes += watch.notes() + runs.type_notes(runner, "value")
     ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
 
     pilot = int(np.clip(n_samples // PILOT[1], PILOT[0], PILOT[2]))

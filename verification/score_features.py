@@ -49,8 +49,12 @@ def row_keys(rows: FloatArray) -> KeyArray:
     A collision would cost power, never validity.
     """
     rows = np.where(np.isnan(rows), np.nan, rows) + 0.0  # one NaN, one zero
-    bits = np.ascontiguousarray(rows, dtype=np.float64).view(np.uint64)
-    keys = np.zeros(len(rows), dtype=np.uint64)
+    return mixed(np.ascontiguousarray(rows, dtype=np.float64).view(np.uint64))
+
+
+def mixed(bits: KeyArray) -> KeyArray:
+    """One key per row of 64-bit words, as `row_keys`."""
+    keys = np.zeros(len(bits), dtype=np.uint64)
     for column in bits.T:  # the mixing steps of splitmix64 (Steele, Lea and Flood 2014)
         keys = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
         keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

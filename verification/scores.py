@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification import score_features as features
+from verification.bit_planes import fit_bits
 from verification.events import choose_guesses
+from verification.repeats import fit_repeats
 from verification.score_features import BoolArray, FloatArray, Table
+from verification.screening import best_columns, tail_strengths
 
 TREE_CELLS = 2_000_000  # training rows times features of the trees; keeps a scalar audit within seconds
 TREE_ROWS = 60_000
@@ -25,9 +28,11 @@ MAX_LOG_ODDS = 40.0  # beyond any certifiable bound
 LEAST_ROWS = 100  # of the trees
 LARGEST = 1e300
 MAX_COLUMNS, COLUMN_ROWS, COLUMN_Z = 40, 20_000, 1.645  # of the search for the best single column
+MOST_CHOSEN = 24  # columns beyond which the best ones have trees of their own, grown on more rows
 
-LARGE = ("column", "linear", "quadratic", "trees", "fine trees")  # for tens of thousands of runs
-SMALL = ("ridge", "quadratic", "monotone trees")  # for hundreds
+LARGE = ("column", "linear", "quadratic", "trees", "fine trees", "chosen trees", "repeats", "bits")  # for many runs
+SMALL = ("ridge", "quadratic", "monotone trees", "repeats", "bits")  # for hundreds
+APART = {"column", "chosen trees", "repeats", "bits"}  # in no mean and no table: they are sharp where they speak
 INPUTS: dict[str, Callable[[features.Encoder, FloatArray], NDArray[Any]]] = {
     "column": lambda encoder, rows: rows,
     "ridge": features.linear,
@@ -36,13 +41,19 @@ INPUTS: dict[str, Callable[[features.Encoder, FloatArray], NDArray[Any]]] = {
     "monotone trees": features.ranks,
     "trees": features.ranks,
     "fine trees": features.ranks,
+    "chosen trees": features.ranks,
+    "repeats": lambda encoder, rows: rows,
+    "bits": lambda encoder, rows: rows,
 }
-PENALTY = {"ridge": 0.3, "linear": 10.0, "quadratic": 10.0}  # scikit-learn's C
+PENALTY = {"ridge": 0.3, "linear": 10.0, "quadratic": 10.0, "bits": 1.0}  # scikit-learn's C
 TREES = {  # leaves, smallest leaf as a share of the rows, rounds, learning rate, L2 penalty
     "monotone trees": (3, 0.03, 100, 0.05, 3.0),
     "trees": (8, 0.01, 60, 0.1, 10.0),
     "fine trees": (24, 0.001, 60, 0.1, 10.0),
+    "chosen trees": (8, 0.002, 60, 0.1, 3.0),
 }
+
+Chosen = tuple[NDArray[np.int64], features.Encoder]  # columns with trees of their own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +63,18 @@ class Portfolio:
     names: tuple[str, ...]  # simplest first
     atoms: Table | None
     encoder: features.Encoder
-    models: dict[str, Any]  # fitted scikit-learn classifiers
+    models: dict[str, Any]  # fitted classifiers
+    chosen: Chosen | None = None
 
 
-def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator, models: Sequence[str] = LARGE) -> Portfolio:
+def learn(
+    rows: FloatArray,
+    label: BoolArray,
+    *,
+    rng: np.random.Generator,
+    models: Sequence[str] = LARGE,
+    n_bits: int = 0,
+) -> Portfolio:
     """Fit the portfolio.
 
     Parameters
@@ -68,6 +87,8 @@ def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator, model
         Seeds the trees.
     models : sequence of str
         LARGE or SMALL.
+    n_bits : int
+        The first ``n_bits`` columns are also read bit by bit.
 
     Returns
     -------
@@ -78,35 +99,48 @@ def learn(rows: FloatArray, label: BoolArray, *, rng: np.random.Generator, model
     encoder = features.fit_encoder(rows, label)
     if min(label.sum(), (~label).sum()) < 2:
         return Portfolio(("none",), None, encoder, {})
-    found = {}
+    found: dict[str, Any] = {}
+    chosen: Chosen | None = None
     for name in models:
-        inputs = INPUTS[name](encoder, rows)
+        if name == "chosen trees":
+            if rows.shape[1] <= MOST_CHOSEN:
+                continue
+            columns = best_columns(rows, label, MOST_CHOSEN)
+            chosen = columns, features.fit_encoder(rows[:, columns], label)
+        inputs = _inputs(name, encoder, chosen, rows)
         if name == "column":
             model: Any = _best_column(inputs, label)
+        elif name == "repeats":
+            model = fit_repeats(inputs, label, n_bits=n_bits)
+        elif name == "bits":
+            model = fit_bits(inputs, label, n_bits=n_bits, fit=_fit_bits)
         elif name in TREES:
             model = _fit_trees(inputs, label, seed, *TREES[name], monotone=name == "monotone trees")
         else:
             model = _fit_logistic(inputs, label, PENALTY[name])
         if model is not None:
             found[name] = model
-    names = [*found, "mean"] if len(set(found) - {"column"}) > 1 else list(found) or ["none"]
+    averaged = [name for name in found if name not in APART]
+    names = [*(name for name in found if name == "column"), *averaged, *(["mean"] if len(averaged) > 1 else [])]
+    names = names or ["none"]
     keys = features.row_keys(rows)
     # Always in the table, however rare: the failure symbol.
     atoms = features.fit_table(keys, label, always=features.row_keys(np.full((1, rows.shape[1]), np.nan)))
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
-    return Portfolio(tuple(names), atoms, encoder, found)
+    names += [name for name in found if name in APART and name != "column"]
+    return Portfolio(tuple(names), atoms, encoder, found, chosen)
 
 
 def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None = None) -> dict[str, FloatArray]:
     """Return the named scores (all of them by default), each of shape (n,), finite, for ``rows`` of shape (n, d)."""
     names = portfolio.names if names is None else names
     bases = {name.removesuffix("+atoms") for name in names}
-    averaged = set(portfolio.models) - {"column"}
+    averaged = set(portfolio.models) - APART
     wanted = bases & set(portfolio.models) | (averaged if "mean" in bases else set())
     scores: dict[str, FloatArray] = {"none": np.zeros(len(rows))}
     for name in wanted:
-        raw = portfolio.models[name].decision_function(INPUTS[name](portfolio.encoder, rows))
+        raw = portfolio.models[name].decision_function(_inputs(name, portfolio.encoder, portfolio.chosen, rows))
         scores[name] = np.clip(raw, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     if "mean" in bases:
         scores["mean"] = np.mean([scores[name] for name in sorted(averaged)], axis=0)
@@ -134,9 +168,23 @@ class Column:
         return np.where(np.isnan(squeezed), -1.0, squeezed)
 
 
+def _inputs(name: str, encoder: features.Encoder, chosen: Chosen | None, rows: FloatArray) -> NDArray[Any]:
+    if name == "chosen trees":
+        assert chosen is not None
+        columns, encoder = chosen
+        rows = rows[:, columns]
+    return INPUTS[name](encoder, rows)
+
+
 def _best_column(rows: FloatArray, label: BoolArray) -> Column | None:
-    """The column whose tails tell most by themselves: no model can blur what is plain to see."""
-    candidates = [Column(index, sign) for index in range(min(rows.shape[1], MAX_COLUMNS)) for sign in (1.0, -1.0)]
+    """The column whose tails tell most by themselves: no model can blur what is plain to see.
+
+    Beyond MAX_COLUMNS columns all are looked at in brief, and the best of them closely.
+    """
+    candidates = [Column(index, sign) for index in range(rows.shape[1]) for sign in (1.0, -1.0)]
+    if rows.shape[1] > MAX_COLUMNS:
+        strongest = np.argsort(-tail_strengths(rows, label).ravel(), kind="stable")
+        candidates = [candidates[i] for i in strongest[: 2 * MAX_COLUMNS]]
     n = min(len(label), COLUMN_ROWS)
     coins = label[:n].astype(float)
     values = [
@@ -144,6 +192,10 @@ def _best_column(rows: FloatArray, label: BoolArray) -> Column | None:
         for column in candidates
     ]
     return candidates[int(np.argmax(values))] if values and max(values) > 0 else None
+
+
+def _fit_bits(inputs: FloatArray, label: BoolArray) -> Any:
+    return _fit_logistic(inputs, label, PENALTY["bits"])
 
 
 def _fit_logistic(inputs: FloatArray, label: BoolArray, penalty: float) -> Any:

@@ -21,7 +21,7 @@ BoolArray = NDArray[np.bool_]
 
 FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
-LEARNERS = ("ridge", "quadratic", "monotone trees", "mean+atoms")
+LEARNERS = ("ridge", "quadratic", "monotone trees", "repeats", "mean+atoms")
 MAX_LEARNED = 60_000  # most recent runs that are learned from
 EXACT = ("exact log-likelihood ratio",)
 
@@ -38,6 +38,7 @@ def sequential_audit(
     level: str,
     log_density: Callable[..., Any] | None,
     notes: list[str],
+    n_jobs: int,
     progress: Callable[[int], None],
     rng: np.random.Generator,
 ) -> AuditResult:
@@ -45,22 +46,25 @@ def sequential_audit(
 
     Batches grow with the runs so far, so that learning takes a time that is almost linear in their number.
     """
-    names = LEARNERS if log_density is None else EXACT
+    learners = LEARNERS if level == "value" else ("bits", *LEARNERS)
+    names = learners if log_density is None else EXACT
     tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
     seen: list[tuple[FloatArray, BoolArray]] = []
     model: scores.Portfolio | None = None
-    watch, n, stopped = runs.Watch(), 0, False
+    watch, n, stopped, n_bits, types = runs.Watch(), 0, False, 0, list[str]()
     while n < n_samples and not stopped:
         size = min(_batch(n), n_samples - n)
         label = rng.integers(2, size=size).astype(bool)
-        outputs, is_tuple = runs.run_both(runner, label, rng)
+        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs)
         rows = runs.as_rows(outputs)
         watch.see(rows, label)
+        types = runs.type_notes(runner, level)
         if log_density is not None:
             whole = outputs if is_tuple else outputs[0]
             predictions = {EXACT[0]: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
         else:
             if level == "bit":
+                n_bits = rows.shape[1]
                 rows = np.column_stack([rows, bit_features(rows)])
             seen = _latest([*seen, (rows, label)])
             predictions = {} if model is None else _predictions(model, rows)
@@ -75,7 +79,7 @@ def sequential_audit(
             stopped = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon
         if log_density is None and n < n_samples and not stopped:
             past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-            model = scores.learn(past, coins, rng=rng, models=scores.SMALL)
+            model = scores.learn(past, coins, rng=rng, models=scores.SMALL, n_bits=n_bits)
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
@@ -98,7 +102,7 @@ def sequential_audit(
         counts={"bets": counts.as_dict()},
         level=level,
         sequential=True,
-        notes=(*notes, *watch.notes()),
+        notes=(*notes, *watch.notes(), *types),
         thresholds=(),
         histogram_edges=np.append(LEVELS - STEP / 2, LEVELS[-1] + STEP / 2),
         histogram=tables[best][::-1],
@@ -113,7 +117,7 @@ def _batch(n: int) -> int:
 
 def _predictions(model: scores.Portfolio, rows: FloatArray) -> dict[str, FloatArray]:
     """Of the learners that have learned something; the mean stands in where no output ever repeated."""
-    names = [name for name in (*LEARNERS[:-1], "mean", "mean+atoms") if name in model.names]
+    names = [name for name in ("bits", *LEARNERS[:-1], "mean", "mean+atoms") if name in model.names]
     found = scores.evaluate(model, rows, names)
     last = next((found[name] for name in ("mean+atoms", "mean") if name in found), None)
     return found if last is None else found | {LEARNERS[-1]: last}
