@@ -98,6 +98,42 @@ def check_choice(options: Sequence[str], **parameters: Any) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
 
 
+def check_text(*, longest: int = 10_000, **parameters: Any) -> None:
+    """Raise unless every value is a text of bounded length."""
+    for name, value in parameters.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be text, got {shown(value)} of type {type(value).__name__}")
+        if len(value) > longest:
+            raise ValueError(f"{name} must have at most {longest} characters, got {len(value)}")
+
+
+def check_flag(**parameters: Any) -> None:
+    """Raise unless every value is True or False."""
+    for name, value in parameters.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}")
+
+
+def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> FloatArray:
+    """``value`` as a float array of that shape; ValueError unless it holds finite numbers and nothing else."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of numbers, got rows of different lengths") from None
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be an array of numbers, got {shown(value)}")
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
+    return np.asarray(array, dtype=float)
+
+
+def printable(text: str) -> str:
+    """A text for terminals and documents, on one line: what is no visible character is written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def frozen(array: Any) -> FloatArray:
     """A read-only float copy of ``array``."""
     copy = np.array(array, dtype=float)

@@ -93,6 +93,8 @@ def average_core(fits: Fits, friends: BoolArray, rule: AgreementRule, *, top: in
     CoreAverage
         Within ``rule.average_error`` of the exact average in d_2, whichever core fit is the reference (the first is).
     """
+    if np.shape(friends) != (len(fits), len(fits)):
+        raise ValueError(f"friends must have shape {(len(fits), len(fits))}, got {np.shape(friends)}")
     weights = core_weights(friends.sum(axis=1), floor=rule.core_floor(len(fits)), top=top)
     core = np.flatnonzero(weights > 0)
     if len(core) == 0:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pm_dpgmm._arguments import printable
 from pm_dpgmm.privacy import Neighbouring
 
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 
 
 def summary(release: Release) -> str:
-    """What was fitted, what it cost and the released parameters, as text."""
+    """What was fitted, what it cost and the released parameters, as text.
+
+    Names and other texts may come from a file: control characters and the like are written as escapes.
+    """
+    names = [printable(name) for name in release.feature_names]
     who = {
         Neighbouring.REPLACE_ONE: "replacing any one record by any other",
         Neighbouring.ADD_REMOVE: "adding or removing any one record",
@@ -23,22 +28,25 @@ def summary(release: Release) -> str:
     g = release.guarantee
     lines = [
         f"{release.n_components}-component Gaussian mixture in {release.n_features} dimensions"
-        f" ({', '.join(release.feature_names)}), method {release.method!r}",
+        f" ({', '.join(names)}), method {release.method!r}",
         f"Protected: {who} changes the probability of any outcome by a factor of at most exp({g.epsilon:g})"
         + (f", except for a probability of {g.delta:g}" if g.delta else ""),
-        f"Cost: epsilon = {g.epsilon:g}, delta = {g.delta:g}; mechanism: {g.mechanism}",
+        f"Cost: epsilon = {g.epsilon:g}, delta = {g.delta:g}; mechanism: {printable(g.mechanism)}",
     ]
     if release.n_records is not None:
         lines.append(f"Records: {release.n_records:,} (public)")
     if not release.private:
-        lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
+        lines.append(
+            "NOT PRIVATE: its noise, or that of a release it was made from, came from a known seed."
+            " For teaching and tests only."
+        )
     if release.flag:
         lines.append(f"WARNING: {release.flag}.")
     if release.background is not None:
         lines.append(f"Background: {release.background_weight:.3f} of the records are in no component")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
-    width = max(9, *(len(name) for name in release.feature_names))
-    lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in release.feature_names))
+    width = max(9, *map(len, names))
+    lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))
     for k in np.argsort(-release.weights):
         cells = zip(release.means[k], deviations[k], strict=True)
         lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
@@ -46,12 +54,12 @@ def summary(release: Release) -> str:
 
 
 def card(release: Release) -> str:
-    """The Markdown card: summary, guarantee, noise law."""
+    """The Markdown card: summary, guarantee, noise law. Texts that may come from a file stand in code blocks."""
     told = {name: value for name, value in release.noise.items() if not isinstance(value, (dict, list))}
-    noise = "\n".join(f"- {name}: {value}" for name, value in told.items())
+    noise = "\n".join(printable(f"- {name}: {value}") for name, value in told.items())
     curve = "\n".join(f"| {delta:g} | {release.guarantee.epsilon_at(delta):.4g} |" for delta in CARD_DELTAS)
     return (
         f"# Release of a private Gaussian mixture\n\n```\n{summary(release)}\n```\n\n"
-        f"## Noise in the raw statistics\n\n{noise}\n\n"
+        f"## Noise in the raw statistics\n\n```\n{noise}\n```\n\n"
         f"## Privacy curve\n\n| delta | epsilon |\n|---|---|\n{curve}\n\nMade with pm_dpgmm {release.version}.\n"
     )

@@ -67,10 +67,16 @@ def feature_covariance(
     """Covariance of one record's features [a cos(w.x), a sin(w.x)], shape (2 m, 2 m).
 
     From cos s cos t = [cos(s - t) + cos(s + t)]/2 and its like: characteristic functions at sums and differences.
+    ValueError unless the shapes are those of :func:`characteristic_function` and (m,).
     """
+    (m, d), k = np.shape(frequencies), len(weights)
+    shapes = np.shape(amplitudes), np.shape(weights), np.shape(means), np.shape(factors)
+    if shapes != ((m,), (k,), (k, d), (k, d, d)):  # the kernels below check no bounds
+        raise ValueError(
+            f"amplitudes, weights, means and factors must fit {m} frequencies in {d} columns, got {shapes}"
+        )
     parts, projected = _parts(frequencies, means, factors)
     phases = frequencies @ means.T
-    m = len(frequencies)
     covariance = np.zeros((2 * m, 2 * m))
     for k, weight in enumerate(weights):
         projection = np.ascontiguousarray(projected[:, k])

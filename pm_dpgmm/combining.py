@@ -11,6 +11,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import read_choices, shown
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_fittable
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import MaxLoss, PrivacyLoss
@@ -73,6 +74,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
             raise ValueError(f"releases must be of method 'sketch', got one of method {item.method!r}")
     numbers = read_choices(max(item.n_components for item in given) if n_components is None else n_components)
     found = [Evidence.from_arrays(item.raw, item.noise) for item in given]
+    for i, evidence in enumerate(found):
+        check_fittable(evidence, f"releases[{i}]")
     for i, evidence in enumerate(found):
         _check_same(i, given, evidence, found[0])
     sites = [site for item, evidence in zip(given, found, strict=True) for site in sites_of(item, evidence)]

@@ -14,6 +14,7 @@ from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.fit_check import CountLaw, check_fit
 from pm_dpgmm.grid_fit import SMALLEST_EXPECTED, fit_counts
 from pm_dpgmm.release import Release
+from pm_dpgmm.release_checks import check_histogram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +28,7 @@ class CountFit:
 
 def refit_counts(release: Release, n_components: int) -> Release:
     """The same counts, another mixture."""
+    check_histogram(release.raw, release.noise, release.n_features)
     counts = np.asarray(release.raw["counts"]).astype(np.int64)
     if 2 * n_components > counts.size:
         raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
@@ -45,6 +47,7 @@ def compared_counts(release: Release, numbers: Sequence[int], price: float) -> l
     The likelihood is that of :func:`pm_dpgmm.count_likelihood.count_log_likelihood` at exact cell probabilities; the
     misfit is the discrepancy of ``check_fit`` less its mean, in standard deviations of a chi-square.
     """
+    check_histogram(release.raw, release.noise, release.n_features)
     counts = np.asarray(release.raw["counts"])
     noise_scale = float(release.noise["scale"])
     law = CountLaw(np.asarray(release.raw["bounds"]), counts.shape[0], noise_scale, release.n_records, counts.sum())

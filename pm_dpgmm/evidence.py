@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, shown
+from pm_dpgmm.evidence_checks import LARGEST_NUMBER, check_evidence
 from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Partition, Parts
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Neighbouring
 
 
@@ -40,6 +42,7 @@ class Evidence:
     cells: tuple[NoisyMoments, ...] = ()
     parts: tuple[NoisyMoments, ...] = ()
     ridge: FloatArray | None = None
+    __reduce__ = by_constructor
 
     @property
     def centre(self) -> FloatArray:
@@ -68,14 +71,22 @@ class Evidence:
         return Neighbouring.ADD_REMOVE if noisy else Neighbouring.REPLACE_ONE
 
     def with_sketches(self, sketches: Sequence[NoisySketch]) -> Evidence:
-        """Other sketches; the moments, which say where a fit may start, are scaled to their number of records."""
+        """Other sketches; the moments, which say where a fit may start, are scaled to their number of records.
+
+        They are kept within the sizes that a reference may have, so that this one may be a reference, too.
+        """
         new = Evidence(tuple(sketches), self.unit, ridge=self.ridge)
         factor = new.n_records / self.n_records
+        most = LARGEST_NUMBER**2
+
+        def times(values: FloatArray) -> FloatArray:
+            return np.clip(factor * values, -most, most)
+
         scaled = [
             tuple(
                 replace(
-                    item, counts=factor * item.counts, sums=factor * item.sums, squares=factor * item.squares,
-                    noise_scale=factor * item.noise_scale,
+                    item, counts=times(item.counts), sums=times(item.sums), squares=times(item.squares),
+                    noise_scale=float(np.clip(factor * item.noise_scale, 1 / most, most)),
                 )
                 for item in moments
             )
@@ -108,26 +119,42 @@ class Evidence:
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
-        """Inverse of :meth:`to_arrays`; ValueError when the release holds no sketch."""
+        """Inverse of :meth:`to_arrays` for numbers from anywhere; ValueError unless they fit each other.
+
+        See :func:`pm_dpgmm.evidence_checks.check_evidence`.
+        """
         if "sketches" not in law:
             raise ValueError("release must be one of method 'sketch', got one without sketches")
+        try:
+            found = cls._read(raw, law)
+        except KeyError as error:
+            raise ValueError(f"a release with sketches must have {error.args[0]!r}, got none") from None
+        except TypeError as error:  # one kind of value where another belongs
+            raise ValueError(f"a release with sketches must be complete: {error}") from None
+        check_evidence(found)
+        return found
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
         sketches = tuple(
             NoisySketch(
-                frequencies_from_dict(fields["frequencies"]), raw[f"sketch_{i}"], fields["scale"],
-                fields["n_records"], fields["n_records_scale"],
+                frequencies_from_dict(fields["frequencies"]), frozen(finite_numbers(raw[f"sketch_{i}"], "sketch")),
+                fields["scale"], fields["n_records"], fields["n_records_scale"],
             )
-            for i, fields in enumerate(law["sketches"])
+            for i, fields in enumerate(_mappings(law["sketches"], "sketches"))
         )  # fmt: skip
         cells: list[NoisyMoments] = []
         parts: list[NoisyMoments] = []
-        for i, fields in enumerate(law["moments"]):
-            partition, table = _partition_from_dict(fields["partition"]), np.asarray(raw[f"moments_{i}"])
-            d = partition.shape[1]
+        for i, fields in enumerate(_mappings(law["moments"], "moments")):
+            partition = _partition_from_dict(fields["partition"])
+            g, d = partition.shape
+            table = finite_numbers(raw[f"moments_{i}"], f"moments_{i}", (g, 1 + d + d * d))
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, Cells) else parts).append(found)
-        ridge = None if law.get("ridge") is None else np.array(law["ridge"])
-        return cls(sketches, np.array(law["unit"]), tuple(cells), tuple(parts), ridge)
+        ridge = None if law.get("ridge") is None else frozen(finite_numbers(law["ridge"], "ridge"))
+        unit = frozen(finite_numbers(law["unit"], "unit"))
+        return cls(sketches, unit, tuple(cells), tuple(parts), ridge)
 
 
 _FIELDS: dict[type, Sequence[str]] = {
@@ -141,5 +168,13 @@ def _partition_to_dict(partition: Partition) -> dict[str, Any]:
 
 
 def _partition_from_dict(fields: Mapping[str, Any]) -> Partition:
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"partition must be a mapping, got {shown(fields)}")
     kind = Parts if "whiteners" in fields else Cells
-    return kind(**{name: np.array(fields[name]) for name in _FIELDS[kind]})
+    return kind(**{name: finite_numbers(fields[name], name) for name in _FIELDS[kind]})
+
+
+def _mappings(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, Mapping) for item in value):
+        raise ValueError(f"{name} must be a list of mappings, got {shown(value)}")
+    return value

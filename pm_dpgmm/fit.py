@@ -86,7 +86,8 @@ def fit_gmm(
     progress : bool
         Show a progress bar on a terminal; it counts public steps only.
     random_seed : int or numpy.random.Generator, optional
-        For teaching and tests. It makes the noise known, so the release is marked ``private=False``.
+        For teaching and tests. It makes the noise known, so the release is marked ``private=False``, and so is every
+        one that is made ``like`` it.
     **settings
         Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
@@ -180,7 +181,7 @@ def fit_gmm(
         noise=outcome.noise,
         feature_names=feature_names,
         n_records=n_records if relation is Neighbouring.REPLACE_ONE else None,
-        private=rng is None,
+        private=rng is None and getattr(chosen, "private", True),
         background_weight=0.0 if outcome.background is None else outcome.background[0],
         background=None if outcome.background is None else outcome.background[1],
     )

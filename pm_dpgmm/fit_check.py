@@ -13,7 +13,9 @@ from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.release import Release
+from pm_dpgmm.release_checks import check_histogram
 from pm_dpgmm.sketch_fit import distances
 from pm_dpgmm.sketch_post import as_start, sketch_data
 
@@ -48,6 +50,7 @@ class FitCheck:
     n_numbers: int
     n_draws: int
     method: str
+    __reduce__ = by_constructor
 
     def summary(self) -> str:
         """One sentence."""
@@ -179,6 +182,7 @@ def _check_sketch(release: Release, mixtures: Sequence[Mixture] | None, rng: np.
 
 
 def _check_counts(release: Release, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+    check_histogram(release.raw, release.noise, release.n_features)
     counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
     heights = counts.ravel()

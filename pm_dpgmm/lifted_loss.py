@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_probability
+from pm_dpgmm.pickling import by_constructor
 
 STEP = 2.0**-10  # width of a step of the curve, a power of two so that rounding cannot miss a step
 REACH = 8  # below -REACH the curve is 1; above it steps are computed on demand
@@ -49,6 +50,7 @@ class LiftedMaskLoss:
     eta: float
     dimension: int
     kind: ClassVar[str] = "lifted-mask"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         check_probability(omega=self.omega)

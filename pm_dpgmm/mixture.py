@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, shown
+from pm_dpgmm.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -46,6 +47,7 @@ class Mixture:
     weights: FloatArray
     means: FloatArray
     covariances: FloatArray
+    __reduce__ = by_constructor
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike) -> None:
         means = np.asarray(means, dtype=float)

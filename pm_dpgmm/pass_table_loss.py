@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pm_dpgmm.pickling import by_constructor
+
 if TYPE_CHECKING:
     from pm_dpgmm.privacy_loss import PrivacyLoss
 
@@ -49,6 +51,7 @@ class PassTableLoss:
     probabilities: tuple[float, ...]
     loss: PrivacyLoss
     kind: ClassVar[str] = "pass-table"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         table = tuple(map(float, self.probabilities))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm.methods.populous import Populous
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.plan_agreement import Agreement, words_without_settings
 
 
@@ -25,6 +26,7 @@ class Trial:
     log_deviations: float  # largest error of a log standard deviation, over all directions
     misfit: float | None  # as the release has it; None where the method has none
     seconds: float
+    __reduce__ = by_constructor
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Plan:
     settings: Populous | None = None
     agreement: Agreement | None = None
     fewest: int | None = None
+    __reduce__ = by_constructor
 
     @property
     def gap(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,8 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_delta, check_non_negative, check_positive
-from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss, loss_from_dict
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_delta,
+    check_non_negative,
+    check_positive,
+    check_text,
+    shown,
+)
+from pm_dpgmm.pickling import by_constructor
+from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss
+from pm_dpgmm.privacy_loss_file import loss_from_dict
+
+LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
 
 
 class Neighbouring(enum.StrEnum):
@@ -65,14 +77,16 @@ class Guarantee:
     neighbouring: Neighbouring
     mechanism: str
     loss: PrivacyLoss
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         check_positive(epsilon=self.epsilon)
         check_delta(self.delta)
+        check_text(longest=LONGEST_MECHANISM, mechanism=self.mechanism)
         object.__setattr__(self, "neighbouring", Neighbouring.parse(self.neighbouring))
         needed = self.loss.delta(self.epsilon)
         # rounding of the curve, not slack in the claim; a pure claim has none
-        if needed > (self.delta * (1 + 1e-9) + 1e-15 if self.delta else 0.0):
+        if not needed <= (self.delta * (1 + 1e-9) + 1e-15 if self.delta else 0.0):  # NaN too
             raise ValueError(f"delta must be at least {needed:.6g} at epsilon {self.epsilon:g}, got {self.delta:.6g}")
 
     def curve(self, epsilon: ArrayLike) -> FloatArray:
@@ -98,14 +112,24 @@ class Guarantee:
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
-        """Inverse of :meth:`to_dict`."""
+    def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
+        """Inverse of :meth:`to_dict` for fields from anywhere; TypeError and ValueError say what is wrong."""
+        if not isinstance(fields, Mapping):
+            raise ValueError(f"guarantee must be a mapping, got {shown(fields)}")
+        missing = [name for name in cls.__slots__ if name not in fields]
+        if missing:
+            raise ValueError(f"guarantee must have the field {missing[0]!r}, got {shown(sorted(fields))}")
         loss = loss_from_dict(fields["loss"])
         relation = Neighbouring.parse(fields["neighbouring"])
-        epsilon = fields["epsilon"]
-        if fields["delta"] == 0 and loss.delta(epsilon) > 0:  # a scale rounded to the nearest: the next float holds
-            epsilon = math.nextafter(epsilon, math.inf)
-        return cls(epsilon, fields["delta"], relation, fields["mechanism"], loss)
+        epsilon, delta = fields["epsilon"], fields["delta"]
+        check_positive(epsilon=epsilon)
+        check_delta(delta)
+        try:
+            if delta == 0 and loss.delta(epsilon) > 0:  # a scale rounded to the nearest: the next float holds
+                epsilon = math.nextafter(epsilon, math.inf)
+            return cls(epsilon, delta, relation, fields["mechanism"], loss)
+        except ArithmeticError as error:  # parameters of the curve that no mechanism has
+            raise ValueError(f"guarantee must have a curve that can be computed: {error}") from None
 
     def __str__(self) -> str:
         kind = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else " (pure)")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
@@ -16,10 +15,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy import special
 
-from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive
-from pm_dpgmm.lifted_loss import LiftedMaskLoss
-from pm_dpgmm.pass_table_loss import PassTableLoss
+from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive, shown
+from pm_dpgmm.pickling import by_constructor
 
+SPLITS = 202  # of epsilon that a sum of two losses tries
 PLD_GRID = 1e-4  # width of a cell of the discretised privacy loss in dp-accounting; losses are rounded up
 
 
@@ -45,6 +44,7 @@ class _Parameters:
     """Serialisation shared by the dataclasses below."""
 
     kind: ClassVar[str]
+    __reduce__ = by_constructor
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
@@ -210,11 +210,13 @@ class RenyiLoss(_Parameters):
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(map(float, self.orders)))
         object.__setattr__(self, "divergences", tuple(map(float, self.divergences)))
-        if not self.orders or len(self.orders) != len(self.divergences) or min(self.orders) <= 1:
+        if not self.orders or len(self.orders) != len(self.divergences) or not all(order > 1 for order in self.orders):
             raise ValueError(
                 f"orders must all exceed 1 and match divergences in number, got {len(self.orders)} orders"
                 f" and {len(self.divergences)} divergences"
             )
+        if not all(divergence >= 0 for divergence in self.divergences):
+            raise ValueError(f"divergences must be at least 0, got {min(self.divergences)}")
 
     def delta(self, epsilon: float) -> float:
         order, divergence = np.array(self.orders), np.array(self.divergences)
@@ -234,9 +236,13 @@ class SumLoss(_Parameters):
     second: PrivacyLoss
     split: float
     kind: ClassVar[str] = "sum"
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        check_non_negative(split=self.split)
 
     def delta(self, epsilon: float) -> float:
-        splits = np.append(np.linspace(0, epsilon, 201), min(self.split, epsilon)).tolist()
+        splits = np.append(np.linspace(0, epsilon, SPLITS - 1), min(self.split, epsilon)).tolist()
         return min(1.0, *(self.first.delta(part) + self.second.delta(epsilon - part) for part in splits))
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,6 +260,7 @@ class MaxLoss(_Parameters):
 
     parts: tuple[PrivacyLoss, ...]
     kind: ClassVar[str] = "max"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -285,12 +292,15 @@ class TableLoss(_Parameters):
     epsilons: tuple[float, ...]
     deltas: tuple[float, ...]
     kind: ClassVar[str] = "table"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilons", tuple(map(float, self.epsilons)))
         object.__setattr__(self, "deltas", tuple(map(float, self.deltas)))
-        if len(self.epsilons) != len(self.deltas) or any(b < a for a, b in itertools.pairwise(self.epsilons)):
+        if len(self.epsilons) != len(self.deltas) or not all(a <= b for a, b in itertools.pairwise(self.epsilons)):
             raise ValueError("epsilons must increase and match deltas in number")
+        if not all(0 <= delta <= 1 for delta in self.deltas) or any(b > a for a, b in itertools.pairwise(self.deltas)):
+            raise ValueError(f"deltas must lie from 0 to 1 and not increase, got {shown(self.deltas)}")
 
     def delta(self, epsilon: float) -> float:
         place = int(np.searchsorted(self.epsilons, epsilon, side="right")) - 1
@@ -303,34 +313,3 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     # never 0, whatever underflows: no finite epsilon holds at delta = 0
     return max(float(np.exp(first) * -np.expm1(min(0.0, second - first))), 1e-300)
-
-
-LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
-    loss.kind: loss
-    for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss, LiftedMaskLoss)
-}
-
-
-def loss_from_dict(fields: dict[str, Any]) -> PrivacyLoss:
-    """Inverse of ``to_dict``.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown or its parameters are missing.
-    """
-    kind = fields.get("kind")
-    if kind == SumLoss.kind:
-        return SumLoss(loss_from_dict(fields["first"]), loss_from_dict(fields["second"]), fields["split"])
-    if kind == MaxLoss.kind:
-        return MaxLoss(tuple(loss_from_dict(part) for part in fields["parts"]))
-    if kind == PassTableLoss.kind:
-        return PassTableLoss(tuple(fields["probabilities"]), loss_from_dict(fields["loss"]))
-    if kind not in LOSSES:
-        kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
-        raise ValueError(f"kind of privacy loss must be one of {kinds}, got {kind!r}")
-    parameters = {name: value for name, value in fields.items() if name != "kind"}
-    try:
-        return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
-    except TypeError as error:
-        raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
+from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
 from pm_dpgmm.card import card, summary
-from pm_dpgmm.files import write_text
+from pm_dpgmm.files import read_json, write_text
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import Guarantee, Neighbouring
+from pm_dpgmm.privacy import Guarantee
+from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.release_pymc import PyMCMethods
 
 if TYPE_CHECKING:
     from pm_dpgmm.fit_check import FitCheck
     from pm_dpgmm.selection import KSelection
     from pm_dpgmm.uncertainty import Band, StandardErrors
-
-SCHEMA = "pm_dpgmm.release"
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +57,8 @@ class Release(PyMCMethods):
     background : Mixture or None
         One broad Gaussian for them; never one of the K components, but part of ``density``.
     private : bool
-        False when the noise was drawn from a known seed, or when the records were public anyway.
+        False when the noise was drawn from a known seed, or that of a release that this one was made from or like; or
+        when the records were public anyway.
     """
 
     mixture: Mixture
@@ -76,13 +75,12 @@ class Release(PyMCMethods):
     background: Mixture | None = None
 
     def __post_init__(self) -> None:
+        check_plain(
+            self.mixture, self.guarantee, self.method, self.private, self.version, self.n_records, self.background
+        )
         names = tuple(map(str, self.feature_names))
         if len(names) != self.mixture.n_features:
             raise ValueError(f"feature_names must have {self.mixture.n_features} entries, got {len(names)}")
-        if self.n_records is not None:
-            check_count(n_records=self.n_records)
-            if self.guarantee.neighbouring is Neighbouring.ADD_REMOVE:
-                raise ValueError("n_records must be None under add-remove neighbours: it is private there")
         if (self.background is None) != (self.background_weight == 0) or not 0 <= self.background_weight < 1:
             raise ValueError(
                 f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
@@ -140,8 +138,10 @@ class Release(PyMCMethods):
         """What a reader should be warned of, or None: the released numbers contradict the mixture."""
         if not self.noise.get("flagged", False):
             return None
+        misfit = self.noise.get("misfit")
+        told = "infinite" if misfit is None else f"{misfit:.0f}"
         return (
-            f"the mixture does not explain the released numbers: misfit {self.noise['misfit']:.0f},"
+            f"the mixture does not explain the released numbers: misfit {told},"
             " where right mixtures stay below about 5; more components, more records or other bounds may help"
         )
 
@@ -249,7 +249,7 @@ class Release(PyMCMethods):
         g = self.guarantee
         mark = "" if self.private else ", NOT PRIVATE (seeded)"
         return (
-            f"<Release: {self.n_components} components, {self.n_features} features, {self.method},"
+            f"<Release: {self.n_components} components, {self.n_features} features, {printable(self.method)},"
             f" epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
         )
 
@@ -282,34 +282,11 @@ class Release(PyMCMethods):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Release:
-        """Inverse of :meth:`to_dict`; ValueError names what is wrong with the fields."""
-        if not isinstance(fields, Mapping) or fields.get("schema") != SCHEMA:
-            raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}")
-        if fields.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(
-                f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm,"
-                f" got {shown(fields.get('schema_version'))}"
-            )
-        try:
-            broad = fields.get("background")
-            return cls(
-                mixture=Mixture(fields["weights"], fields["means"], fields["covariances"]),
-                guarantee=Guarantee.from_dict(fields["guarantee"]),
-                method=fields["method"],
-                settings=fields["settings"],
-                raw=fields["raw"],
-                noise=fields["noise"],
-                feature_names=tuple(fields["feature_names"]),
-                n_records=fields["n_records"],
-                private=fields["private"],
-                version=fields["version"],
-                background_weight=fields.get("background_weight", 0.0),
-                background=None if broad is None else Mixture([1.0], broad["means"], broad["covariances"]),
-            )
-        except KeyError as error:
-            raise ValueError(f"a release must have the field {error.args[0]!r}, got {sorted(fields)}") from None
-        except AttributeError as error:  # a list where a mapping belongs
-            raise ValueError(f"a release must have mappings for settings, raw and noise: {error}") from None
+        """Inverse of :meth:`to_dict` for fields from anywhere; TypeError and ValueError name what is wrong."""
+        return cls(**checked_parts(fields))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release.from_dict, (self.to_dict(),)  # what a file must pass a pickle must, too
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release as JSON, all or nothing. Returns the path."""
@@ -317,21 +294,16 @@ class Release(PyMCMethods):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
-        """Read a release written by :meth:`save`.
+        """Read a release written by :meth:`save`. A file from anybody may be tried: nothing in it is run.
 
         Raises
         ------
-        FileNotFoundError
-            If there is no such file.
+        FileNotFoundError, PermissionError
+            If there is no such file, or it may not be read.
         ValueError
-            If it is truncated, of another schema or version, or inconsistent.
+            If it is no regular file, larger than 64 MiB, truncated, of another schema or version, or inconsistent.
         """
-        try:
-            fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise FileNotFoundError(f"path must be an existing release file, got {str(path)!r}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"path must be a complete JSON release file, got {str(path)!r}: {error}") from None
+        fields = read_json(Path(path), kind="release file")
         try:
             return cls.from_dict(fields)
         except (TypeError, ValueError) as error:

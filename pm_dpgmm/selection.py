@@ -9,8 +9,10 @@ from typing import Any
 from pm_dpgmm._arguments import read_choices
 from pm_dpgmm.count_selection import compared_counts, count_price, is_count_release, refit_counts
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_fittable
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
+from pm_dpgmm.sketch_choice import PRICE, Choice, choose, finite, price_of
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
 
@@ -49,6 +51,7 @@ class KSelection:
     misfits: tuple[float, ...]
     releases: tuple[Release, ...]
     penalty: float
+    __reduce__ = by_constructor
 
     @property
     def chosen(self) -> int:
@@ -137,7 +140,7 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
 def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> Release:
     """The same statistics and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
-    noise |= {"misfit": fit.misfit, "flagged": fit.rejected}
+    noise |= {"misfit": finite(fit.misfit), "flagged": fit.rejected}
     if choice is not None and len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     weight, broad = fit.background or (0.0, None)
@@ -149,7 +152,9 @@ def _evidence(release: Release, verb: str) -> Evidence:
         raise ValueError(
             f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
         )
-    return Evidence.from_arrays(release.raw, release.noise)
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_fittable(evidence, "release")
+    return evidence
 
 
 def _own(release: Release, evidence: Evidence) -> dict[int, Fitted]:

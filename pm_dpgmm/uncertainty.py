@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen
+from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.sketch_fit import error_root, moved
 from pm_dpgmm.sketch_model import Fitted, SketchData, widened
 from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
@@ -65,14 +66,20 @@ class StandardErrors:
     mixture: Mixture
     feature_names: tuple[str, ...]
     flag: str | None
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "means", "standard_deviations"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __repr__(self) -> str:
         sds = np.sqrt(np.diagonal(self.mixture.covariances, axis1=1, axis2=2))
-        width = max(map(len, self.feature_names))
+        names = [printable(name) for name in self.feature_names]
+        width = max(map(len, names))
         lines = []
         for k in np.argsort(-self.mixture.weights).tolist():
             lines.append(f"component {k}: weight {self.mixture.weights[k]:.3f} +- {self.weights[k]:.3f}")
-            for j, name in enumerate(self.feature_names):
+            for j, name in enumerate(names):
                 mean = f"{self.mixture.means[k, j]:.4g} +- {self.means[k, j]:.2g}"
                 sd = f"{sds[k, j]:.4g} +- {self.standard_deviations[k, j]:.2g}"
                 lines.append(f"  {name:{width}} mean {mean:22} sd {sd}")
@@ -98,6 +105,11 @@ class Band:
     upper: FloatArray
     probability: float
     flag: str | None
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        for name in ("estimate", "lower", "upper"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __repr__(self) -> str:
         shape = f"of shape {self.estimate.shape}, " if self.estimate.size > 1 else ""
@@ -184,9 +196,9 @@ def standard_errors(release: Release) -> StandardErrors:
     for entry, j in enumerate(row.tolist()):
         by_column[:, j] += slopes[:, entry, None] * roots[:, entry]
     return StandardErrors(
-        weights=frozen(np.linalg.norm(by_logit @ root[:k], axis=1)),
-        means=frozen(np.linalg.norm(root[n_logits : n_logits + k * d], axis=1).reshape(k, d) * unit),
-        standard_deviations=frozen(np.linalg.norm(by_column, axis=2)),
+        weights=np.linalg.norm(by_logit @ root[:k], axis=1),
+        means=np.linalg.norm(root[n_logits : n_logits + k * d], axis=1).reshape(k, d) * unit,
+        standard_deviations=np.linalg.norm(by_column, axis=2),
         mixture=release.mixture,
         feature_names=release.feature_names,
         flag=release.flag,
@@ -239,8 +251,8 @@ def interval(
     law = laplace(release)
     values = np.array([quantity(_density(fit)) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
-    estimate = frozen(quantity(release.density))
-    return Band(estimate, frozen(lower), frozen(upper), float(probability), release.flag)
+    estimate = np.asarray(quantity(release.density), dtype=float)
+    return Band(estimate, lower, upper, float(probability), release.flag)
 
 
 def band(

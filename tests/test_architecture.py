@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks", "cache_folders"],
-    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
+    ["_arguments", "_blocks", "cache_folders", "pickling"],
+    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy_loss_file", "privacy", "mixture", "noise", "files"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
@@ -27,6 +27,7 @@ LAYERS = [
         "slice_model",
         "slice_fit",
         "characteristic",
+        "evidence_checks",
         "evidence",
         "sketch_model",
         "sketch_fit",
@@ -60,7 +61,18 @@ LAYERS = [
         "ledger",
         "uncertainty",
     ],
-    ["card", "release_pymc", "release", "fit_check", "count_selection", "selection", "combining", "fit", "estimator"],
+    [
+        "card",
+        "release_pymc",
+        "release_checks",
+        "release",
+        "fit_check",
+        "count_selection",
+        "selection",
+        "combining",
+        "fit",
+        "estimator",
+    ],
     ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -9,7 +9,8 @@ import pytest
 from scipy import integrate, stats
 
 from pm_dpgmm.mechanisms.gaussian_budget import LEAST_SCALE, MOST_NUMBERS, GaussianBudget, steps_of
-from pm_dpgmm.privacy_loss import GaussianLoss, gaussian_delta, loss_from_dict
+from pm_dpgmm.privacy_loss import GaussianLoss, gaussian_delta
+from pm_dpgmm.privacy_loss_file import loss_from_dict
 
 
 @pytest.mark.parametrize("epsilon, mu", [(0.3, 0.07697), (1.0, 0.23670), (3.0, 0.64773), (8.0, 1.53155)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pm_dpgmm.lifted_loss import REACH, STEP, LiftedMaskLoss
 from pm_dpgmm.mechanisms.lifted_mask import closed_form_epsilon, largest_omega
-from pm_dpgmm.privacy_loss import loss_from_dict
+from pm_dpgmm.privacy_loss_file import loss_from_dict
 from verification.claims import aggregated_curve as reference
 
 # Largest omega at delta = 1e-6 as published with the theorem: epsilon, eta, then D = 2, 3, 6, 11.

@@ -15,8 +15,8 @@ from pm_dpgmm.privacy_loss import (
     SumLoss,
     TableLoss,
     TruncatedLaplaceLoss,
-    loss_from_dict,
 )
+from pm_dpgmm.privacy_loss_file import loss_from_dict
 from verification.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 
 LOSSES = [

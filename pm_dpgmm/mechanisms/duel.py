@@ -77,9 +77,13 @@ def noisy_duel(
 
 def duel_sum(records: Records, one: Parts, other: Parts) -> int:
     """Sum of the clipped log ratios in grid steps. Exact, and secret."""
+    if one.shape[1] != other.shape[1]:
+        raise ValueError(f"other must have {one.shape[1]} features as one has, got {other.shape[1]}")
     total = 0
     for block in blocks_of(records):
         rows = np.ascontiguousarray(block, dtype=float)
+        if rows.shape[1:] != one.shape[1:]:  # a kernel checks no bounds: it would read the next row
+            raise ValueError(f"X must have {one.shape[1]} columns as the mixtures, got shape {rows.shape}")
         for start in range(0, len(rows), BLOCK):
             found = np.zeros(1, dtype=np.int64)
             _duel(

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_positive, frozen
+from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, finite_numbers, frozen, shown
 from pm_dpgmm.noise import IntArray
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Neighbouring
 
 FACTOR_ERROR = 4e-15  # of a computed feature, for each base pair that is multiplied into it: sketch_features.md
@@ -49,6 +51,7 @@ class RieszFrames:
     bases: FloatArray
     centre: FloatArray
     kind: ClassVar[str] = "riesz"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         bases, centre = frozen(self.bases), frozen(self.centre)
@@ -60,6 +63,11 @@ class RieszFrames:
             raise ValueError("bases and centre must be finite")
         object.__setattr__(self, "bases", bases)
         object.__setattr__(self, "centre", centre)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the records."""
+        return int(self.bases.shape[2])
 
     @property
     def signs(self) -> IntArray:
@@ -130,14 +138,21 @@ class FejerLadder:
     order: int
     centre: float
     kind: ClassVar[str] = "fejer"
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         check_positive(step=self.step)
         check_count(order=self.order)
         if self.order > 1024:
             raise ValueError(f"order must be at most 1024, got {self.order}")
+        check_real(centre=self.centre)
         if not math.isfinite(self.centre):
             raise ValueError(f"centre must be finite, got {self.centre!r}")
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the records: 1."""
+        return 1
 
     @property
     def n_frequencies(self) -> int:
@@ -176,13 +191,15 @@ class FejerLadder:
 Frequencies = RieszFrames | FejerLadder
 
 
-def frequencies_from_dict(fields: dict[str, Any]) -> Frequencies:
-    """Inverse of ``to_dict``; ValueError when the kind is unknown."""
+def frequencies_from_dict(fields: Mapping[str, Any]) -> Frequencies:
+    """Inverse of ``to_dict`` for fields from anywhere; ValueError when the kind is unknown or a value is wrong."""
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"frequencies must be a mapping, got {shown(fields)}")
     if fields.get("kind") == RieszFrames.kind:
-        return RieszFrames(fields["bases"], fields["centre"])
+        return RieszFrames(finite_numbers(fields["bases"], "bases"), finite_numbers(fields["centre"], "centre"))
     if fields.get("kind") == FejerLadder.kind:
         return FejerLadder(fields["step"], fields["order"], fields["centre"])
-    raise ValueError(f"kind of frequencies must be 'riesz' or 'fejer', got {fields.get('kind')!r}")
+    raise ValueError(f"kind of frequencies must be 'riesz' or 'fejer', got {shown(fields.get('kind'))}")
 
 
 @functools.lru_cache(maxsize=8)

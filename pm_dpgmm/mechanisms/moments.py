@@ -10,6 +10,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numba
 import numpy as np
@@ -20,6 +21,7 @@ from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.noise import Rng, discrete_gaussian
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Neighbouring
 
 COUNT_WEIGHT = 0.5  # the least for which two records of one part cannot differ by more than two of different parts
@@ -48,9 +50,11 @@ class Cells:
     unit: FloatArray
     centres: FloatArray
     radii: FloatArray
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        _freeze(self, "origin", "unit", "centres", "radii")
+        g, d = _shape_of(self.centres)
+        _freeze(self, origin=(d,), unit=(d,), centres=(g, d), radii=(g,))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,9 +83,12 @@ class Parts:
     centres: FloatArray
     whiteners: FloatArray
     radii: FloatArray
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        _freeze(self, "origin", "unit", "log_weights", "centres", "whiteners", "radii")
+        g, d = _shape_of(self.centres)
+        shapes = {"origin": (d,), "unit": (d,), "log_weights": (g,), "centres": (g, d), "whiteners": (g, d, d)}
+        _freeze(self, **shapes, radii=(g,))
 
     @classmethod
     def of(
@@ -123,9 +130,11 @@ class NoisyMoments:
     sums: FloatArray
     squares: FloatArray
     noise_scale: float
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        _freeze(self, "counts", "sums", "squares")
+        g, d = self.partition.shape
+        _freeze(self, counts=(g,), sums=(g, d), squares=(g, d, d))
 
 
 def noisy_moments(
@@ -217,6 +226,9 @@ def moment_sums(records: Records, partition: Partition, *, n_threads: int = 1) -
 
 
 def _block_sums(rows: FloatArray, partition: Partition, shape: tuple[int, ...], n_threads: int) -> NDArray[np.int64]:
+    if rows.shape[1:] != partition.shape[1:]:  # a kernel checks no bounds: it would read the next row
+        raise ValueError(f"X must have {partition.shape[1]} columns as the centres, got shape {rows.shape}")
+
     def sums(start: int) -> NDArray[np.int64]:
         out = np.zeros(shape, dtype=np.int64)
         part = rows[start : start + BLOCK]
@@ -383,6 +395,17 @@ def _part_sums(
                 _add(share, y, out[j])
 
 
-def _freeze(item: object, *names: str) -> None:
-    for name in names:
-        object.__setattr__(item, name, frozen(getattr(item, name)))
+def _shape_of(centres: Any) -> tuple[int, int]:
+    shape = np.shape(centres)
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"centres must have shape (parts, n_features), got {shape}")
+    return shape
+
+
+def _freeze(item: object, **shapes: tuple[int, ...]) -> None:
+    """Read-only copies of the fields; ValueError unless they have these shapes, since kernels check no bounds."""
+    for name, shape in shapes.items():
+        array = frozen(getattr(item, name))
+        if array.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        object.__setattr__(item, name, array)

@@ -12,6 +12,7 @@ from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
 from pm_dpgmm.noise import Rng, discrete_gaussian
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Neighbouring
 
 
@@ -37,6 +38,7 @@ class NoisySketch:
     noise_scale: float
     n_records: float
     n_records_scale: float = 0.0
+    __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", frozen(self.values))
@@ -95,18 +97,29 @@ def noisy_sketch(
     >>> sketch.values.shape, round(sketch.noise_scale, 1)
     ((2, 16), 17.4)
     """
-    n_numbers = 2 * frequencies.n_frequencies
-    squared, weight = frequencies.squared_sensitivity(neighbouring), 0
-    if neighbouring is Neighbouring.ADD_REMOVE:
-        weight = round(math.sqrt(frequencies.squared_count_weight) / GRID)
-        squared += (weight * Fraction(GRID)) ** 2
-        n_numbers += 1
     # before anything is computed from records
-    steps = steps_of(squared, grid=GRID, n_numbers=n_numbers, error=frequencies.feature_error)
-    scale, left = budget.spend(steps, share=share, n_numbers=n_numbers)
+    scale, left = sketch_cost(frequencies, budget=budget, share=share, neighbouring=neighbouring)
     sums, n_records = sums_and_number(blocks, frequencies, n_threads=n_threads)
     noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float)
     if neighbouring is Neighbouring.REPLACE_ONE:
         return NoisySketch(frequencies, noisy * GRID, scale * GRID, float(n_records)), left
+    weight = _count_weight(frequencies)
     count = n_records * weight + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])
     return NoisySketch(frequencies, noisy * GRID, scale * GRID, count / weight, scale / weight), left
+
+
+def sketch_cost(
+    frequencies: Frequencies, *, budget: GaussianBudget, share: Fraction, neighbouring: Neighbouring
+) -> tuple[int, GaussianBudget]:
+    """Noise scale of :func:`noisy_sketch` in grid steps, and what is left; ValueError as there. Sees no record."""
+    n_numbers, squared = 2 * frequencies.n_frequencies, frequencies.squared_sensitivity(neighbouring)
+    if neighbouring is Neighbouring.ADD_REMOVE:
+        squared += (_count_weight(frequencies) * Fraction(GRID)) ** 2
+        n_numbers += 1
+    steps = steps_of(squared, grid=GRID, n_numbers=n_numbers, error=frequencies.feature_error)
+    return budget.spend(steps, share=share, n_numbers=n_numbers)
+
+
+def _count_weight(frequencies: Frequencies) -> int:
+    """Of the number of records, in grid steps."""
+    return round(math.sqrt(frequencies.squared_count_weight) / GRID)

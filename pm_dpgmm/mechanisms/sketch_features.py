@@ -48,7 +48,7 @@ def sketch_sums(blocks: Records, frequencies: Frequencies, *, n_threads: int = 1
     Raises
     ------
     ValueError
-        If there are more than 2^31 records.
+        If there are more than 2^31 records, or rows are not as wide as the frequencies.
     """
     return sums_and_number(blocks, frequencies, n_threads=n_threads)[0]
 
@@ -66,6 +66,8 @@ def sums_and_number(blocks: Records, frequencies: Frequencies, *, n_threads: int
 
 
 def _sums_of(rows: FloatArray, frequencies: Frequencies, n_threads: int) -> IntArray:
+    if rows.shape[1:] != (frequencies.n_features,):  # a kernel checks no bounds: it would read the next row
+        raise ValueError(f"X must have {frequencies.n_features} columns as the frequencies, got shape {rows.shape}")
     parts = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
     steps = frequencies.amplitudes / GRID
     if isinstance(frequencies, RieszFrames):

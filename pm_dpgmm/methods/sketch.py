@@ -26,7 +26,7 @@ from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_choice import Choice, choose, finite
 from pm_dpgmm.sketch_post import SketchFit
 from pm_dpgmm.sketch_start import Leaves
 
@@ -100,6 +100,11 @@ class SketchMethod:
         """Names that the columns must have, or None."""
         return None if self.like is None else self.like.feature_names
 
+    @property
+    def private(self) -> bool:
+        """Whether the release that frequencies are taken from was private, if there is one."""
+        return self.like is None or self.like.private
+
     def cost(self, problem: Problem) -> tuple[float, float]:
         """The whole budget, also for a refusal."""
         return problem.epsilon, problem.delta
@@ -143,7 +148,7 @@ class SketchMethod:
                 rule = "reg_covar must be at most the squared width of the bounds"
                 raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
         if self.like is not None:
-            self.like.check(problem)
+            self.like.check(problem, self.budget(problem))
         self.guarantee(problem)
         if problem.n_features == 1:
             self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
@@ -220,7 +225,13 @@ def outcome(
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
-    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, "misfit": fit.misfit, "flagged": fit.rejected}
+    noise = {
+        "statistic": "sketch",
+        "law": "discrete Gaussian",
+        **law,
+        "misfit": finite(fit.misfit),
+        "flagged": fit.rejected,
+    }
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)

@@ -7,15 +7,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from pm_dpgmm._arguments import shown
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_evidence, check_fittable, check_sizes, check_start
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
-from pm_dpgmm.mechanisms.sketch import noisy_sketch
+from pm_dpgmm.mechanisms.sketch import noisy_sketch, sketch_cost
+from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.noise import Rng
+from pm_dpgmm.pickling import by_constructor
+from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import as_start
+
+SHARE_STEPS, LEAST_SHARE = 10**9, 10**3  # shares of the budget are integers over their sum, about SHARE_STEPS
+LARGEST_SCALE = 2**56  # of noise in grid steps: sums and noise of one record's site fit 64 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,15 +38,29 @@ class Reference:
     starts : mapping of int to Fitted
         Its mixture, by number of components.
     feature_names : tuple of str or None
+    private : bool
+        Whether its release was; what is made like it says the same.
     """
 
     evidence: Evidence
     starts: Mapping[int, Fitted]
     feature_names: tuple[str, ...] | None = None
+    private: bool = True
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        check_evidence(self.evidence)
+        check_fittable(self.evidence, "like")
+        check_sizes(self.evidence, "like")
+        for start in self.starts.values():
+            check_start(start, "like")
 
     @classmethod
     def of(cls, like: Any) -> Reference:
-        """From a Release of method "sketch", or Evidence; TypeError and ValueError say what is wrong."""
+        """From a Release of method "sketch", or Evidence, both from anywhere.
+
+        Nothing is believed: TypeError and ValueError say what is wrong, before anything is spent.
+        """
         if isinstance(like, Reference):
             return like
         if isinstance(like, Evidence):
@@ -47,11 +70,33 @@ class Reference:
         if "sketches" not in like.noise:
             raise ValueError(f"like must be a Release of method 'sketch', got one of method {like.method!r}")
         evidence = Evidence.from_arrays(like.raw, like.noise)
-        start = as_start(evidence, like.mixture, like.background_weight)
-        return cls(evidence, {start.n_components: start}, like.feature_names)
+        check_sizes(evidence, "like")
+        if like.mixture.n_features != len(evidence.unit):
+            raise ValueError(
+                f"like must have a mixture of {len(evidence.unit)} features, got {like.mixture.n_features}"
+            )
+        try:
+            with np.errstate(all="ignore"):
+                start = as_start(evidence, like.mixture, like.background_weight)
+        except np.linalg.LinAlgError:  # what overflows in the unit of the evidence
+            raise ValueError("like must have a mixture of the size of its unit, got one far from it") from None
+        return cls(evidence, {start.n_components: start}, like.feature_names, bool(like.private))
 
-    def check(self, problem: Problem) -> None:
-        """Raise ValueError, from public facts alone, unless the records of ``problem`` can be sketched like this."""
+    def shares(self, relation: Neighbouring) -> list[Fraction]:
+        """Of what is left of a budget, one for each sketch, in the proportions of the reference; they sum to 1.
+
+        None is less than a millionth: noise scales of the reference that are far apart would round to nothing.
+        """
+        parts = [float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in self.evidence.sketches]
+        whole = sum(parts)
+        integers = [max(LEAST_SHARE, round(SHARE_STEPS * part / whole)) for part in parts]
+        return [Fraction(integer, sum(integers)) for integer in integers]
+
+    def check(self, problem: Problem, budget: GaussianBudget) -> None:
+        """Raise ValueError, from public facts alone, unless the records of ``problem`` can be sketched like this.
+
+        What :func:`sketch_like` would spend is computed to the end here, with nothing left to fail there.
+        """
         if problem.n_features != len(self.evidence.unit):
             raise ValueError(f"like must have {problem.n_features} features as X has, got {len(self.evidence.unit)}")
         if problem.neighbouring is not self.evidence.neighbouring:
@@ -62,6 +107,14 @@ class Reference:
         n_numbers = sum(2 * sketch.frequencies.n_frequencies + 1 for sketch in self.evidence.sketches)
         if n_numbers > MOST_NUMBERS:
             raise ValueError(f"like must hold at most {MOST_NUMBERS} numbers, got {n_numbers}")
+        left = 1 - budget.spent / budget.limit
+        for sketch, share in zip(self.evidence.sketches, self.shares(problem.neighbouring), strict=True):
+            scale, budget = sketch_cost(
+                sketch.frequencies, budget=budget, share=left * share, neighbouring=problem.neighbouring
+            )
+            if scale > LARGEST_SCALE:
+                rule = "epsilon must be large enough for the sketches of like"
+                raise ValueError(f"{rule}, got {problem.epsilon:g}: noise of {scale * GRID:.2g} records")
 
 
 def sketch_like(
@@ -73,7 +126,8 @@ def sketch_like(
     ----------
     records : ndarray, shape (N, n_features)
     reference : Reference
-        A function of releases and public numbers, never of ``records``. Nothing else is assumed of it.
+        A function of releases and public numbers, never of ``records``. Nothing else is assumed of it but what
+        ``Reference`` and its ``check`` refuse.
     budget : GaussianBudget
     problem : Problem
     rng : numpy.random.Generator, optional
@@ -90,14 +144,11 @@ def sketch_like(
     What is left of ``budget``, in squared Gaussian differential privacy. Proof: sketch_like.md.
     """
     given, relation = reference.evidence, problem.neighbouring
-    parts = [float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in given.sketches]
+    shares = reference.shares(relation)
     left = 1 - budget.spent / budget.limit
     sketches = []
-    for i, (sketch, part) in enumerate(zip(given.sketches, parts, strict=True)):
-        if i + 1 < len(parts):
-            share = left * Fraction(part / sum(parts)).limit_denominator(10**6)
-        else:
-            share = 1 - budget.spent / budget.limit
+    for i, (sketch, part) in enumerate(zip(given.sketches, shares, strict=True)):
+        share = left * part if i + 1 < len(shares) else 1 - budget.spent / budget.limit
         found, budget = noisy_sketch(
             records, sketch.frequencies, budget=budget, share=share, neighbouring=relation, rng=rng
         )

@@ -1,0 +1,111 @@
+"""Privacy curves from files: checked before they are made, since evaluating a hostile one may take for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pm_dpgmm._arguments import shown
+from pm_dpgmm.lifted_loss import LiftedMaskLoss
+from pm_dpgmm.pass_table_loss import PassTableLoss
+from pm_dpgmm.privacy_loss import (
+    SPLITS,
+    GaussianLoss,
+    GeometricLoss,
+    MaxLoss,
+    PointLoss,
+    PrivacyLoss,
+    RenyiLoss,
+    SumLoss,
+    TableLoss,
+    TruncatedLaplaceLoss,
+)
+
+MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
+MOST_STEPS = 500_000  # elementary evaluations for one delta, a second or two; a two-phase release takes 46,000
+MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
+LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
+
+LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
+    loss.kind: loss
+    for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss, LiftedMaskLoss)
+}
+
+
+def loss_from_dict(fields: Mapping[str, Any]) -> PrivacyLoss:
+    """Inverse of ``to_dict`` for fields from anywhere.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, parameters are missing or out of range, or one value would take too long to compute.
+    """
+    steps = _steps(fields, 1)
+    if steps > MOST_STEPS:
+        raise ValueError(f"privacy loss must take at most {MOST_STEPS} steps to evaluate, got one of {steps}")
+    return _made(fields)
+
+
+def _made(fields: Mapping[str, Any]) -> PrivacyLoss:
+    kind = fields["kind"]
+    try:
+        if kind == SumLoss.kind:
+            return SumLoss(_made(fields["first"]), _made(fields["second"]), fields["split"])
+        if kind == MaxLoss.kind:
+            return MaxLoss(tuple(_made(part) for part in fields["parts"]))
+        if kind == PassTableLoss.kind:
+            return PassTableLoss(tuple(fields["probabilities"]), _made(fields["loss"]))
+        parameters = {name: value for name, value in fields.items() if name != "kind"}
+        return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None
+
+
+def _steps(fields: Any, depth: int) -> int:
+    """About how many elementary evaluations one value takes; ValueError for what cannot be a loss."""
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"a privacy loss must be a mapping, got {shown(fields)}")
+    if depth > MOST_NESTED:
+        raise ValueError(f"privacy losses must be nested at most {MOST_NESTED} deep, got more")
+    kind = fields.get("kind")
+    if not isinstance(kind, str) or kind not in (*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind):
+        kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
+        raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
+    if kind == SumLoss.kind:
+        return SPLITS * (_steps(_part(fields, "first"), depth + 1) + _steps(_part(fields, "second"), depth + 1))
+    if kind == MaxLoss.kind:
+        return sum(_steps(part, depth + 1) for part in _numbers(fields, "parts", dict))
+    if kind == PassTableLoss.kind:
+        return 3 * len(_numbers(fields, "probabilities")) * _steps(_part(fields, "loss"), depth + 1)
+    for name, value in fields.items():
+        if name != "kind":
+            _check_sizes(kind, name, value if isinstance(value, (list, tuple)) else [value])
+    if kind == GeometricLoss.kind:
+        n_counts = _part(fields, "n_counts")
+        if not isinstance(n_counts, int) or n_counts > MOST_COUNTS:
+            raise ValueError(f"n_counts must be an integer of at most {MOST_COUNTS}, got {shown(n_counts)}")
+        return n_counts
+    return len(_numbers(fields, "orders")) if kind == RenyiLoss.kind else 1
+
+
+def _part(fields: Mapping[str, Any], name: str) -> Any:
+    if name not in fields:
+        raise ValueError(f"privacy loss {fields['kind']!r} must have {name!r}, got {shown(sorted(fields))}")
+    return fields[name]
+
+
+def _numbers(fields: Mapping[str, Any], name: str, kind: Any = (int, float)) -> list[Any]:
+    values = _part(fields, name)
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"{name} must be a list, got {shown(values)}")
+    return list(values)
+
+
+def _check_sizes(kind: str, name: str, values: Any) -> None:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"privacy loss {kind!r} has wrong parameters: {name} must be numbers, got {shown(value)}")
+        if not (value == 0 or abs(value) <= LARGEST):
+            raise ValueError(f"{name} must be at most {LARGEST:g}, got {shown(value)}")
+    if name in ("scale", "mu", "eta", "omega") and any(0 < value < SMALLEST for value in values):
+        raise ValueError(f"{name} must be at least {SMALLEST:g}, got {shown(min(values))}")

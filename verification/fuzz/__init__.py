@@ -1,0 +1,1 @@
+"""Searches for inputs that the package handles badly; each is run as a module and reports how many it tried."""
