@@ -13,18 +13,10 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
-from pm_dpgmm.records import (
-    check_file,
-    check_finite,
-    check_header,
-    check_two_dimensional,
-    check_varies,
-    names_of_features,
-    numbers_of,
-    readable,
-)
-
-PARQUET_BUFFER = 1 << 18  # bytes to a column
+from pm_dpgmm.feature_names import names_of, names_of_features
+from pm_dpgmm.record_columns import check_two_dimensional, numbers_of
+from pm_dpgmm.record_files import check_file, file_blocks
+from pm_dpgmm.records import check_finite, check_varies
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -116,11 +108,10 @@ def _checked(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, 
     """Blocks of finite numbers, perhaps empty, with the names of their columns: the same names for all."""
     first: tuple[str, ...] = ()
     n_records = 0
-    for piece in _pieces(source, n_rows):
-        records = numbers_of(piece)
+    for records, found in _pieces(source, n_rows):
         if records.shape[1] == 0:
             raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
-        names = names_of_features(getattr(piece, "columns", None), records.shape[1])
+        names = names_of_features(found, records.shape[1])
         first = first or names
         if names != first:
             raise ValueError(f"X must have the same columns in every part, got {shown(names)} after {shown(first)}")
@@ -129,13 +120,11 @@ def _checked(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, 
         yield records, names
 
 
-def _pieces(source: Any, n_rows: int) -> Iterator[Any]:
-    """Arrays and data frames of at most ``n_rows`` rows, one after the other; unchecked."""
+def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+    """Numbers of at most ``n_rows`` rows, one after the other, with the names of their columns; unchecked."""
     if isinstance(source, (str, Path)):
         for file in _files(Path(source)):
-            for table in _csv_tables(file, n_rows) if file.suffix == ".csv" else _parquet_tables(file, n_rows):
-                check_header(table)
-                yield table
+            yield from file_blocks(file, n_rows=n_rows)
     elif isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
         for part in source:
             yield from _pieces(part, n_rows)
@@ -154,13 +143,14 @@ def _is_table(part: Any) -> bool:
     return isinstance(part, (str, Path)) or (isinstance(shape, tuple) and len(shape) == 2)
 
 
-def _slices(table: Any, n_rows: int) -> Iterator[Any]:
+def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
     shape = getattr(table, "shape", None)
-    if not (isinstance(shape, tuple) and len(shape) in (1, 2)):
-        table = numbers_of(table.compute() if hasattr(table, "compute") else table)  # rows of a list, a dask.delayed
-    rows = getattr(table, "iloc", table)
+    if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list, a dask.delayed
+        table = numbers_of(table.compute() if hasattr(type(table), "compute") else table)
+    rows = table.iloc if hasattr(type(table), "iloc") else table
     for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
-        yield rows[start : start + n_rows]
+        piece = rows[start : start + n_rows]
+        yield numbers_of(piece), names_of(piece)
 
 
 def _files(path: Path) -> list[Path]:
@@ -172,20 +162,3 @@ def _files(path: Path) -> list[Path]:
     if not files or any(file.parent != path for file in files):
         raise ValueError(f"X must be a folder that holds .parquet files, none in folders inside it, got {str(path)!r}")
     return files
-
-
-def _csv_tables(path: Path, n_rows: int) -> Iterator[Any]:
-    import pandas as pd
-
-    with readable(path), pd.read_csv(path, chunksize=n_rows) as tables:
-        yield from tables
-
-
-def _parquet_tables(path: Path, n_rows: int) -> Iterator[Any]:
-    with readable(path):
-        import pyarrow.parquet as pq
-
-        # without pre_buffer=False the whole file, without a buffer whole row groups would be in memory
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
-            for batch in file.iter_batches(n_rows):
-                yield batch.to_pandas()

@@ -1,12 +1,11 @@
-"""Reading and checking the records and their public bounds, before any budget is spent.
+"""Reading and checking the records and their public bounds, before any budget is spent. Proof: records.md.
 
 Errors about values (a NaN, a constant column) are for the curator who holds the records; do not publish them.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm.feature_names import names_of, names_of_features, positions, selected
+from pm_dpgmm.record_columns import numbers_of
+from pm_dpgmm.record_files import file_blocks
 
-SUFFIXES = (".csv", ".parquet")
 
-
-def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
+def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:
     """Records as an array of floats, with the names of the columns.
+
+    Every number depends on its own text or entry alone, so that changing one record changes one row.
 
     Parameters
     ----------
-    X : array_like, DataFrame, Dask array or path
-        Shape (N, D), or (N,) for one column. Data frames (pandas, polars) keep their column names; a path ends in
-        .csv (with a header) or .parquet.
+    X : array_like, DataFrame, Arrow table, Dask collection or path
+        Shape (N, D), or (N,) for one column. Tables keep their column names; a path ends in .csv (UTF-8, with a
+        header, commas between fields, points in numbers) or .parquet.
+    columns : sequence of str, optional
+        Columns of a file or table to read, in this order; the others are not looked at. All by default.
 
     Returns
     -------
@@ -37,56 +41,31 @@ def read_records(X: Any) -> tuple[FloatArray, tuple[str, ...]]:
     TypeError
         If the values are not numbers.
     ValueError
-        If the shape is wrong, a value is NaN or infinite, there are no rows, or a column is constant.
+        If the shape is wrong, a file is no such table, a value is missing, NaN or infinite, there are no rows, a
+        column is constant, or ``columns`` names others than there are.
     FileNotFoundError
         If the path does not exist.
     ImportError
         If a .parquet file is given and pyarrow is not installed.
     """
+    names: tuple[str, ...] | None
     if isinstance(X, (str, Path)):
-        X = _read_file(Path(X))
-        check_header(X)
-    names = getattr(X, "columns", None)
-    records = numbers_of(X.compute() if hasattr(X, "compute") else X)  # Dask
+        blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
+        records, names = np.concatenate(blocks), found[0]
+    else:
+        names = names_of(X)
+        if columns is not None:
+            if names is None:
+                raise ValueError(f"columns must be None where X has no column names, got {shown(columns)}")
+            wanted = positions(columns, names_of_features(names, len(names)))
+            X, names = selected(X, wanted), tuple(names[j] for j in wanted)
+        records = numbers_of(X.compute() if hasattr(type(X), "compute") else X)  # Dask
     if 0 in records.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
     feature_names = names_of_features(names, records.shape[1])
     check_finite(records, feature_names)
     check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
     return records, feature_names
-
-
-def numbers_of(table: Any) -> FloatArray:
-    """A new array of floats, shape (N, D), from an array or data frame of numbers; (N,) is one column.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the values are not numbers, or not in rows and columns.
-    """
-    if hasattr(table, "to_numpy"):
-        table = table.to_numpy()
-    try:
-        values = np.asarray(table)
-    except ValueError:  # ragged rows
-        raise ValueError("X must have rows of equal length, got ragged rows") from None
-    if values.dtype.kind == "O":  # mixed columns of a data frame: numbers of several types are fine
-        if not all(isinstance(v, (int, float, np.number, np.bool_)) for v in values.ravel()):
-            raise TypeError("X must be numeric, got values of other types (encode or drop those columns)")
-        try:
-            values = values.astype(float)
-        except (TypeError, ValueError, OverflowError):
-            raise TypeError("X must be numeric, got values of other types (encode or drop those columns)") from None
-    if values.dtype.kind not in "buif":
-        raise TypeError(f"X must be numeric, got dtype {values.dtype}")
-    check_two_dimensional(values.shape)
-    return np.array(values[:, None] if values.ndim == 1 else values, dtype=float)
-
-
-def check_two_dimensional(shape: tuple[float, ...]) -> None:
-    """Refuse what is neither one column (N,) nor a table (N, D)."""
-    if len(shape) not in (1, 2):
-        raise ValueError(f"X must have one row per record and one column per feature, got shape {shape}")
 
 
 def check_finite(records: FloatArray, feature_names: tuple[str, ...], *, first_row: int = 0) -> None:
@@ -108,58 +87,6 @@ def check_varies(low: FloatArray, high: FloatArray, n_records: int, feature_name
         raise ValueError(
             f"X must vary in every column, got a constant column {feature_names[int(np.argmax(constant))]!r}; drop it"
         )
-
-
-def check_header(table: Any) -> None:
-    """Refuse a file whose first line is a record: the names of the columns are published."""
-    for name in table.columns:
-        text = str(name)
-        # pandas marks repeated names by .1, .2 and so on
-        for candidate in (text, text.rpartition(".")[0]):
-            try:
-                float(candidate)
-            except ValueError:
-                continue
-            raise ValueError("X must be a file with a header line of column names, got a number for a name")
-
-
-def names_of_features(names: Any, n_features: int) -> tuple[str, ...]:
-    """Names as text, or x0, x1 and so on; ValueError if two are equal."""
-    if names is None or len(names) != n_features:
-        return tuple(f"x{j}" for j in range(n_features))
-    texts = tuple(map(str, names))
-    if len(set(texts)) != len(texts):
-        raise ValueError(f"X must have distinct column names, got {shown(list(texts))}")
-    return texts
-
-
-def check_file(path: Path) -> None:
-    """Refuse a path that is no .csv or .parquet file."""
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"X must be a path that ends in {' or '.join(SUFFIXES)}, got {str(path)!r}")
-    if not path.is_file():
-        raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
-
-
-@contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """What readers raise about the file ``path``, in the words of this package."""
-    try:
-        yield
-    except ImportError:
-        raise ImportError(
-            "X must be readable: a .parquet file needs pyarrow (pip install 'pm_dpgmm[parquet]')"
-        ) from None
-    except (ValueError, OSError) as error:  # of pandas and pyarrow
-        raise ValueError(f"X must be a readable table, got {str(path)!r}: {error}") from None
-
-
-def _read_file(path: Path) -> Any:
-    check_file(path)
-    import pandas as pd
-
-    with readable(path):
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
 
 
 def read_bounds(bounds: ArrayLike | None, n_features: int) -> FloatArray | None:

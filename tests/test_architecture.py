@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks", "cache_folders", "pickling"],
+    ["_arguments", "_blocks", "cache_folders", "feature_names", "pickling"],
     ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy_loss_file", "privacy", "mixture", "noise", "files"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
@@ -47,6 +47,8 @@ LAYERS = [
         "batched_em",
         "barycentre",
         "populous_design",
+        "record_columns",
+        "record_files",
         "records",
         "record_blocks",
         "learners",

@@ -1,6 +1,7 @@
 """The front door: what it returns, and one clear error for each bad input before any budget is spent."""
 
 import math
+import sys
 
 import numpy as np
 import pandas as pd
@@ -130,7 +131,7 @@ def test_the_first_record_of_a_file_without_header_is_not_published(tmp_path, no
 def test_a_broken_file_is_refused(content, tmp_path, no_noise):
     path = tmp_path / "records.csv"
     path.write_text(content)
-    with pytest.raises((TypeError, ValueError), match="X must be"):
+    with pytest.raises((TypeError, ValueError), match="X must (be|have)"):
         dpg.fit_gmm(path, 1, **GOOD)
 
 
@@ -180,7 +181,7 @@ def test_parquet_polars_and_dask(tmp_path):
 
 def test_a_parquet_file_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(pd, "read_parquet", lambda path: (_ for _ in ()).throw(ImportError("no engine")))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match="needs pyarrow"):
         dpg.fit_gmm(tmp_path / "t.parquet", 2, **GOOD)
 

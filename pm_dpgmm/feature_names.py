@@ -1,0 +1,89 @@
+"""Names of the columns of a table, and the one rule by which tables are matched with a release: by name, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pm_dpgmm._arguments import shown
+
+
+def names_of(table: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame or Arrow table as text; None for anything else."""
+    kind = type(table)  # not the table: a data frame has its columns as attributes, a dask.delayed has any
+    if hasattr(kind, "column_names"):  # Arrow, whose ``columns`` are the values
+        return tuple(map(str, table.column_names))
+    return tuple(map(str, table.columns)) if hasattr(kind, "columns") else None
+
+
+def names_of_features(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    """The names, or x0, x1 and so on where there are none; ValueError if two are equal."""
+    if names is None:
+        return tuple(f"x{j}" for j in range(n_features))
+    if len(set(names)) != len(names):
+        raise ValueError(f"X must have distinct column names, got {shown(list(names))}")
+    return tuple(names)
+
+
+def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
+    """Where ``columns`` are among distinct ``names``; all in order for None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``columns`` is no sequence of names, is empty, repeats one or names one that is not there.
+    """
+    if columns is None:
+        return list(range(len(names)))
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
+    wanted = list(columns)
+    unknown = [name for name in wanted if name not in names]
+    if unknown or not wanted:
+        raise ValueError(f"columns must be among {shown(tuple(names))}, got {shown(unknown) if unknown else 'none'}")
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"columns must be distinct, got {shown(wanted)}")
+    return [list(names).index(name) for name in wanted]
+
+
+def selected(table: Any, wanted: Sequence[int]) -> Any:
+    """Columns of a data frame or Arrow table, by their places."""
+    if hasattr(type(table), "iloc"):
+        return table.iloc[:, list(wanted)]
+    names = list(table.column_names if hasattr(type(table), "column_names") else table.columns)
+    return table.select([names[j] for j in wanted])  # polars, Arrow
+
+
+def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:
+    """``table`` with its columns in the order of ``features`` if it has names; anything else as it is.
+
+    Parameters
+    ----------
+    table : array_like, DataFrame (pandas, polars) or Arrow table
+        Only tables whose columns have names are looked at.
+    features : sequence of str
+        Of a release.
+    name : str
+        Of the parameter, for messages.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not the features in some order. Others beside them are refused too: a table that has more
+        is often another table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> in_order(pd.DataFrame({"b": [1], "a": [2]}), ("a", "b"), name="points").columns.tolist()
+    ['a', 'b']
+    """
+    given = names_of(table)
+    if given is None or given == tuple(features):
+        return table
+    if sorted(given) != sorted(features):
+        raise ValueError(
+            f"{name} must have the columns {shown(tuple(features))} and no others, got {shown(given)}; select or rename"
+            " them, or give an array in that order"
+        )
+    return selected(table, [given.index(feature) for feature in features])
