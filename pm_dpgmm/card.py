@@ -32,8 +32,7 @@ def summary(release: Release) -> str:
         lines.append(f"Records: {release.n_records:,} (public)")
     if not release.private:
         lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
-    if release.flag:
-        lines.append(f"WARNING: {release.flag}.")
+    lines += [f"WARNING: {reason}." for reason in release.warnings]
     if release.background is not None:
         lines.append(f"Background: {release.background_weight:.3f} of the records are in no component")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
 from pm_dpgmm.card import card, summary
+from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.files import write_text
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
@@ -136,14 +137,14 @@ class Release(PyMCMethods):
         )
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
+        return warnings_of(self.noise)
+
+    @property
     def flag(self) -> str | None:
-        """What a reader should be warned of, or None: the released numbers contradict the mixture."""
-        if not self.noise.get("flagged", False):
-            return None
-        return (
-            f"the mixture does not explain the released numbers: misfit {self.noise['misfit']:.0f},"
-            " where right mixtures stay below about 5; more components, more records or other bounds may help"
-        )
+        """``warnings`` as one text, or None where there are none."""
+        return "; ".join(self.warnings) or None
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""

@@ -158,6 +158,41 @@ def error_root(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
     return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
 
 
+def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArray:
+    """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
+
+    All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
+    ridge, and the rise is infinite where the ridge leaves no room.
+    """
+    whitener = _whitener(data, found)[0] if data.full_weights else None
+
+    def weighed(values: FloatArray) -> FloatArray:
+        if whitener is None:
+            return values / data.deviations
+        return np.asarray(linalg.solve_triangular(whitener, values, lower=True, check_finite=False))
+
+    residuals = weighed(data.residuals(found))
+    weights, means, factors = data.components(found)
+    k, d = found.means.shape
+    ridge = np.zeros(d) if data.ridge is None else data.ridge
+    rises = np.empty((k, d))
+    for i in range(k):
+        axes, lengths = np.linalg.svd(factors[i])[:2]
+        waves = np.square(data.frequencies @ axes * lengths)  # (m, D): total is that of the component's exponent
+        there = weights[i] * data.n_records * data.amplitudes * np.exp(1j * data.frequencies @ means[i])
+        total = waves.sum(axis=1)
+        for j in range(d):
+            scale = max(factor, np.sqrt(ridge @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
+            if factor < 1 and scale > np.sqrt(factor):
+                rises[i, j] = np.inf
+                continue
+            other = total - waves[:, j] + scale**2 * waves[:, j]
+            change = there * (np.exp(-other / 2) - np.exp(-total / 2))
+            step = weighed(np.concatenate([change.real, change.imag]))
+            rises[i, j] = 2 * residuals @ step + step @ step
+    return rises
+
+
 def moved(found: Fitted, step: FloatArray) -> Fitted:
     """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
     has_background = found.background is not None

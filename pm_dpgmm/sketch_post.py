@@ -66,6 +66,18 @@ class SketchFit:
         factors = widened(factor[None], self.data.ridge)
         return self.found.background, _in_records(self.data, np.ones(1), mean[None], factors)
 
+    @property
+    def density(self) -> Mixture:
+        """Components and background together, as ``Release.density``."""
+        if self.background is None:
+            return self.mixture
+        (weight, broad), inner = self.background, self.mixture
+        return Mixture(
+            np.append(inner.weights * (1 - weight), weight),
+            np.vstack([inner.means, broad.means]),
+            np.concatenate([inner.covariances, broad.covariances]),
+        )
+
 
 def fit_evidence(
     evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True

@@ -237,7 +237,7 @@ def interval(
     check_count(n_draws=n_draws)
     check_probability(probability=probability)
     law = laplace(release)
-    values = np.array([quantity(_density(fit)) for fit in law.fits(n_draws, random_seed)], dtype=float)
+    values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = frozen(quantity(release.density))
     return Band(estimate, frozen(lower), frozen(upper), float(probability), release.flag)
@@ -298,16 +298,3 @@ def band(
         return np.exp(mixture.log_density(rows))
 
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
-
-
-def _density(fit: SketchFit) -> Mixture:
-    """As ``Release.density``."""
-    if fit.background is None:
-        return fit.mixture
-    weight, broad = fit.background
-    inner = fit.mixture
-    return Mixture(
-        np.append(inner.weights * (1 - weight), weight),
-        np.vstack([inner.means, broad.means]),
-        np.concatenate([inner.covariances, broad.covariances]),
-    )

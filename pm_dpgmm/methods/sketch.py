@@ -13,6 +13,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm._blocks import Records, mapped
+from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
@@ -221,6 +222,7 @@ def outcome(
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, "misfit": fit.misfit, "flagged": fit.rejected}
+    noise["caveats"] = sketch_caveats(evidence, fit, raw)
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
