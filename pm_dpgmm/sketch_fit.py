@@ -19,6 +19,7 @@ SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a f
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
+MOST_WHITENED = 200  # numbers whose full covariance is worth its time where only large rises matter: one column
 RIDGE = 1e-6  # of the step in a test of fit
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
@@ -164,7 +165,7 @@ def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArra
     All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
     ridge, and the rise is infinite where the ridge leaves no room.
     """
-    whitener = _whitener(data, found)[0] if data.full_weights else None
+    whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
 
     def weighed(values: FloatArray) -> FloatArray:
         if whitener is None:
