@@ -102,8 +102,8 @@ def unmeasured_width(fit: SketchFit) -> str | None:
     if not parts:
         return None
     return (
-        f"columns of several scales: as far as the released numbers tell, {' and '.join(parts)}; what happens at those"
-        " scales was not measured, so densities there are arbitrary. Transform the columns, give bounds or fit apart"
+        f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities there"
+        " are arbitrary; the columns have several scales (transform them, or give bounds) or the records are too few"
     )
 
 

@@ -99,7 +99,7 @@ def refined(
 ) -> Fitted:  # fmt: skip
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
     k, has_background = found.n_components, found.background is not None
-    theta = _packed(found)
+    theta = _inside(data, _packed(found), k, has_background)
     residuals = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
     spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
@@ -116,14 +116,15 @@ def refined(
             except linalg.LinAlgError:
                 damping *= 10
                 continue
-            new = _residuals(data, theta + step, k, prior, whitener, has_background)
+            other = _inside(data, theta + step, k, has_background)
+            new = _residuals(data, other, k, prior, whitener, has_background)
             value = float(new @ new)
             if value < objective:
                 break
             damping *= MORE
         else:
             break
-        fall, theta, objective, residuals = objective - value, theta + step, value, new
+        fall, theta, objective, residuals = objective - value, other, value, new
         damping = max(damping * LESS, 1e-9)
         if fall < tolerance:
             break
@@ -267,6 +268,17 @@ def _covariance(data: SketchData, found: Fitted) -> FloatArray:
 
 
 # ---------------------------------------------------------------------- parameters as one vector
+def packed_spreads(found: Fitted, logits: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
+    """Standard deviations in the coordinates of :func:`moved`, shape (P,), from (K,), (K, D) and (K,).
+
+    ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
+    """
+    row, column = np.tril_indices(found.means.shape[1])
+    entries = np.where(row == column, scales[:, None], 0.0)
+    ours = logits if found.background is None else np.append(logits, 0.0)
+    return np.concatenate([ours, means.ravel(), entries.ravel()])
+
+
 def _packed(found: Fitted) -> FloatArray:
     row, column = np.tril_indices(found.means.shape[1])
     entries = found.factors[:, row, column].copy()
@@ -274,6 +286,16 @@ def _packed(found: Fitted) -> FloatArray:
     entries[:, diagonal] = np.log(entries[:, diagonal])
     weights = found.weights if found.background is None else np.append(found.weights, found.background)
     return np.concatenate([np.log(np.maximum(weights, 1e-6)), found.means.ravel(), entries.ravel()])
+
+
+def _inside(data: SketchData, theta: FloatArray, n_components: int, has_background: bool) -> FloatArray:
+    """The parameters with the means moved into the bounds."""
+    if data.bounds is None:
+        return theta
+    n_logits, n_means = n_components + has_background, n_components * data.frequencies.shape[1]
+    moved_in, place = theta.copy(), slice(n_logits, n_logits + n_means)
+    moved_in[place] = data.inside(theta[place].reshape(n_components, -1)).ravel()
+    return moved_in
 
 
 def _unpacked(theta: FloatArray, n_components: int, n_features: int, has_background: bool) -> Fitted:

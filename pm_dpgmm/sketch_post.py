@@ -121,7 +121,7 @@ def sketch_data(evidence: Evidence) -> SketchData:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
-    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale)
+    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
@@ -172,4 +172,7 @@ def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factor
     least = FLATTEST * np.sqrt(np.square(factors).sum(axis=2))
     floored[:, row, column] = np.maximum(factors[:, row, column], least)
     scaled = data.unit[:, None] * floored
-    return Mixture(weights, means * data.unit + data.centre, scaled @ scaled.swapaxes(1, 2))
+    means = means * data.unit + data.centre
+    if data.bounds is not None:  # rounding
+        means = np.clip(means, *data.bounds.T)
+    return Mixture(weights, means, scaled @ scaled.swapaxes(1, 2))

@@ -36,6 +36,7 @@ LAYERS = [
         "sketch_post",
         "sketch_choice",
         "caveats",
+        "phantoms",
         "agreement",
         "lifted_friends",
         "lifted_alignment",

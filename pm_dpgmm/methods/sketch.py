@@ -171,7 +171,7 @@ class SketchMethod:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             evidence = sketch_like(records, self.like, budget, problem, rng=rng)
-            evidence = replace(evidence, ridge=self.ridge(evidence.unit))
+            evidence = replace(evidence, ridge=self.ridge(evidence.unit), bounds=problem.bounds)
             progress(1, 2)
             choice = choose(evidence, problem.numbers, first=self.like.starts)
             progress(2, 2)
@@ -196,7 +196,7 @@ class SketchMethod:
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit))
+            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit), bounds=problem.bounds)
             progress(1, 2)
             choice = choose(evidence, problem.numbers)
             fit = choice.best
