@@ -23,6 +23,7 @@ _PUBLIC = {
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "record_blocks",
     "Release": "release",
+    "FitWarning": "caveats",
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.modes import check_modes
+    from pm_dpgmm.caveats import FitWarning
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm

@@ -40,8 +40,7 @@ def summary(release: Release) -> str:
             "NOT PRIVATE: its noise, or that of a release it was made from, came from a known seed."
             " For teaching and tests only."
         )
-    if release.flag:
-        lines.append(f"WARNING: {release.flag}.")
+    lines += [f"WARNING: {reason}." for reason in release.warnings]
     if release.background is not None:
         lines.append(f"Background: {release.background_weight:.3f} of the records are in no component")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _fit(options: argparse.Namespace) -> int:
     import pandas as pd
 
+    from pm_dpgmm.caveats import FitWarning
     from pm_dpgmm.fit import fit_gmm
     from pm_dpgmm.privacy import Unstable
 
@@ -90,20 +92,24 @@ def _fit(options: argparse.Namespace) -> int:
             raise ValueError(f"--bounds must be pairs of low and high, got {len(bounds)} numbers")
         bounds = np.array(bounds).reshape(-1, 2)
     try:
-        release = fit_gmm(
-            records,
-            options.components,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            bounds=bounds,
-            method=options.method,
-            neighbouring=options.neighbouring,
-            **_settings(options.set),
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)  # said below
+            release = fit_gmm(
+                records,
+                options.components,
+                epsilon=options.epsilon,
+                delta=options.delta,
+                bounds=bounds,
+                method=options.method,
+                neighbouring=options.neighbouring,
+                **_settings(options.set),
+            )
     except Unstable as refusal:
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
         return 1
     release.save(options.output)
+    if options.json and release.flag:
+        print(f"WARNING: {release.flag}", file=sys.stderr)
     print(json.dumps(release.to_dict()) if options.json else release.summary())
     return 0
 

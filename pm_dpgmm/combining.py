@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,11 @@ def added(evidence: list[Evidence]) -> Evidence:
             )
         )
     start = next((item for item in evidence if item.cells or item.parts), evidence[0])
-    return start.with_sketches(sketches)
+    limits = [item.bounds for item in evidence if item.bounds is not None]
+    everywhere = len(limits) == len(evidence)  # sites may have clipped to different bounds
+    lows, highs = (np.array([limit[:, i] for limit in limits]) for i in (0, 1))
+    bounds = np.column_stack([lows.min(axis=0), highs.max(axis=0)]) if everywhere else None
+    return replace(start.with_sketches(sketches), bounds=bounds)
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:

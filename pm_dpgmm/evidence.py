@@ -35,6 +35,8 @@ class Evidence:
         Of the components of mixtures that were known then.
     ridge : ndarray, shape (D,), optional
         Public variances that every component of a fit has on top of what is fitted, in the unit of the evidence.
+    bounds : ndarray, shape (D, 2), optional
+        Public bounds that the records were clipped to, in their unit: no mean lies outside.
     """
 
     sketches: tuple[NoisySketch, ...]
@@ -42,6 +44,7 @@ class Evidence:
     cells: tuple[NoisyMoments, ...] = ()
     parts: tuple[NoisyMoments, ...] = ()
     ridge: FloatArray | None = None
+    bounds: FloatArray | None = None
     __reduce__ = by_constructor
 
     @property
@@ -75,7 +78,7 @@ class Evidence:
 
         They are kept within the sizes that a reference may have, so that this one may be a reference, too.
         """
-        new = Evidence(tuple(sketches), self.unit, ridge=self.ridge)
+        new = Evidence(tuple(sketches), self.unit, ridge=self.ridge, bounds=self.bounds)
         factor = new.n_records / self.n_records
         most = LARGEST_NUMBER**2
 
@@ -115,7 +118,8 @@ class Evidence:
             raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
         law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
-        return raw, law if self.ridge is None else law | {"ridge": self.ridge.tolist()}
+        optional = {"ridge": self.ridge, "bounds": self.bounds}
+        return raw, law | {name: values.tolist() for name, values in optional.items() if values is not None}
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
@@ -152,9 +156,11 @@ class Evidence:
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, Cells) else parts).append(found)
-        ridge = None if law.get("ridge") is None else frozen(finite_numbers(law["ridge"], "ridge"))
+        ridge, bounds = (
+            None if law.get(name) is None else frozen(finite_numbers(law[name], name)) for name in ("ridge", "bounds")
+        )
         unit = frozen(finite_numbers(law["unit"], "unit"))
-        return cls(sketches, unit, tuple(cells), tuple(parts), ridge)
+        return cls(sketches, unit, tuple(cells), tuple(parts), ridge, bounds)
 
 
 _FIELDS: dict[type, Sequence[str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_choices, shown
+from pm_dpgmm.caveats import FitWarning
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
@@ -107,6 +109,12 @@ def fit_gmm(
     BudgetExceeded
         When the ledger has too little left.
 
+    Warns
+    -----
+    FitWarning
+        Once, after the fit, when ``release.warnings`` names reasons not to rely on it: released and public numbers show
+        that the mixture is wrong, or leave open what it says.
+
     Guarantee
     ---------
     (epsilon, delta)-differential privacy of everything in the Release, under the stated relation, by the theorem
@@ -172,7 +180,7 @@ def fit_gmm(
         ledger.reserve(*cost, relation, chosen.name)
     with _progress_bar(progress, chosen.name) as step:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng)
-    return Release(
+    release = Release(
         mixture=outcome.mixture,
         guarantee=outcome.guarantee,
         method=chosen.name,
@@ -185,6 +193,9 @@ def fit_gmm(
         background_weight=0.0 if outcome.background is None else outcome.background[0],
         background=None if outcome.background is None else outcome.background[1],
     )
+    if release.flag:  # made of released and public numbers: to warn is free
+        warnings.warn(FitWarning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+    return release
 
 
 def _generator(random_seed: object) -> np.random.Generator:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
 from pm_dpgmm.card import card, summary
+from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.files import read_json, write_text
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee
@@ -134,16 +135,14 @@ class Release(PyMCMethods):
         )
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
+        return warnings_of(self.noise)
+
+    @property
     def flag(self) -> str | None:
-        """What a reader should be warned of, or None: the released numbers contradict the mixture."""
-        if not self.noise.get("flagged", False):
-            return None
-        misfit = self.noise.get("misfit")
-        told = "infinite" if misfit is None else f"{misfit:.0f}"
-        return (
-            f"the mixture does not explain the released numbers: misfit {told},"
-            " where right mixtures stay below about 5; more components, more records or other bounds may help"
-        )
+        """``warnings`` as one text, or None where there are none."""
+        return "; ".join(self.warnings) or None
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pm_dpgmm._arguments import read_choices
+from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.count_selection import compared_counts, count_price, is_count_release, refit_counts
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_fittable
@@ -141,6 +142,7 @@ def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> 
     """The same statistics and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
     noise |= {"misfit": finite(fit.misfit), "flagged": fit.rejected}
+    noise["caveats"] = sketch_caveats(Evidence.from_arrays(release.raw, release.noise), fit, release.raw)
     if choice is not None and len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     weight, broad = fit.background or (0.0, None)

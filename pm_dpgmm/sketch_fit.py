@@ -19,6 +19,7 @@ SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a f
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
+MOST_WHITENED = 200  # numbers whose full covariance is worth its time where only large rises matter: one column
 RIDGE = 1e-6  # of the step in a test of fit
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
@@ -98,7 +99,7 @@ def refined(
 ) -> Fitted:  # fmt: skip
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
     k, has_background = found.n_components, found.background is not None
-    theta = _packed(found)
+    theta = _inside(data, _packed(found), k, has_background)
     residuals = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
     spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
@@ -115,14 +116,15 @@ def refined(
             except linalg.LinAlgError:
                 damping *= 10
                 continue
-            new = _residuals(data, theta + step, k, prior, whitener, has_background)
+            other = _inside(data, theta + step, k, has_background)
+            new = _residuals(data, other, k, prior, whitener, has_background)
             value = float(new @ new)
             if value < objective:
                 break
             damping *= MORE
         else:
             break
-        fall, theta, objective, residuals = objective - value, theta + step, value, new
+        fall, theta, objective, residuals = objective - value, other, value, new
         damping = max(damping * LESS, 1e-9)
         if fall < tolerance:
             break
@@ -156,6 +158,41 @@ def error_root(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
         matrix[np.diag_indices_from(matrix)] += 1 / spread**2
     root = linalg.cholesky(middle, lower=True, check_finite=False)
     return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
+
+
+def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArray:
+    """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
+
+    All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
+    ridge, and the rise is infinite where the ridge leaves no room.
+    """
+    whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
+
+    def weighed(values: FloatArray) -> FloatArray:
+        if whitener is None:
+            return values / data.deviations
+        return np.asarray(linalg.solve_triangular(whitener, values, lower=True, check_finite=False))
+
+    residuals = weighed(data.residuals(found))
+    weights, means, factors = data.components(found)
+    k, d = found.means.shape
+    ridge = np.zeros(d) if data.ridge is None else data.ridge
+    rises = np.empty((k, d))
+    for i in range(k):
+        axes, lengths = np.linalg.svd(factors[i])[:2]
+        waves = np.square(data.frequencies @ axes * lengths)  # (m, D): total is that of the component's exponent
+        there = weights[i] * data.n_records * data.amplitudes * np.exp(1j * data.frequencies @ means[i])
+        total = waves.sum(axis=1)
+        for j in range(d):
+            scale = max(factor, np.sqrt(ridge @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
+            if factor < 1 and scale > np.sqrt(factor):
+                rises[i, j] = np.inf
+                continue
+            other = total - waves[:, j] + scale**2 * waves[:, j]
+            change = there * (np.exp(-other / 2) - np.exp(-total / 2))
+            step = weighed(np.concatenate([change.real, change.imag]))
+            rises[i, j] = 2 * residuals @ step + step @ step
+    return rises
 
 
 def moved(found: Fitted, step: FloatArray) -> Fitted:
@@ -231,6 +268,17 @@ def _covariance(data: SketchData, found: Fitted) -> FloatArray:
 
 
 # ---------------------------------------------------------------------- parameters as one vector
+def packed_spreads(found: Fitted, logits: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
+    """Standard deviations in the coordinates of :func:`moved`, shape (P,), from (K,), (K, D) and (K,).
+
+    ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
+    """
+    row, column = np.tril_indices(found.means.shape[1])
+    entries = np.where(row == column, scales[:, None], 0.0)
+    ours = logits if found.background is None else np.append(logits, 0.0)
+    return np.concatenate([ours, means.ravel(), entries.ravel()])
+
+
 def _packed(found: Fitted) -> FloatArray:
     row, column = np.tril_indices(found.means.shape[1])
     entries = found.factors[:, row, column].copy()
@@ -238,6 +286,16 @@ def _packed(found: Fitted) -> FloatArray:
     entries[:, diagonal] = np.log(entries[:, diagonal])
     weights = found.weights if found.background is None else np.append(found.weights, found.background)
     return np.concatenate([np.log(np.maximum(weights, 1e-6)), found.means.ravel(), entries.ravel()])
+
+
+def _inside(data: SketchData, theta: FloatArray, n_components: int, has_background: bool) -> FloatArray:
+    """The parameters with the means moved into the bounds."""
+    if data.bounds is None:
+        return theta
+    n_logits, n_means = n_components + has_background, n_components * data.frequencies.shape[1]
+    moved_in, place = theta.copy(), slice(n_logits, n_logits + n_means)
+    moved_in[place] = data.inside(theta[place].reshape(n_components, -1)).ravel()
+    return moved_in
 
 
 def _unpacked(theta: FloatArray, n_components: int, n_features: int, has_background: bool) -> Fitted:

@@ -31,6 +31,7 @@ class SketchData:
     background: tuple[FloatArray, FloatArray] | None = None  # mean and factor of a broad component that a fit may have
     ridge: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
     count_scale: float = 0.0  # standard deviation of the noise on the number of records
+    bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
 
     @classmethod
     def of(
@@ -54,6 +55,13 @@ class SketchData:
             background=background,
             ridge=ridge,
         )
+
+    def inside(self, means: FloatArray) -> FloatArray:
+        """Means (K, D), in the unit of the data, moved to the nearest points within the bounds."""
+        if self.bounds is None:
+            return means
+        low, high = ((self.bounds - self.centre[:, None]) / self.unit[:, None]).T
+        return np.clip(means, low, high)
 
     @property
     def full_weights(self) -> bool:

@@ -66,6 +66,18 @@ class SketchFit:
         factors = widened(factor[None], self.data.ridge)
         return self.found.background, _in_records(self.data, np.ones(1), mean[None], factors)
 
+    @property
+    def density(self) -> Mixture:
+        """Components and background together, as ``Release.density``."""
+        if self.background is None:
+            return self.mixture
+        (weight, broad), inner = self.background, self.mixture
+        return Mixture(
+            np.append(inner.weights * (1 - weight), weight),
+            np.vstack([inner.means, broad.means]),
+            np.concatenate([inner.covariances, broad.covariances]),
+        )
+
 
 def fit_evidence(
     evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
@@ -109,7 +121,7 @@ def sketch_data(evidence: Evidence) -> SketchData:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
-    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale)
+    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
 
 
 def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
@@ -160,4 +172,7 @@ def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factor
     least = FLATTEST * np.sqrt(np.square(factors).sum(axis=2))
     floored[:, row, column] = np.maximum(factors[:, row, column], least)
     scaled = data.unit[:, None] * floored
-    return Mixture(weights, means * data.unit + data.centre, scaled @ scaled.swapaxes(1, 2))
+    means = means * data.unit + data.centre
+    if data.bounds is not None:  # rounding
+        means = np.clip(means, *data.bounds.T)
+    return Mixture(weights, means, scaled @ scaled.swapaxes(1, 2))

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.sketch_fit import error_root, moved
 from pm_dpgmm.sketch_model import Fitted, SketchData, widened
@@ -36,11 +37,12 @@ class Laplace:
 
     data: SketchData
     found: Fitted
-    root: FloatArray  # (P, P): the covariance is root @ root.T
+    root: FloatArray  # (P, Q): the covariance is root @ root.T
+    chances: FloatArray  # (K,) that a component is noise
 
     def fits(self, n_draws: int, random_seed: int | np.random.Generator | None) -> list[SketchFit]:
         """Independent draws."""
-        standard = np.random.default_rng(random_seed).standard_normal((n_draws, len(self.root)))
+        standard = np.random.default_rng(random_seed).standard_normal((n_draws, self.root.shape[1]))
         return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
 
 
@@ -133,7 +135,9 @@ def laplace(release: Release) -> Laplace:
     evidence = Evidence.from_arrays(release.raw, release.noise)
     data = sketch_data(evidence)
     found = as_start(evidence, release.mixture, release.background_weight)
-    return Laplace(data, found, error_root(data, found, prior_about(found)))
+    prior = prior_about(found)
+    chances = phantom_chances(data, found, prior)
+    return Laplace(data, found, widened_root(error_root(data, found, prior), found, chances), chances)
 
 
 def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
@@ -196,7 +200,7 @@ def standard_errors(release: Release) -> StandardErrors:
     for entry, j in enumerate(row.tolist()):
         by_column[:, j] += slopes[:, entry, None] * roots[:, entry]
     return StandardErrors(
-        weights=np.linalg.norm(by_logit @ root[:k], axis=1),
+        weights=np.sqrt(np.square(by_logit @ root[:k]).sum(axis=1) + weight_variances(found, law.chances)),
         means=np.linalg.norm(root[n_logits : n_logits + k * d], axis=1).reshape(k, d) * unit,
         standard_deviations=np.linalg.norm(by_column, axis=2),
         mixture=release.mixture,
@@ -249,7 +253,7 @@ def interval(
     check_count(n_draws=n_draws)
     check_probability(probability=probability)
     law = laplace(release)
-    values = np.array([quantity(_density(fit)) for fit in law.fits(n_draws, random_seed)], dtype=float)
+    values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = np.asarray(quantity(release.density), dtype=float)
     return Band(estimate, lower, upper, float(probability), release.flag)
@@ -310,16 +314,3 @@ def band(
         return np.exp(mixture.log_density(rows))
 
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
-
-
-def _density(fit: SketchFit) -> Mixture:
-    """As ``Release.density``."""
-    if fit.background is None:
-        return fit.mixture
-    weight, broad = fit.background
-    inner = fit.mixture
-    return Mixture(
-        np.append(inner.weights * (1 - weight), weight),
-        np.vstack([inner.means, broad.means]),
-        np.concatenate([inner.covariances, broad.covariances]),
-    )

@@ -36,6 +36,8 @@ LAYERS = [
         "sketch_start",
         "sketch_post",
         "sketch_choice",
+        "caveats",
+        "phantoms",
         "agreement",
         "lifted_friends",
         "lifted_alignment",

@@ -45,6 +45,7 @@ def unbounded_intervals(
         paired=paired, rng=rng,
     )  # fmt: skip
     raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
+    raw["pair_distance_law"] = np.array([box.scale_noise, paired * problem.n_records / 2])  # noise, pairs in all
     for j, column in enumerate(box.columns):
         raw[f"bin_index_{j}"] = column.index.astype(float)
         raw[f"bin_counts_{j}"] = column.counts

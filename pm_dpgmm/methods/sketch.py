@@ -13,6 +13,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm._blocks import Records, mapped
+from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
@@ -175,7 +176,7 @@ class SketchMethod:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             evidence = sketch_like(records, self.like, budget, problem, rng=rng)
-            evidence = replace(evidence, ridge=self.ridge(evidence.unit))
+            evidence = replace(evidence, ridge=self.ridge(evidence.unit), bounds=problem.bounds)
             progress(1, 2)
             choice = choose(evidence, problem.numbers, first=self.like.starts)
             progress(2, 2)
@@ -200,7 +201,7 @@ class SketchMethod:
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit))
+            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit), bounds=problem.bounds)
             progress(1, 2)
             choice = choose(evidence, problem.numbers)
             fit = choice.best
@@ -231,6 +232,7 @@ def outcome(
         **law,
         "misfit": finite(fit.misfit),
         "flagged": fit.rejected,
+        "caveats": sketch_caveats(evidence, fit, raw),
     }
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()

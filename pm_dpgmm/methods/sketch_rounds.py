@@ -91,7 +91,7 @@ def run_rounds(
         measured, moments = leaves_of(soft, problem.n_records, least_count=0.005), (soft,)
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = Evidence((sketch,), unit, tuple(cells), moments, ridge)
+    evidence = Evidence((sketch,), unit, tuple(cells), moments, ridge, problem.bounds)
     progress(1, 3)
 
     first = None if known is None else {k: as_fitted(known, ridge)}

@@ -1,0 +1,158 @@
+"""What a reader of a sketch release should be warned of. Post-processing: released and public numbers alone, so free.
+
+A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
+finest wave, scales beyond the interval, more parameters than the budget pays for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.sketch_fit import objective_rises
+from pm_dpgmm.sketch_post import SketchFit, signal
+
+SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
+MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
+NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
+PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = (
+    5.0,
+    0.005,
+    2.0,
+)  # excess of pairs: deviations of it, share of all, times predicted
+TOO_FEW = {1: 10.0}  # signal below which a fit of that many columns cannot be relied on; more columns:
+TOO_FEW_OF_MORE = 15.0
+
+
+class FitWarning(UserWarning):
+    """The fit is not to be relied on: ``release.warnings`` says why. Made of released and public numbers alone.
+
+    ``release`` is the release that it is about, for those who turn warnings into errors: its budget is spent.
+    """
+
+    def __init__(self, message: str, release: Any = None) -> None:
+        super().__init__(message)
+        self.release = release
+
+
+def warnings_of(noise: Mapping[str, Any]) -> tuple[str, ...]:
+    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
+    misfit = misfit_reason(noise)
+    return (*([misfit] if misfit else []), *noise.get("caveats", ()))
+
+
+def misfit_reason(noise: Mapping[str, Any]) -> str | None:
+    """That the released numbers contradict the mixture."""
+    if not noise.get("flagged", False):
+        return None
+    return (
+        f"the mixture does not explain the released numbers: misfit {noise['misfit']:.0f},"
+        " where right mixtures stay below about 5; more components, more records or other bounds may help"
+    )
+
+
+def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
+    """What the released numbers leave open or contradict, one text for each reason.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What the fit was made from.
+    fit : SketchFit
+    raw : mapping of str to ndarray
+        Other noisy statistics of the release; the distances within pairs are used if they are there.
+
+    Returns
+    -------
+    list of str
+        Empty where nothing speaks against the fit.
+    """
+    found = [too_few(evidence, fit), unmeasured_width(fit), unexpected_pairs(raw, evidence, fit)]
+    return [text for text in found if text]
+
+
+def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
+    """That the budget does not pay for so many parameters: a rule of public sizes, no simulation."""
+    k, d = fit.found.means.shape
+    strength, least = signal(evidence, k), TOO_FEW.get(d, TOO_FEW_OF_MORE)
+    if k == 1 or strength >= least:
+        return None
+    return (
+        f"too few records or too small a budget for {k} components in {d} columns: about"
+        f" {least / strength:.1f} times the records would be needed; components may be noise"
+    )
+
+
+def unmeasured_width(fit: SketchFit) -> str | None:
+    """That components could as well be ten times narrower, or wider, along some axis."""
+    narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    weights = fit.mixture.weights
+    parts = []
+    for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
+        which = open_ended.any(axis=1)
+        if weights[which].sum() > NOTABLE:
+            parts.append(f"{_listed(which)} could be ten times {word} or more")
+    if not parts:
+        return None
+    return (
+        f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities there"
+        " are arbitrary; the columns have several scales (transform them, or give bounds) or the records are too few"
+    )
+
+
+def width_rises(fit: SketchFit) -> tuple[FloatArray, FloatArray]:
+    """Rise of chi-square when a component is SHRUNK, and when it is STRETCHED, along each of its axes; both (K, D)."""
+    return objective_rises(fit.data, fit.found, SHRUNK), objective_rises(fit.data, fit.found, STRETCHED)
+
+
+def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: Evidence, fit: SketchFit) -> str | None:
+    """That pairs of records were counted at distances at which the mixture has hardly any."""
+    if "pair_distance_law" not in raw:
+        return None
+    noise_scale, n_pairs = raw["pair_distance_law"]
+    density = fit.density
+    ridge = np.zeros(len(evidence.unit)) if evidence.ridge is None else np.sqrt(evidence.ridge) * evidence.unit
+    columns = []
+    for j, counts in enumerate(raw["pair_distance_counts"]):
+        observed, expected = (_by_three(row) for row in (counts, n_pairs * pair_shares(density, j)))
+        excess = observed - expected
+        sure = excess > PAIRS_SURE * np.sqrt(3 * noise_scale**2 + np.maximum(expected, 0.0))
+        odd = sure & (excess > PAIRS_SHARE * n_pairs) & (observed > PAIRS_TIMES * expected)
+        odd &= 2.0 ** (EXPONENTS[2:] + 1) > ridge[j]  # narrower than the ridge was asked for
+        if odd.any():
+            columns.append((j, float(2.0 ** EXPONENTS[1:-1][odd][0])))
+    if not columns:
+        return None
+    where = ", ".join(f"about {distance:.2g} in column {j}" for j, distance in columns)
+    return (
+        f"many records lie at distances from each other at which the mixture has hardly any ({where}): columns of"
+        " several scales, of which only some were measured. Transform the columns, give bounds or fit apart"
+    )
+
+
+def pair_shares(mixture: Mixture, column: int) -> FloatArray:
+    """Probability of each binary exponent of the distance of two draws in one column, shape of EXPONENTS."""
+    weights, means = mixture.weights, mixture.means[:, column]
+    variances = mixture.covariances[:, column, column]
+    shift = np.abs(means[:, None] - means).ravel()
+    scale = np.sqrt(variances[:, None] + variances).ravel()
+    edges = np.concatenate([[0.0], 2.0 ** EXPONENTS[1:], [np.inf]])[:, None]
+    below = special.ndtr((edges - shift) / scale) - special.ndtr((-edges - shift) / scale)
+    return np.asarray(np.diff(below @ np.outer(weights, weights).ravel()))
+
+
+def _by_three(row: FloatArray) -> FloatArray:
+    """Sums of three neighbours: distances spread over a few exponents, noise does not."""
+    return np.convolve(row, np.ones(3), mode="valid")
+
+
+def _listed(which: FloatArray) -> str:
+    numbers = np.flatnonzero(which).tolist()
+    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
