@@ -19,6 +19,7 @@ _PUBLIC = {
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "record_blocks",
     "Release": "release",
+    "BackgroundWarning": "background",
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
@@ -49,6 +50,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
+    from pm_dpgmm.background import BackgroundWarning
     from pm_dpgmm.batched_em import BatchedEM
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel

@@ -39,7 +39,7 @@ class Release(PyMCMethods):
     ----------
     mixture : Mixture
         Released parameters; also ``weights`` (K,), ``means`` (K, D), ``covariances`` (K, D, D), in the unit of
-        the records (squared for covariances), components in no meaningful order.
+        the records (squared for covariances), components in no meaningful order; without the background.
     guarantee : Guarantee
         What is protected and how strongly.
     method : str
@@ -57,7 +57,9 @@ class Release(PyMCMethods):
     background_weight : float
         Share of the records that no component describes, 0 unless the method found some: outliers, heavy tails.
     background : Mixture or None
-        One broad Gaussian for them; never one of the K components, but part of ``density``.
+        One broad Gaussian for them; never one of the K components, but part of ``density`` and of all that has it:
+        ``log_density``, ``sample``, ``marginal``, ``conditional``, ``prior``, ``as_prior``, ``prior_dist``. What is of
+        the components alone says so, and warns (:class:`pm_dpgmm.BackgroundWarning`) above 1 % of the records.
     private : bool
         False when the noise was drawn from a known seed, or when the records were public anyway.
     """

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen
+from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import error_root, moved
@@ -138,12 +139,18 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     Returns
     -------
     list of Mixture
-        In the unit of the records, component k everywhere that of the release; without the background.
+        In the unit of the records, component k everywhere that of the release; without the background, so that the mean
+        of their densities is not ``release.density``: for that use :func:`interval` and :func:`band`.
 
     Raises
     ------
     ValueError
         If the release is of another method than "sketch".
+
+    Warns
+    -----
+    BackgroundWarning
+        If more than 1 % of the records are in the background.
 
     Notes
     -----
@@ -151,6 +158,7 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     be trusted where components could be exchanged or the records are not like the mixture (``release.flag``).
     """
     check_count(n_draws=n_draws)
+    warn_without_background(release, "draws() are of the components alone", stacklevel=3)
     return [fit.mixture for fit in laplace(release).fits(n_draws, random_seed)]
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
     ["_arguments", "_blocks"],
-    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
+    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files", "background"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
