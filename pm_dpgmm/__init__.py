@@ -23,6 +23,7 @@ _PUBLIC = {
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
+    "Misfit": "misfit",
     "Mixture": "mixture",
     "Guarantee": "privacy",
     "Neighbouring": "privacy",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.populous import Populous
     from pm_dpgmm.methods.populous_single import PopulousSingle
     from pm_dpgmm.methods.slices import SliceMethod
+    from pm_dpgmm.misfit import Misfit
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size

@@ -34,6 +34,8 @@ def summary(release: Release) -> str:
         lines.append("NOT PRIVATE: the noise came from a known seed. For teaching and tests only.")
     if release.flag:
         lines.append(f"WARNING: {release.flag}.")
+    if release.misfit is not None:
+        lines.append(f"{release.misfit.summary()}.")
     if release.background is not None:
         lines.append(
             f"Background: {release.background_weight:.3f} of the records are in no component but in a broad Gaussian,"

@@ -171,7 +171,7 @@ def _coverage_row(row: Any) -> dict[str, Any]:
 
 
 def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
-    """Score above the best for every number of components; the chosen one is filled, those with a misfit crossed.
+    """Score above the best for every number of components; the chosen one is filled, those with a warning crossed.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     ax.plot(ks, above, "o", color="C0", mfc="white")
     ax.plot(selection.chosen, 0, "o", color="C0", label=f"chosen: {selection.chosen}")
     if wrong.any():
-        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="does not explain the released numbers")
+        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="another would be notably better")
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()

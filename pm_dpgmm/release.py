@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, frozen, shown
 from pm_dpgmm.card import card, summary
 from pm_dpgmm.files import write_text
+from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.release_pymc import PyMCMethods
@@ -139,13 +140,17 @@ class Release(PyMCMethods):
 
     @property
     def flag(self) -> str | None:
-        """What a reader should be warned of, or None: the released numbers contradict the mixture."""
-        if not self.noise.get("flagged", False):
-            return None
-        return (
-            f"the mixture does not explain the released numbers: misfit {self.noise['misfit']:.0f},"
-            " where right mixtures stay below about 5; more components, more records or other bounds may help"
-        )
+        """What a reader should be warned of, or None: another mixture would describe the records notably better.
+
+        By the size of the misfit in nats per record, not by its significance: :class:`pm_dpgmm.Misfit`.
+        """
+        found = self.misfit
+        return None if found is None else found.reason(self.n_components)
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
+        return Misfit.of(self.noise)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""

@@ -4,7 +4,8 @@ All of it is a normal approximation around the released mixture, from what the n
 the weak prior of the fit do to its parameters (:func:`pm_dpgmm.sketch_fit.error_root`). It is right where the records
 are like a mixture of that many Gaussians and the fit has found them. It knows nothing of a wrong number of
 components, of a mode that the search missed, or of components that could as well be exchanged for others; results
-carry ``release.flag``, which tells when the released numbers contradict the mixture.
+carry ``release.flag``, which tells when another mixture would be notably better, or else that the released numbers
+contradict the mixture, by however little: then these errors are of another mixture than the records are from.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class StandardErrors:
         What they are errors of.
     feature_names : tuple of str
     flag : str or None
-        Why they should not be trusted: ``release.flag``.
+        Why they should not be trusted: ``release.flag``, or that the released numbers contradict the mixture.
     """
 
     weights: FloatArray
@@ -91,7 +92,7 @@ class Band:
     probability : float
         Of each interval.
     flag : str or None
-        Why it should not be trusted: ``release.flag``.
+        Why it should not be trusted, as for :class:`StandardErrors`.
     """
 
     estimate: FloatArray
@@ -197,7 +198,7 @@ def standard_errors(release: Release) -> StandardErrors:
         standard_deviations=frozen(np.linalg.norm(by_column, axis=2)),
         mixture=release.mixture,
         feature_names=release.feature_names,
-        flag=release.flag,
+        flag=_caution(release),
     )
 
 
@@ -245,10 +246,10 @@ def interval(
     check_count(n_draws=n_draws)
     check_probability(probability=probability)
     law = laplace(release)
-    values = np.array([quantity(_density(fit)) for fit in law.fits(n_draws, random_seed)], dtype=float)
+    values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = frozen(quantity(release.density))
-    return Band(estimate, frozen(lower), frozen(upper), float(probability), release.flag)
+    return Band(estimate, frozen(lower), frozen(upper), float(probability), _caution(release))
 
 
 def band(
@@ -308,14 +309,6 @@ def band(
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
 
 
-def _density(fit: SketchFit) -> Mixture:
-    """As ``Release.density``."""
-    if fit.background is None:
-        return fit.mixture
-    weight, broad = fit.background
-    inner = fit.mixture
-    return Mixture(
-        np.append(inner.weights * (1 - weight), weight),
-        np.vstack([inner.means, broad.means]),
-        np.concatenate([inner.covariances, broad.covariances]),
-    )
+def _caution(release: Release) -> str | None:
+    """The flag, or a contradiction that is too small for one and yet makes errors wrong."""
+    return release.flag or (None if release.misfit is None else release.misfit.contradiction)

@@ -35,6 +35,7 @@ LAYERS = [
         "sketch_start",
         "sketch_post",
         "sketch_choice",
+        "misfit",
         "agreement",
         "lifted_friends",
         "lifted_alignment",

@@ -23,6 +23,7 @@ from pm_dpgmm.methods import Outcome, Problem, Progress
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
+from pm_dpgmm.misfit import measured
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
@@ -220,7 +221,7 @@ def outcome(
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
-    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, "misfit": fit.misfit, "flagged": fit.rejected}
+    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
