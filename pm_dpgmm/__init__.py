@@ -23,10 +23,12 @@ _PUBLIC = {
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "record_blocks",
     "Release": "release",
+    "BackgroundWarning": "background",
     "FitWarning": "caveats",
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
+    "Misfit": "misfit",
     "Mixture": "mixture",
     "Guarantee": "privacy",
     "Neighbouring": "privacy",
@@ -54,6 +56,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
+    from pm_dpgmm.background import BackgroundWarning
     from pm_dpgmm.batched_em import BatchedEM
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.populous import Populous
     from pm_dpgmm.methods.populous_single import PopulousSingle
     from pm_dpgmm.methods.slices import SliceMethod
+    from pm_dpgmm.misfit import Misfit
     from pm_dpgmm.mixture import Mixture
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size

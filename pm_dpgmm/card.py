@@ -41,8 +41,13 @@ def summary(release: Release) -> str:
             " For teaching and tests only."
         )
     lines += [f"WARNING: {reason}." for reason in release.warnings]
+    if release.misfit is not None:
+        lines.append(f"{release.misfit.summary()}.")
     if release.background is not None:
-        lines.append(f"Background: {release.background_weight:.3f} of the records are in no component")
+        lines.append(
+            f"Background: {release.background_weight:.3f} of the records are in no component but in a broad Gaussian,"
+            " which log_density, sample and prior include; weights are of the rest"
+        )
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
     width = max(9, *map(len, names))
     lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))

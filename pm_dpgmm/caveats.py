@@ -15,6 +15,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import objective_rises
 from pm_dpgmm.sketch_post import SketchFit, signal
@@ -42,20 +43,11 @@ class FitWarning(UserWarning):
         self.release = release
 
 
-def warnings_of(noise: Mapping[str, Any]) -> tuple[str, ...]:
+def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
     """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
-    misfit = misfit_reason(noise)
-    return (*([misfit] if misfit else []), *noise.get("caveats", ()))
-
-
-def misfit_reason(noise: Mapping[str, Any]) -> str | None:
-    """That the released numbers contradict the mixture."""
-    if not noise.get("flagged", False):
-        return None
-    return (
-        f"the mixture does not explain the released numbers: misfit {noise['misfit']:.0f},"
-        " where right mixtures stay below about 5; more components, more records or other bounds may help"
-    )
+    misfit = Misfit.of(noise)
+    reason = None if misfit is None else misfit.reason(n_components)
+    return (*([reason] if reason else []), *noise.get("caveats", ()))
 
 
 def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:

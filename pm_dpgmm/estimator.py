@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.release import Release
 
@@ -25,9 +26,16 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_, means_, covariances_ : ndarray
-        Released parameters.
+        Released parameters of the K components.
     release_ : Release
         The release, with its guarantee.
+
+    Notes
+    -----
+    A background that the method found, a broad Gaussian for records in no component, is part of the density and of no
+    component: ``score_samples``, ``score`` and ``sample`` have it; ``predict`` and ``predict_proba`` are probabilities
+    among the K components, given that the row is in one of them, and warn (:class:`pm_dpgmm.BackgroundWarning`) if
+    more than 1 % of the records are not. ``release_.density.responsibilities(X)`` has the background as column K.
 
     Examples
     --------
@@ -101,25 +109,28 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         return np.asarray(validate_data(self, X, reset=False, dtype=float))
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Log density of every row of ``X``, shape (N,)."""
+        """Log of the released density, background and all, at every row of ``X``, shape (N,)."""
         points = self._points(X)
-        return self.release_.mixture.log_density(points)
+        return self.release_.log_density(points)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Mean log density of the rows of ``X``."""
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Posterior probability of each component, shape (N, K)."""
+        """Posterior probability of each of the K components, given that the row is in one of them, shape (N, K)."""
         points = self._points(X)
+        warn_without_background(self.release_, "predict_proba() is of the components alone")
         return self.release_.mixture.responsibilities(points)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable component of every row, shape (N,)."""
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
+        points = self._points(X)
+        warn_without_background(self.release_, "predict() is of the components alone")
+        return np.asarray(self.release_.mixture.responsibilities(points).argmax(axis=1))
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
-        """Synthetic rows (n_samples, D) and the most probable component of each."""
+        """Synthetic rows (n_samples, D) of the released density, and the most probable of the K components of each."""
         check_is_fitted(self, "release_")
-        points = self.release_.mixture.sample(n_samples, rng=np.random.default_rng(self.random_state))
+        points = self.release_.sample(n_samples, random_seed=self.random_state)
         return points, self.release_.mixture.responsibilities(points).argmax(axis=1)

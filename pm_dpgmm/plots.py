@@ -19,7 +19,8 @@ COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
     """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
 
-    The curve of method "sketch" has pointwise 90 % intervals.
+    A background is part of the density; its own curve or ellipse is dashed. The curve of
+    method "sketch" has pointwise 90 % intervals.
 
     Parameters
     ----------
@@ -43,24 +44,25 @@ def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points
         _, ax = plt.subplots(layout="constrained")
     title = f"{release.method}, {_budget(release)}"
     if release.n_features == 1:
-        grid = _axis(release.mixture, n_points)
-        ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released mixture")
+        grid = _axis(release.density, n_points)
+        ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
         if "sketches" in release.noise:
             band = release.band(grid, n_draws=BAND_DRAWS, random_seed=0)
             ax.fill_between(grid, band.lower, band.upper, color="C0", alpha=0.2, label="90 % intervals")
-        for k in range(release.n_components):
-            one = Mixture([1.0], release.means[k : k + 1], release.covariances[k : k + 1])
-            ax.plot(grid, release.weights[k] * np.exp(one.log_density(grid[:, None])), color="C0", lw=0.8, ls=":")
+        parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
+        for k, curve in enumerate(parts.T):
+            ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
         ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
         return ax
     pair = list(features)
     if len(pair) != 2 or not all(0 <= j < release.n_features for j in pair) or pair[0] == pair[1]:
         raise ValueError(f"features must be two different columns below {release.n_features}, got {features!r}")
-    shown = Mixture(release.weights, release.means[:, pair], release.covariances[:, pair][:, :, pair])
+    shown = release.density.marginal(pair)
     contours(ax, shown, n_points=n_points)
-    for k in range(release.n_components):
-        ax.plot(*_ellipse(shown.means[k], shown.covariances[k]).T, color="C1", lw=0.8)
-        ax.plot(*shown.means[k], "o", color="C1", ms=2 + 8 * float(release.weights[k]) ** 0.5)
+    for k, weight in enumerate(shown.weights.tolist()):
+        style = "-" if k < release.n_components else "--"
+        ax.plot(*_ellipse(shown.means[k], shown.covariances[k]).T, color="C1", lw=0.8, ls=style)
+        ax.plot(*shown.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
     ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
     return ax
 
@@ -169,7 +171,7 @@ def _coverage_row(row: Any) -> dict[str, Any]:
 
 
 def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
-    """Score above the best for every number of components; the chosen one is filled, those with a misfit crossed.
+    """Score above the best for every number of components; the chosen one is filled, those with a warning crossed.
 
     Parameters
     ----------
@@ -192,7 +194,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     ax.plot(ks, above, "o", color="C0", mfc="white")
     ax.plot(selection.chosen, 0, "o", color="C0", label=f"chosen: {selection.chosen}")
     if wrong.any():
-        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="does not explain the released numbers")
+        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="another would be notably better")
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()

@@ -17,6 +17,7 @@ from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
 from pm_dpgmm.card import card, summary
 from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.files import read_json, write_text
+from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
@@ -38,7 +39,7 @@ class Release(PyMCMethods):
     ----------
     mixture : Mixture
         Released parameters; also ``weights`` (K,), ``means`` (K, D), ``covariances`` (K, D, D), in the unit of
-        the records (squared for covariances), components in no meaningful order.
+        the records (squared for covariances), components in no meaningful order; without the background.
     guarantee : Guarantee
         What is protected and how strongly.
     method : str
@@ -56,7 +57,9 @@ class Release(PyMCMethods):
     background_weight : float
         Share of the records that no component describes, 0 unless the method found some: outliers, heavy tails.
     background : Mixture or None
-        One broad Gaussian for them; never one of the K components, but part of ``density``.
+        One broad Gaussian for them; never one of the K components, but part of ``density`` and of all that has it:
+        ``log_density``, ``sample``, ``marginal``, ``conditional``, ``prior``, ``as_prior``, ``prior_dist``. What is of
+        the components alone says so, and warns (:class:`pm_dpgmm.BackgroundWarning`) above 1 % of the records.
     private : bool
         False when the noise was drawn from a known seed, or that of a release that this one was made from or like; or
         when the records were public anyway.
@@ -137,12 +140,17 @@ class Release(PyMCMethods):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
-        return warnings_of(self.noise)
+        return warnings_of(self.noise, self.n_components)
 
     @property
     def flag(self) -> str | None:
         """``warnings`` as one text, or None where there are none."""
         return "; ".join(self.warnings) or None
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
+        return Misfit.of(self.noise)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""

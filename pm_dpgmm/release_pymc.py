@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from pm_dpgmm.background import warn_without_background
+
 if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
@@ -29,12 +31,16 @@ class PyMCMethods:
         inflate: float = 1.0,
         model: pm.Model | None = None,
     ) -> TensorVariable:
-        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`."""
+        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`.
+
+        Its log density is ``log_density`` of the release: a background is component K of the prior, the last one, with
+        label K in the labelled form.
+        """
         from pm_dpgmm.bayes.priors import mixture_prior
 
         me = cast("Release", self)
         return mixture_prior(
-            name, me.mixture, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
+            name, me.density, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
         )
 
     def prior_dist(
@@ -43,7 +49,7 @@ class PyMCMethods:
         """The same without a name, as ``.dist`` makes it: :func:`pm_dpgmm.bayes.mixture_dist`."""
         from pm_dpgmm.bayes.priors import mixture_dist
 
-        return mixture_dist(cast("Release", self).mixture, shape=shape, form=form, inflate=inflate)
+        return mixture_dist(cast("Release", self).density, shape=shape, form=form, inflate=inflate)
 
     def as_prior(
         self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
@@ -53,7 +59,7 @@ class PyMCMethods:
 
         me = cast("Release", self)
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
-        return MixturePrior(me.mixture, names, me.feature_names, form, inflate)
+        return MixturePrior(me.density, names, me.feature_names, form, inflate)
 
     # ------------------------------------------------------------------ parameters of a mixture, and evidence
     def params(
@@ -99,10 +105,15 @@ class PyMCMethods:
         jitter: float = 0.05,
         random_seed: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`."""
+        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`.
+
+        Those of parameters are of the K components, without the background: with more than 1 % of the records in it
+        a :class:`pm_dpgmm.BackgroundWarning` says so.
+        """
         from pm_dpgmm.bayes.initvals import initvals
 
         me = cast("Release", self)
+        warn_without_background(me, "initvals() start at the components alone")
         return initvals(me.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
 
     def set_initvals(
@@ -113,11 +124,15 @@ class PyMCMethods:
         jitter: float = 0.0,
         random_seed: int | None = None,
     ) -> set[TensorVariable]:
-        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`."""
+        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`.
+
+        Of the K components, as :meth:`initvals`.
+        """
         from pm_dpgmm.bayes.initvals import set_initvals
 
-        mixture = cast("Release", self).mixture
-        return set_initvals(mixture, model, mapping=mapping, jitter=jitter, random_seed=random_seed)
+        me = cast("Release", self)
+        warn_without_background(me, "set_initvals() start at the components alone")
+        return set_initvals(me.mixture, model, mapping=mapping, jitter=jitter, random_seed=random_seed)
 
     # ------------------------------------------------------------------ ArviZ
     def to_inferencedata(self) -> Any:

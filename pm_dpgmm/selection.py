@@ -11,9 +11,10 @@ from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.count_selection import compared_counts, count_price, is_count_release, refit_counts
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_fittable
+from pm_dpgmm.misfit import measured
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.release import Release
-from pm_dpgmm.sketch_choice import PRICE, Choice, choose, finite, price_of
+from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
 
@@ -30,7 +31,7 @@ class KSelection:
         Minus twice the log posterior density of each fit (of counts: log-likelihood), plus ``penalty`` for each
         parameter: the smallest is best, and differences of a few units say little.
     misfits : tuple of float
-        Of each fit; right mixtures stay below about 5.
+        Of each fit; right mixtures stay below about 5. ``releases[i].misfit`` says what they cost in nats.
     releases : tuple of Release
         The refits; all have the guarantee and the statistics of the release they came from.
     penalty : float
@@ -141,8 +142,8 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
 def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> Release:
     """The same statistics and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
-    noise |= {"misfit": finite(fit.misfit), "flagged": fit.rejected}
-    noise["caveats"] = sketch_caveats(Evidence.from_arrays(release.raw, release.noise), fit, release.raw)
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
     if choice is not None and len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     weight, broad = fit.background or (0.0, None)

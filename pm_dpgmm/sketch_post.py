@@ -28,7 +28,7 @@ FAINT = 40.0  # records times mu for each parameter of a mean and a variance, be
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
 LEAST_OVER_RIDGE = 1e-2  # least variance that a start has beside the ridge, in ridges
-REJECTED = 12.0  # misfit above which the mixture is not what the records are like
+REJECTED = 12.0  # misfit above which the records are not from the mixture; misfit.py says how much that matters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class SketchFit:
 
     @property
     def rejected(self) -> bool:
-        """Whether the sketch contradicts the mixture."""
+        """Whether the sketch contradicts the mixture, by however little: decides how a fit goes on, not a warning."""
         return self.misfit > REJECTED
 
     @property
@@ -68,10 +68,10 @@ class SketchFit:
 
     @property
     def density(self) -> Mixture:
-        """Components and background together, as ``Release.density``."""
+        """All of it, as ``Release.density``: the background is the last component."""
         if self.background is None:
             return self.mixture
-        (weight, broad), inner = self.background, self.mixture
+        inner, (weight, broad) = self.mixture, self.background
         return Mixture(
             np.append(inner.weights * (1 - weight), weight),
             np.vstack([inner.means, broad.means]),

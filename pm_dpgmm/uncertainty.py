@@ -4,7 +4,8 @@ All of it is a normal approximation around the released mixture, from what the n
 the weak prior of the fit do to its parameters (:func:`pm_dpgmm.sketch_fit.error_root`). It is right where the records
 are like a mixture of that many Gaussians and the fit has found them. It knows nothing of a wrong number of
 components, of a mode that the search missed, or of components that could as well be exchanged for others; results
-carry ``release.flag``, which tells when the released numbers contradict the mixture.
+carry ``release.flag``, which tells when another mixture would be notably better, or else that the released numbers
+contradict the mixture, by however little: then these errors are of another mixture than the records are from.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
+from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
@@ -59,7 +61,7 @@ class StandardErrors:
         What they are errors of.
     feature_names : tuple of str
     flag : str or None
-        Why they should not be trusted: ``release.flag``.
+        Why they should not be trusted: ``release.flag``, or that the released numbers contradict the mixture.
     """
 
     weights: FloatArray
@@ -99,7 +101,7 @@ class Band:
     probability : float
         Of each interval.
     flag : str or None
-        Why it should not be trusted: ``release.flag``.
+        Why it should not be trusted, as for :class:`StandardErrors`.
     """
 
     estimate: FloatArray
@@ -154,12 +156,18 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     Returns
     -------
     list of Mixture
-        In the unit of the records, component k everywhere that of the release; without the background.
+        In the unit of the records, component k everywhere that of the release; without the background, so that the mean
+        of their densities is not ``release.density``: for that use :func:`interval` and :func:`band`.
 
     Raises
     ------
     ValueError
         If the release is of another method than "sketch".
+
+    Warns
+    -----
+    BackgroundWarning
+        If more than 1 % of the records are in the background.
 
     Notes
     -----
@@ -167,6 +175,7 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     be trusted where components could be exchanged or the records are not like the mixture (``release.flag``).
     """
     check_count(n_draws=n_draws)
+    warn_without_background(release, "draws() are of the components alone", stacklevel=3)
     return [fit.mixture for fit in laplace(release).fits(n_draws, random_seed)]
 
 
@@ -205,7 +214,7 @@ def standard_errors(release: Release) -> StandardErrors:
         standard_deviations=np.linalg.norm(by_column, axis=2),
         mixture=release.mixture,
         feature_names=release.feature_names,
-        flag=release.flag,
+        flag=_caution(release),
     )
 
 
@@ -256,7 +265,7 @@ def interval(
     values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = np.asarray(quantity(release.density), dtype=float)
-    return Band(estimate, lower, upper, float(probability), release.flag)
+    return Band(estimate, lower, upper, float(probability), _caution(release))
 
 
 def band(
@@ -314,3 +323,8 @@ def band(
         return np.exp(mixture.log_density(rows))
 
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
+
+
+def _caution(release: Release) -> str | None:
+    """The flag, or a contradiction that is too small for one and yet makes errors wrong."""
+    return release.flag or (None if release.misfit is None else release.misfit.contradiction)

@@ -12,7 +12,17 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
     ["_arguments", "_blocks", "cache_folders", "feature_names", "pickling"],
-    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy_loss_file", "privacy", "mixture", "noise", "files"],
+    [
+        "lifted_loss",
+        "pass_table_loss",
+        "privacy_loss",
+        "privacy_loss_file",
+        "privacy",
+        "mixture",
+        "noise",
+        "files",
+        "background",
+    ],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
@@ -36,6 +46,7 @@ LAYERS = [
         "sketch_start",
         "sketch_post",
         "sketch_choice",
+        "misfit",
         "caveats",
         "phantoms",
         "agreement",

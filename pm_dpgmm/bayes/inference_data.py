@@ -28,7 +28,8 @@ def to_inferencedata(release: Release) -> Any:
     arviz.InferenceData or xarray.DataTree
         Group ``constant_data`` with ``weights`` (component), ``means`` (component, feature), ``covariances``
         (component, feature, feature_bis) in the unit of the records, ``background_weight``, and every noisy statistic
-        as ``raw_<name>``. Attributes of the group and of the whole, plain numbers and text: ``epsilon``, ``delta``,
+        as ``raw_<name>``; with a background its ``background_mean`` (feature) and ``background_covariance`` (feature,
+        feature_bis). Attributes of the group and of the whole, plain numbers and text: ``epsilon``, ``delta``,
         ``neighbouring``, ``mechanism``, ``method``, ``version``, ``n_records`` ("private" under add-remove neighbours),
         ``private`` (1 or 0), and ``settings`` and ``noise`` as JSON.
 
@@ -48,6 +49,9 @@ def to_inferencedata(release: Release) -> Any:
         "covariances": (("component", "feature", "feature_bis"), release.covariances),
         "background_weight": ((), release.background_weight),
     }
+    if release.background is not None:
+        variables["background_mean"] = ("feature", release.background.means[0])
+        variables["background_covariance"] = (("feature", "feature_bis"), release.background.covariances[0])
     for name, array in release.raw.items():
         dims = tuple(f"raw_{name}_dim_{axis}" for axis in range(np.ndim(array)))
         variables[f"raw_{name}"] = (dims, array)

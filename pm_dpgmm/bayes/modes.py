@@ -50,7 +50,7 @@ def check_modes(
     idata : InferenceData, DataTree or Dataset
         With a posterior group, or the posterior.
     release : Release or Mixture
-        Whose ``prior`` was used.
+        Whose ``prior`` was used. A background of the release is its component K, the last one.
     name : str, optional
         Of the vector; needed when several variables of the posterior have D values on their last axis.
     model : pymc.Model, optional
@@ -99,7 +99,7 @@ def check_modes(
     """
     check_positive(inflate=inflate)
     check_probability(false_alarm=false_alarm)
-    mixture = release if isinstance(release, Mixture) else getattr(release, "mixture", None)
+    mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
     if not isinstance(mixture, Mixture):
         raise TypeError(f"release must be a Release or a Mixture, got {shown(release)}")
     owner = pm.Model.get_context(error_if_none=False) if model is None else model

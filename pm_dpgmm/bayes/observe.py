@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
+from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.coords import check_new
 from pm_dpgmm.bayes.labels import nearest_order
 from pm_dpgmm.bayes.registry import OBSERVED, used_once
@@ -79,10 +80,11 @@ def observe(
         With the noisy statistics in ``raw``.
     th : GMMParams, or any object with the same attributes
         ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
-        the density that the records are taken to have. Any number of components, but the release's features. Methods
-        "populous" and "populous-single" release components, in a random order: there K is the release's; parameters
-        made by ``params``, also about another release, are matched with it, and component j of any others is taken to
-        be component j of the release.
+        the density that the records are taken to have, apart from a background of the release, which stays as it was
+        released (its weight: normal about the released one). Any number of components, but the release's features.
+        Methods "populous" and "populous-single" release components, in a random order: there K is the release's;
+        parameters made by ``params``, also about another release, are matched with it, and component j of any others
+        is taken to be component j of the release.
     name : str
         Of the term in the model.
     likelihood : str
@@ -104,6 +106,11 @@ def observe(
     ValueError
         If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
         features, ``name`` exists, or the model already uses this release (also as the centre of an anchored prior).
+
+    Warns
+    -----
+    BackgroundWarning
+        If more than 1 % of the records are in the release's background, which ``th`` is without.
 
     Notes
     -----
@@ -141,6 +148,9 @@ def observe(
         )
     weights, means, chol = _parameters(th, release.n_features)
     check_new(owner, name)
+    warn_without_background(
+        release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
+    )
     with owner, used_once(owner, release, OBSERVED):
         ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
         value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)

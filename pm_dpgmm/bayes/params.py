@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import FloatArray, check_choice, shown
+from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.anchor import (
     LEAST_SEPARATION,
     Anchor,
@@ -130,6 +131,8 @@ def release_params(
     UserWarning
         With an anchored prior in which two means are less than 4 prior standard deviations apart: their labels may be
         exchanged; :func:`pm_dpgmm.relabel` puts them back.
+    BackgroundWarning
+        If more than 1 % of the records are in the release's background, which is left out.
 
     Notes
     -----
@@ -138,9 +141,11 @@ def release_params(
     1980), which unlike a Dirichlet law has the release at offset 0, errors of any covariance, and no singularity near
     weight 0. Weak: the same root, so that one unit of z is about one posterior standard deviation under ``observe``,
     and a wide normal law of z. All offsets 0 **is** the release (weights below a thousandth of the largest are
-    lifted to it), which is also where samplers start. A background of the release is no part of the parameters.
+    lifted to it), which is also where samplers start. A background of the release is no part of the parameters, nor of
+    rows that ``gmm`` has from them; ``gmm(name, release)`` and ``release.prior`` have it.
     """
     check_choice(PRIORS, prior=prior)
+    warn_without_background(release, "params() are of the components alone", stacklevel=3)
     given = {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}
     if prior == "weak":
         return _weak(name, release.mixture, _unit_of(release), given, release.feature_names, dims, model)

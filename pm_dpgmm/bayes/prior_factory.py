@@ -26,7 +26,7 @@ class MixturePrior:
     Parameters
     ----------
     mixture : Mixture
-        K components in D dimensions.
+        K components in D dimensions; from ``release.as_prior`` the released density, a background as one more.
     dims : str or sequence of str, optional
         As in ``mixture_prior``; the last one is the feature dimension.
     feature_names : sequence of str, optional

@@ -24,10 +24,11 @@ from pm_dpgmm.methods import Outcome, Problem, Progress
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
+from pm_dpgmm.misfit import measured
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.sketch_choice import Choice, choose, finite
+from pm_dpgmm.sketch_choice import Choice, choose
 from pm_dpgmm.sketch_post import SketchFit
 from pm_dpgmm.sketch_start import Leaves
 
@@ -226,14 +227,8 @@ def outcome(
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
-    noise = {
-        "statistic": "sketch",
-        "law": "discrete Gaussian",
-        **law,
-        "misfit": finite(fit.misfit),
-        "flagged": fit.rejected,
-        "caveats": sketch_caveats(evidence, fit, raw),
-    }
+    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
+    noise["caveats"] = sketch_caveats(evidence, fit, raw)
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
