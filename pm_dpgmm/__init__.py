@@ -19,6 +19,8 @@ _PUBLIC = {
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "record_blocks",
     "Release": "release",
+    "Checkpoint": "checkpoint",
+    "resume": "checkpoint",
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.modes import check_modes
+    from pm_dpgmm.checkpoint import Checkpoint, resume
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm

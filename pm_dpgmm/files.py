@@ -1,27 +1,132 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and destinations that are checked before anything is spent."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file atomically: a reader sees the old file or the new one, never a part."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must be in an existing folder, got {str(path)!r}")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
+    """Write a text file atomically: a reader sees the old file or the new one, never a part.
+
+    ``mode`` are the file's permissions; None: what the user's umask leaves of 0666. A symbolic link stays one.
+    """
+    path = Path(path)
+    target = _resolved(path, "path")
+    _check_place(target, path, "path")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-")  # 0600 until it is complete
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        if mode is None:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def check_destination(
+    path: str | os.PathLike[str], *, name: str = "path", force: bool = False, never: Iterable[object] = ()
+) -> Path:
+    """Raise unless a new file can be written at ``path``; it is called before work begins or budget is spent.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        What messages call it.
+    force : bool
+        Whether a file that is there may be overwritten.
+    never : iterable
+        Paths of files that must not be overwritten whatever ``force`` says; other objects are skipped.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError, OSError, ValueError
+        One message with name, rule and what was given.
+    """
+    given = Path(path)
+    target = _resolved(given, name)
+    _check_place(target, given, name)
+    for other in never:
+        if isinstance(other, (str, os.PathLike)) and _same(target, Path(other)):
+            raise FileExistsError(f"{name} must be another file than {str(other)!r}, which is read, got {str(given)!r}")
+    if target.exists() and not force:
+        raise FileExistsError(f"{name} must be a new file, got {str(given)!r}, which exists")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-")
+    except OSError as error:
+        raise PermissionError(
+            f"{name} must be in a folder that can be written to, got {str(given)!r}: {error.strerror}"
+        ) from None
+    os.close(handle)
+    os.unlink(temporary)
+    return given
+
+
+def make_folder(path: str | os.PathLike[str], *, name: str = "path") -> Path:
+    """A folder that can be written to, made if it is missing; OSError or ValueError with one message otherwise."""
+    given = Path(path)
+    try:
+        if given.exists() and not given.is_dir():
+            raise NotADirectoryError(f"{name} must be a folder, got the file {str(given)!r}")
+        given.mkdir(parents=True, exist_ok=True)
+        check_destination(given / ".writing", name=name, force=True)
+    except OSError as error:
+        if error.errno is None:  # a message of ours
+            raise
+        raise OSError(f"{name} must be a folder that can be made, got {str(given)!r}: {error.strerror}") from None
+    except ValueError:
+        raise ValueError(f"{name} must be a path, got {str(given)!r}") from None
+    return given
+
+
+def rescue(text: str, path: Path) -> Path:
+    """Write what could not be written to ``path`` into a new folder that only the user can read; returns where."""
+    folder = Path(tempfile.mkdtemp(prefix="pm-dpgmm-"))
+    place = folder / path.name
+    with contextlib.suppress(OSError):
+        return write_text(place, text, mode=0o600)
+    return write_text(folder / "release.json", text, mode=0o600)  # a name that no file system refuses
+
+
+def _resolved(path: Path, name: str) -> Path:
+    """The file behind symbolic links; ValueError where that is no path."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):  # NUL, a loop of links
+        raise ValueError(f"{name} must be a path, got {str(path)!r}") from None
+
+
+def _check_place(target: Path, given: Path, name: str) -> None:
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(f"{name} must be a file, got the folder {str(given)!r}")
+        if target.exists() and not target.is_file():  # replacing a device or a pipe would remove it
+            raise FileExistsError(f"{name} must be a regular file, got {str(given)!r}")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"{name} must be in an existing folder, got {str(given)!r}")
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(f"{name} must be a path that can be written to, got {str(given)!r}: {error.strerror}") from None
+
+
+def _same(target: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return target == other.resolve() or (target.exists() and target.samefile(other))
+    return False

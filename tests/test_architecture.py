@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
     ["_arguments", "_blocks"],
-    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files"],
+    ["lifted_loss", "pass_table_loss", "privacy_loss", "privacy", "mixture", "noise", "files", "exit_status"],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
     [
         "count_likelihood",
@@ -59,8 +59,30 @@ LAYERS = [
         "ledger",
         "uncertainty",
     ],
-    ["card", "release_pymc", "release", "fit_check", "count_selection", "selection", "combining", "fit", "estimator"],
-    ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
+    [
+        "card",
+        "release_pymc",
+        "release",
+        "fit_check",
+        "count_selection",
+        "selection",
+        "combining",
+        "checkpoint",
+        "fit",
+        "estimator",
+    ],
+    [
+        "bayes",
+        "plots",
+        "plan_agreement",
+        "plan_result",
+        "plan_trials",
+        "plan_populous",
+        "planning",
+        "cli_commands",
+        "cli",
+        "demo",
+    ],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # The Release offers these as methods; it imports them inside the method and nowhere else.
