@@ -71,15 +71,15 @@ def check_holds_only_what_was_released(kept, release):
 @pytest.mark.parametrize("given", [BOUNDS, {"neighbouring": "add-remove"}], ids=["bounds", "hidden"])
 def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features, given, judge, stop_after, tmp_path):
     judge(rejected=False)
-    X, count = records_of(n_features), stop_after(None)
-    whole = dpg.fit_gmm(X, [1, 2], **given, **BUDGET)
+    X, numbers, count = records_of(n_features), 2 if n_features == 1 else [1, 2], stop_after(None)
+    whole = dpg.fit_gmm(X, numbers, **given, **BUDGET)
     n_releases = len(count)
     assert n_releases == (2 if n_features == 1 else 5)  # intervals, (cells, parts, first,) last
     for n in range(1, n_releases + 1):
         path = tmp_path / f"{n}.json"
         stop_after(n)
         with pytest.raises(KeyboardInterrupt) as stopped:
-            dpg.fit_gmm(X, [1, 2], checkpoint=path, **given, **BUDGET)
+            dpg.fit_gmm(X, numbers, checkpoint=path, **given, **BUDGET)
         kept = Checkpoint.load(path)
         assert kept.to_dict() == stopped.value.released.to_dict()
         assert "pm_dpgmm.resume" in stopped.value.__notes__[0]
