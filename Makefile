@@ -13,7 +13,7 @@ export PYTHONPATH =
 .PHONY: demo test check audit report benchmark lock notes clean
 
 demo: $(STAMP)
-	$(BIN)/pm-dpgmm demo
+	$(BIN)/pm-dpgmm demo --force
 
 test: $(STAMP)
 	$(BIN)/python -m pytest

@@ -25,6 +25,8 @@ _PUBLIC = {
     "Release": "release",
     "BackgroundWarning": "background",
     "FitWarning": "caveats",
+    "Checkpoint": "checkpoint",
+    "resume": "checkpoint",
     "KSelection": "selection",
     "FitCheck": "fit_check",
     "combine": "combining",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.modes import check_modes
     from pm_dpgmm.caveats import FitWarning
+    from pm_dpgmm.checkpoint import Checkpoint, resume
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm

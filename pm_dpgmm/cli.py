@@ -1,45 +1,108 @@
-"""Command line: ``pm-dpgmm fit|plan|show|demo``."""
+"""Command line: ``pm-dpgmm fit|resume|plan|show|card|combine|ledger|demo``.
+
+Exit status 1 when something that must hold does not: a method or a ledger refuses, a plan is not enough, a release
+could not be written where it should. 2 for bad input; nothing was spent then. 130 for Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
 import sys
-import warnings
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from pm_dpgmm import cli_commands
+from pm_dpgmm._arguments import MOST_CHOICES, shown
+from pm_dpgmm.exit_status import ended
+
+NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status (1 for a refusal or a plan that is not enough, 2 for bad input)."""
-    parser = argparse.ArgumentParser(prog="pm-dpgmm", description="Gaussian mixtures under differential privacy")
-    commands = parser.add_subparsers(dest="command", required=True)
+    """Run one command; returns the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    given = [re.sub(r"^--components(?==|$)", "--n-components", text) for text in given]  # its old name
+    parsed: list[argparse.Namespace] = []
+    status = ended("pm-dpgmm", lambda: parsed.append(_parser().parse_args(given)) or 0)
+    for options in parsed:
+        status = ended(f"pm-dpgmm {options.command}", lambda: int(options.run(options)))  # noqa: B023 - called at once
+    return status
 
-    fit = commands.add_parser("fit", help="fit a mixture to a .csv or .parquet file and save the release")
+
+def n_components_of(text: str) -> int | list[int]:
+    """``3``, ``1:5`` or ``1-5`` (both ends included), ``2,3,5``."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return int(text)
+    if ends := re.fullmatch(r"([0-9]{1,9})[:-]([0-9]{1,9})", text):
+        low, high = int(ends[1]), int(ends[2])
+        if not 0 <= high - low < MOST_CHOICES:
+            raise argparse.ArgumentTypeError(f"must be a range of 1 to {MOST_CHOICES} numbers, got {shown(text)}")
+        return list(range(low, high + 1))
+    if re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})+", text):
+        return [int(part) for part in text.split(",")]
+    raise argparse.ArgumentTypeError(
+        f"must be a number, a range such as 1:5, or numbers such as 2,3,5, got {shown(text)}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pm-dpgmm", description="Gaussian mixtures under differential privacy", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"pm-dpgmm {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, words: str, example: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=words, description=f"{words[0].upper()}{words[1:]}.", epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        )  # fmt: skip
+        made._negative_number_matcher = NEGATIVE
+        made.set_defaults(run=getattr(cli_commands, name))
+        return made
+
+    fit = command(
+        "fit", "fit a mixture to a .csv or .parquet file and save the release",
+        "pm-dpgmm fit people.csv --columns age weight --n-components 1:5 --epsilon 1 --delta 1e-6"
+        " --bounds 0 110 20 300 --output release.json",
+    )  # fmt: skip
     fit.add_argument("records", type=Path)
-    fit.add_argument("--columns", nargs="+", help="columns to use (default: all)")
-    fit.add_argument("--components", type=int, required=True)
-    fit.add_argument("--epsilon", type=float, required=True)
-    fit.add_argument("--delta", type=float)
+    fit.add_argument("--columns", nargs="+", metavar="NAME", help="columns to use (default: all)")
+    _choices(fit, required=True)
+    _budget(fit)
     fit.add_argument(
         "--bounds", type=float, nargs="+", metavar="LIMIT", help="public limits: low high for all columns or for each"
     )
     fit.add_argument("--method", default="auto")
     fit.add_argument("--neighbouring", default="replace-one")
     fit.add_argument(
+        "--like", type=Path, metavar="RELEASE", help="release of another site's records, to be combined with this one"
+    )
+    fit.add_argument(
         "--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the method, such as noise=0.05"
     )
-    fit.add_argument("--output", type=Path, required=True, help="release file to write (.json)")
-    fit.add_argument("--json", action="store_true")
+    fit.add_argument("--ledger", type=Path, metavar="FILE", help="budget to charge; made by pm-dpgmm ledger")
+    fit.add_argument(
+        "--seed-not-private", type=int, metavar="SEED", help="for teaching: known noise, so the release protects nobody"
+    )
+    _output(fit, "release file to write (.json); while the fit runs, NAME.partial.json beside it can be resumed")
 
-    plan = commands.add_parser("plan", help="what a number of records and a budget will buy; no records are read")
+    resume = command(
+        "resume", "finish an interrupted fit from what it had released; reads no records and costs nothing",
+        "pm-dpgmm resume release.partial.json --output release.json",
+    )  # fmt: skip
+    resume.add_argument("checkpoint", type=Path)
+    _choices(resume, required=False)
+    _output(resume, "release file to write (.json)")
+
+    plan = command(
+        "plan", "what a number of records and a budget will buy; no records are read",
+        "pm-dpgmm plan --n-records 10000 --n-features 3 --n-components 3 --epsilon 1 --delta 1e-6",
+    )  # fmt: skip
     plan.add_argument("--n-records", type=int, help="left out: about the fewest that are enough")
     plan.add_argument("--n-features", type=int, required=True)
     plan.add_argument("--n-components", type=int, required=True)
-    plan.add_argument("--epsilon", type=float, required=True)
-    plan.add_argument("--delta", type=float)
+    _budget(plan)
     plan.add_argument("--method", default="auto")
     plan.add_argument("--no-bounds", action="store_true", help="there will be no public limits")
     plan.add_argument("--neighbouring", default="replace-one")
@@ -49,111 +112,73 @@ def main(arguments: list[str] | None = None) -> int:
     plan.add_argument("--noise", type=float, help="populous: relative noise (default: the least that lets fits pass)")
     plan.add_argument("--efficiency", type=float, help="populous: guess of the learner's quality, 0 to 1")
     plan.add_argument("--simulations", type=int, default=5)
-    plan.add_argument("--seed", type=int, default=0)
-    plan.add_argument("--json", action="store_true")
+    plan.add_argument("--seed", type=int, default=0, help="of the simulated public records")
+    _json(plan)
 
-    show = commands.add_parser("show", help="print what a release holds and what it cost")
+    show = command("show", "print what a release holds and what it cost", "pm-dpgmm show release.json")
     show.add_argument("release", type=Path)
-    show.add_argument("--json", action="store_true")
+    _json(show)
 
-    demo = commands.add_parser("demo", help="private fit, PyMC prior and audit on public health-insurance records")
-    demo.add_argument("--output", type=Path, default=Path("demo-output"))
-
-    options = parser.parse_args(arguments)
-    try:
-        return {"fit": _fit, "plan": _plan, "show": _show, "demo": _demo}[options.command](options)
-    except (TypeError, ValueError, FileNotFoundError) as error:
-        print(f"pm-dpgmm {options.command}: {error}", file=sys.stderr)
-        return 2
-
-
-def _fit(options: argparse.Namespace) -> int:
-    import pandas as pd
-
-    from pm_dpgmm.caveats import FitWarning
-    from pm_dpgmm.fit import fit_gmm
-    from pm_dpgmm.privacy import Unstable
-
-    if not options.output.parent.is_dir():  # before any budget is spent
-        raise FileNotFoundError(f"--output must be in an existing folder, got {str(options.output)!r}")
-    records: Any = options.records
-    if options.columns:
-        if not options.records.is_file():
-            raise FileNotFoundError(f"records must be an existing file, got {str(options.records)!r}")
-        read = pd.read_parquet if options.records.suffix == ".parquet" else pd.read_csv
-        table = read(options.records)
-        missing = [name for name in options.columns if name not in table]
-        if missing:
-            raise ValueError(f"--columns must be among {list(table.columns)}, got {missing}")
-        records = table[options.columns]
-    bounds = options.bounds
-    if bounds is not None and len(bounds) != 2:
-        if len(bounds) % 2:
-            raise ValueError(f"--bounds must be pairs of low and high, got {len(bounds)} numbers")
-        bounds = np.array(bounds).reshape(-1, 2)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)  # said below
-            release = fit_gmm(
-                records,
-                options.components,
-                epsilon=options.epsilon,
-                delta=options.delta,
-                bounds=bounds,
-                method=options.method,
-                neighbouring=options.neighbouring,
-                **_settings(options.set),
-            )
-    except Unstable as refusal:
-        print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
-        return 1
-    release.save(options.output)
-    if options.json and release.flag:
-        print(f"WARNING: {release.flag}", file=sys.stderr)
-    print(json.dumps(release.to_dict()) if options.json else release.summary())
-    return 0
-
-
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Settings from NAME=VALUE; a value is JSON, or a word."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise ValueError(f"--set must be NAME=VALUE, got {pair!r}")
-        try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
-    return found
-
-
-def _plan(options: argparse.Namespace) -> int:
-    from pm_dpgmm.planning import plan, smallest_size
-
-    settings: dict[str, Any] = {
-        "epsilon": options.epsilon, "delta": options.delta, "method": options.method, "bounds": not options.no_bounds,
-        "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
-        "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
-    }  # fmt: skip
-    settings |= {name: value for name in ("noise", "efficiency") if (value := getattr(options, name)) is not None}
-    size = options.n_features, options.n_components
-    found = (
-        smallest_size(*size, **settings) if options.n_records is None else plan(options.n_records, *size, **settings)
+    card = command(
+        "card", "write the Markdown card to publish beside a release", "pm-dpgmm card release.json --output release.md"
     )
-    print(json.dumps(found.as_dict()) if options.json else found.table())
-    return 0 if found.enough else 1
+    card.add_argument("release", type=Path)
+    card.add_argument("--output", type=Path, metavar="FILE", help="file to write (default: print it)")
+    _force(card)
+    _json(card)
+
+    combine = command(
+        "combine", "add up releases of sites with different people (made with fit --like)",
+        "pm-dpgmm combine north.json south.json --output both.json",
+    )  # fmt: skip
+    combine.add_argument("releases", type=Path, nargs="+", metavar="RELEASE")
+    _choices(combine, required=False)
+    _output(combine, "release file to write (.json)")
+
+    ledger = command(
+        "ledger", "make a budget that outlives a session, or show what is left of it",
+        "pm-dpgmm ledger clinic.sqlite --epsilon 3 --delta 1e-5",
+    )  # fmt: skip
+    ledger.add_argument("ledger", type=Path)
+    ledger.add_argument("--epsilon", type=float, help="of a new ledger; left out, the ledger is shown")
+    ledger.add_argument("--delta", type=float, help="of a new ledger (default 0)")
+    ledger.add_argument("--neighbouring", help="of a new ledger (default replace-one)")
+    _json(ledger)
+
+    demo = command(
+        "demo", "private fit, PyMC prior and audit on public health-insurance records", "pm-dpgmm demo --output demo"
+    )
+    demo.add_argument("--output", type=Path, default=Path("demo-output"), metavar="FOLDER")
+    _force(demo)
+    _json(demo)
+    return parser
 
 
-def _show(options: argparse.Namespace) -> int:
-    from pm_dpgmm.release import Release
-
-    release = Release.load(options.release)
-    print(json.dumps(release.to_dict()) if options.json else release.summary())
-    return 0
+def _budget(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--epsilon", type=float, required=True)
+    command.add_argument("--delta", type=float)
 
 
-def _demo(options: argparse.Namespace) -> int:
-    from pm_dpgmm.demo import run
+def _choices(command: argparse.ArgumentParser, *, required: bool) -> None:
+    words = "number of components; 1:5 or 2,3,5 let the released numbers choose (method sketch)"
+    command.add_argument("--n-components", type=n_components_of, required=required, metavar="K", help=words)
 
-    return run(options.output, progress=sys.stderr.isatty())
+
+def _output(command: argparse.ArgumentParser, words: str) -> None:
+    command.add_argument("--output", type=Path, required=True, metavar="FILE", help=words)
+    _force(command)
+    _json(command)
+
+
+def _force(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--force", action="store_true", help="overwrite files that exist")
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _version() -> str:
+    from pm_dpgmm import __version__
+
+    return __version__

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.files import make_folder
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.learners import mixture_from_estimator
 from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
@@ -23,7 +24,7 @@ from pm_dpgmm.plots import contours, plot_prior_posterior, plot_release
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.release import Release
 
-EPSILON = 1.0
+EPSILON, DELTA = 1.0, 1e-6  # delta is well below one in 20,130 records
 N_COMPONENTS = 3
 MAX_VISITS, MAX_SCORE = 80, 60.0  # public caps: what a year of visits and the score's scale allow
 BOUNDS = np.array([[np.log(0.5), np.log(MAX_VISITS + 1.5)], [0.0, MAX_SCORE]])
@@ -31,12 +32,13 @@ N_STUDY, N_HELD_OUT = 60, 4_000
 SCORE_ERROR = 4.0  # sd of the new study's questionnaire, in points of the score
 SEED = 20_190  # of the split and the simulated study, never of the release's noise
 FEATURES = ("log visits", "disease score")
+FILES = ("release.json", "release.md", "demo.png")
 
 
 def run(folder: Path, *, progress: bool = True) -> int:
     """Run everything, print it, write release, card and figure into ``folder``; returns the exit status."""
     start = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(folder, name="folder")
     rng = np.random.default_rng(SEED)
     records, visits = load_records(rng)
     order = rng.permutation(len(records))
@@ -44,31 +46,32 @@ def run(folder: Path, *, progress: bool = True) -> int:
 
     _heading("1. A private fit")
     print(
-        f"Records: {len(records):,} person-years of the RAND Health Insurance Experiment. {N_STUDY} are put aside\n"
-        f"as a new study; the mixture is fitted to the other {len(train):,}. Columns:\n"
+        f"Records: {len(records):,} person-years of the RAND Health Insurance Experiment. A person-year is what is\n"
+        "protected; a person who stayed for five has five, and is protected at five times epsilon only.\n"
+        f"{N_STUDY} are put aside as a new study; the mixture is fitted to the other {len(train):,}. Columns:\n"
         f"  log(1 + visits to a doctor), visits up to {MAX_VISITS} a year, counts spread over their unit interval;\n"
         f"  chronic disease score, 0 to {MAX_SCORE:g}.\n"
         "These caps are public knowledge: they were not read from the records.\n"
     )
     release = fit_gmm(
-        _frame(records[train]), N_COMPONENTS, epsilon=EPSILON, bounds=BOUNDS, method="histogram", progress=progress
+        _frame(records[train]), N_COMPONENTS, epsilon=EPSILON, delta=DELTA, bounds=BOUNDS, progress=progress
     )
     print(release.summary())
-    release.save(folder / "release.json")
-    release.card(folder / "release.md")
+    release.save(folder / FILES[0])
+    release.card(folder / FILES[1])
     exact, words = _compare(records[train])
     print(f"\n{words}")
 
-    _heading(f"2. A new study of {N_STUDY} people, with and without the private prior (PyMC)")
+    _heading(f"2. A new study of {N_STUDY} person-years, with and without the private prior (PyMC)")
     posterior = _new_study(release, records[study], visits[study], rng, progress)
 
-    _heading("3. An audit of the release path")
+    _heading("3. An audit of the pure fit's noise")
     refuted, fault_caught = _audit(records[train], rng)
 
-    figure = folder / "demo.png"
+    figure = folder / FILES[2]
     _draw(release, exact, posterior, float(visits[study].mean()), figure)
     print(
-        f"\nWrote {folder / 'release.json'}, {folder / 'release.md'} and {figure}"
+        f"\nWrote {folder / FILES[0]}, {folder / FILES[1]} and {figure}"
         f" (densities only) in {time.perf_counter() - start:.0f} s."
     )
     return int(refuted or not fault_caught)
@@ -115,18 +118,24 @@ def non_private_fit(train: FloatArray) -> Mixture:
 
 
 def _compare(records: FloatArray) -> tuple[Mixture, str]:
-    """Both fits once more on a part of the records, scored on the rest."""
+    """Fits once more on a part of the records, scored on the rest: private with and without delta, and non-private."""
     held_out, train = records[:N_HELD_OUT], records[N_HELD_OUT:]
-    release = fit_gmm(train, N_COMPONENTS, epsilon=EPSILON, bounds=BOUNDS, method="histogram", progress=False)
+    given: dict[str, Any] = {"epsilon": EPSILON, "bounds": BOUNDS, "progress": False}
+    fits = {
+        f"epsilon = {EPSILON:g}, delta = {DELTA:g} (sketch)": fit_gmm(train, N_COMPONENTS, delta=DELTA, **given),
+        f"epsilon = {EPSILON:g}, pure (histogram)": fit_gmm(train, N_COMPONENTS, **given),
+    }
     exact_fit = non_private_fit(train)
     exact = float(exact_fit.log_density(held_out).mean())
-    private = float(release.log_density(held_out).mean())
-    return exact_fit, (
+    lines = [
         f"How much accuracy that costs: fitted again to {len(train):,} records and scored on the other"
-        f" {len(held_out):,},\nthe log-density per person is {private:.3f} with privacy and {exact:.3f} without:"
-        f" {private - exact:+.3f}.\n(Only public records may be compared like this: with yours, the comparison is"
-        " a second release.)"
-    )
+        f" {len(held_out):,},\nthe log-density per person-year is {exact:.3f} without privacy, and with"
+    ]
+    for name, release in fits.items():
+        private = float(release.log_density(held_out).mean())
+        lines.append(f"  {name + ':':38} {private:.3f}, a difference of {private - exact:+.3f}")
+    lines.append("(Only public records may be compared like this: with yours, the comparison is a second release.)")
+    return exact_fit, "\n".join(lines)
 
 
 def _new_study(
@@ -139,24 +148,24 @@ def _new_study(
     month = rng.binomial(visits.astype(int), 1 / 12)  # visits in one month of the year
     score = truth[:, 1] + rng.normal(scale=SCORE_ERROR, size=len(truth))
     print(
-        "Each person reports the visits of one month and a questionnaire score with error"
-        f" {SCORE_ERROR:g}.\nWanted: everybody's visits in the year and their mean. True mean: {visits.mean():.2f}."
+        "Of each the visits of one month are reported, and a questionnaire score with error"
+        f" {SCORE_ERROR:g}.\nWanted: the visits in each person-year and their mean. True mean: {visits.mean():.2f}."
         " (Both reports are simulated from held-back records.)\n"
     )
     draws = {}
     for name in ("private prior", "no prior information"):
-        with pm.Model(coords={"patient": np.arange(len(truth))}) as model:
+        with pm.Model(coords={"record": np.arange(len(truth))}) as model:
             if name == "private prior":
-                x = release.prior("x", dims=("patient", "feature"))
+                x = release.prior("x", dims=("record", "feature"))
             else:
                 model.add_coord("feature", FEATURES)
                 centre = pm.Normal("centre", [1.0, 20.0], [2.0, 20.0], dims="feature")
                 spread = pm.HalfNormal("spread", [2.0, 20.0], dims="feature")
-                offset = pm.Normal("offset", dims=("patient", "feature"))
-                x = pm.Deterministic("x", centre + spread * offset, dims=("patient", "feature"))
-            year = pm.Deterministic("visits", pm.math.log1pexp(4 * (pm.math.exp(x[:, 0]) - 1)) / 4, dims="patient")
-            pm.Poisson("month", year / 12, observed=month, dims="patient")
-            pm.Normal("score", x[:, 1], SCORE_ERROR, observed=score, dims="patient")
+                offset = pm.Normal("offset", dims=("record", "feature"))
+                x = pm.Deterministic("x", centre + spread * offset, dims=("record", "feature"))
+            year = pm.Deterministic("visits", pm.math.log1pexp(4 * (pm.math.exp(x[:, 0]) - 1)) / 4, dims="record")
+            pm.Poisson("month", year / 12, observed=month, dims="record")
+            pm.Normal("score", x[:, 1], SCORE_ERROR, observed=score, dims="record")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # advice on chains and BLAS; what matters is printed below
                 idata = pm.sample(
@@ -172,7 +181,7 @@ def _new_study(
         diverging = int(np.asarray(idata["sample_stats"]["diverging"]).sum())
         print(
             f"{name + ':':22} mean visits {draws[name].mean():.2f}, 90 % interval {low:.2f} to {high:.2f};"
-            f" error per person {error:.2f} visits,\n{'':22} 90 % intervals hold {inside:.0%} of people;"
+            f" error per person-year {error:.2f} visits,\n{'':22} 90 % intervals hold {inside:.0%} of person-years;"
             f" {diverging} divergences",
             flush=True,
         )
@@ -184,14 +193,15 @@ def _audit(train: FloatArray, rng: np.random.Generator) -> tuple[bool, bool]:
     from verification import audit
 
     neighbour = train.copy()
-    neighbour[0] = [BOUNDS[0, 1], BOUNDS[1, 1]]  # one person replaced by one with every value at its cap
+    neighbour[0] = [BOUNDS[0, 1], BOUNDS[1, 1]]  # one record replaced by one with every value at its cap
     counts = [cell_counts(data, bounds=BOUNDS, n_cells=32).ravel() for data in (train, neighbour)]
     changed = np.flatnonzero(counts[0] != counts[1])
     watched = np.union1d(changed, np.arange(0, 1024, 171))
     print(
-        f"One of {len(train):,} people is replaced. The audit runs the release's own noise many times on both data\n"
-        f"sets, looks at {len(watched)} of 1,024 cells (the {len(changed)} that differ among them; the rest have"
-        " equal laws), and tries to tell them apart.\n"
+        f"One of {len(train):,} person-years is replaced. The audit runs the pure fit's own noise many times on both\n"
+        f"data sets, looks at {len(watched)} of 1,024 cells (the {len(changed)} that differ among them; the rest have"
+        " equal laws), and tries to tell\nthem apart. The sketch, whose fits cannot be repeated so often in a demo, is"
+        " audited by python -m verification targets.\n"
     )
     verdicts = []
     for name, factor in (("as released", 1.0), ("planted fault: half the noise", 2.0)):
@@ -219,6 +229,6 @@ def _draw(release: Release, exact: Mixture, posterior: dict[str, FloatArray], tr
     middle.set(title="non-private fit of the same public records", xlabel=FEATURES[0], ylabel=FEATURES[1])
     middle.set(xlim=left.get_xlim(), ylim=left.get_ylim())
     plot_prior_posterior(posterior, label="mean visits a year in the new study", truth=truth, ax=right)
-    right.set_title(f"new study of {N_STUDY} people")
+    right.set_title(f"new study of {N_STUDY} person-years")
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -1,111 +1,132 @@
-"""Files that are written whole or not at all, and JSON that is read with suspicion."""
+"""Files that are written whole or not at all, and destinations that are checked before anything is spent."""
 
 from __future__ import annotations
 
-import json
-import math
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
-
-MOST_BYTES = 2**26  # of a file: the most numbers that a release may hold, 2^18, take a tenth of it
-MOST_DEPTH = 32  # of nested lists and mappings; the deepest release has 9
-LARGEST_INTEGER = 2**63
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file atomically: a reader sees the old file or the new one, never a part."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must be in an existing folder, got {str(path)!r}")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
+    """Write a text file atomically: a reader sees the old file or the new one, never a part.
+
+    ``mode`` are the file's permissions; None: what the user's umask leaves of 0666. A symbolic link stays one.
+    """
+    path = Path(path)
+    target = _resolved(path, "path")
+    _check_place(target, path, "path")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-")  # 0600 until it is complete
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        if mode is None:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
 
 
-def read_json(path: Path, *, kind: str) -> Any:
-    """The content of a JSON file from an untrusted source, of plain finite values.
+def check_destination(
+    path: str | os.PathLike[str], *, name: str = "path", force: bool = False, never: Iterable[object] = ()
+) -> Path:
+    """Raise unless a new file can be written at ``path``; it is called before work begins or budget is spent.
 
-    ``kind`` names in messages what the file should be.
+    Parameters
+    ----------
+    path : path
+    name : str
+        What messages call it.
+    force : bool
+        Whether a file that is there may be overwritten.
+    never : iterable
+        Paths of files that must not be overwritten whatever ``force`` says; other objects are skipped.
+
+    Returns
+    -------
+    Path
 
     Raises
     ------
-    FileNotFoundError, PermissionError
-        If there is no such file, or it may not be read.
-    ValueError
-        If it is no regular file, larger than 64 MiB, not UTF-8, no complete JSON, nested deeper than 32, or holds NaN,
-        an infinity, an integer beyond 64 bits or a key twice.
+    FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError, OSError, ValueError
+        One message with name, rule and what was given.
     """
-    given = repr(str(path))
+    given = Path(path)
+    target = _resolved(given, name)
+    _check_place(target, given, name)
+    for other in never:
+        if isinstance(other, (str, os.PathLike)) and _same(target, Path(other)):
+            raise FileExistsError(f"{name} must be another file than {str(other)!r}, which is read, got {str(given)!r}")
+    if target.exists() and not force:
+        raise FileExistsError(f"{name} must be a new file, got {str(given)!r}, which exists")
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe has no end
-            raise ValueError(f"path must be a {kind}, got {given}, which is no regular file")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"path must be an existing {kind}, got {given}") from None
-    except PermissionError:
-        raise PermissionError(f"path must be a {kind} that may be read, got {given}") from None
-    except OSError as error:  # a name that is too long, a loop of links
-        raise ValueError(f"path must be a {kind}, got {given}: {error}") from None
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-")
+    except OSError as error:
+        raise PermissionError(
+            f"{name} must be in a folder that can be written to, got {str(given)!r}: {error.strerror}"
+        ) from None
+    os.close(handle)
+    os.unlink(temporary)
+    return given
+
+
+def make_folder(path: str | os.PathLike[str], *, name: str = "path") -> Path:
+    """A folder that can be written to, made if it is missing; OSError or ValueError with one message otherwise."""
+    given = Path(path)
     try:
-        found = json.loads(
-            content.decode("utf-8"), parse_constant=_refused, parse_float=_finite, parse_int=_integer,
-            object_pairs_hook=_distinct,
-        )  # fmt: skip
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
-    check_depth(found, name=kind)
-    return found
+        if given.exists() and not given.is_dir():
+            raise NotADirectoryError(f"{name} must be a folder, got the file {str(given)!r}")
+        given.mkdir(parents=True, exist_ok=True)
+        check_destination(given / ".writing", name=name, force=True)
+    except OSError as error:
+        if error.errno is None:  # a message of ours
+            raise
+        raise OSError(f"{name} must be a folder that can be made, got {str(given)!r}: {error.strerror}") from None
+    except ValueError:
+        raise ValueError(f"{name} must be a path, got {str(given)!r}") from None
+    return given
 
 
-def check_depth(value: Any, *, name: str) -> None:
-    """ValueError if lists and mappings are nested deeper than any reader of them needs."""
-    level = [value]
-    for _ in range(MOST_DEPTH):
-        level = [
-            inner for outer in level if isinstance(outer, (dict, list, tuple))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]  # fmt: skip
-        if not level:
-            return
-    raise ValueError(f"{name} must be nested at most {MOST_DEPTH} deep, got more")
+def rescue(text: str, path: Path) -> Path:
+    """Write what could not be written to ``path`` into a new folder that only the user can read; returns where."""
+    folder = Path(tempfile.mkdtemp(prefix="pm-dpgmm-"))
+    place = folder / path.name
+    with contextlib.suppress(OSError):
+        return write_text(place, text, mode=0o600)
+    return write_text(folder / "release.json", text, mode=0o600)  # a name that no file system refuses
 
 
-def _refused(text: str) -> NoReturn:
-    raise ValueError(f"numbers must be finite, got {text}")
+def _resolved(path: Path, name: str) -> Path:
+    """The file behind symbolic links; ValueError where that is no path."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):  # NUL, a loop of links
+        raise ValueError(f"{name} must be a path, got {str(path)!r}") from None
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"numbers must be finite, got {text[:40]}")
-    return value
+def _check_place(target: Path, given: Path, name: str) -> None:
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(f"{name} must be a file, got the folder {str(given)!r}")
+        if target.exists() and not target.is_file():  # replacing a device or a pipe would remove it
+            raise FileExistsError(f"{name} must be a regular file, got {str(given)!r}")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"{name} must be in an existing folder, got {str(given)!r}")
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(f"{name} must be a path that can be written to, got {str(given)!r}: {error.strerror}") from None
 
 
-def _integer(text: str) -> int:
-    if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
-        raise ValueError(f"integers must fit 64 bits, got {text[:40]}")
-    return int(text)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"keys must be there once, got {twice[:40]!r} twice")
-    return found
+def _same(target: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return target == other.resolve() or (target.exists() and target.samefile(other))
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_choices, shown
 from pm_dpgmm.caveats import FitWarning
+from pm_dpgmm.checkpoint import keeping, release_of
+from pm_dpgmm.files import check_destination
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
@@ -52,6 +55,7 @@ def fit_gmm(
     ledger: Ledger | None = None,
     progress: bool = True,
     random_seed: int | np.random.Generator | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Release:
     """Fit a Gaussian mixture under differential privacy.
@@ -90,6 +94,10 @@ def fit_gmm(
     random_seed : int or numpy.random.Generator, optional
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``, and so is every
         one that is made ``like`` it.
+    checkpoint : path, optional
+        A new file that holds what has been released so far, and nothing else about the records, at any moment of the
+        fit: after a crash :func:`pm_dpgmm.resume` fits to it. Only its owner can read it; delete it when the release is
+        saved. Without it, an exception that ends the fit carries the same as its attribute ``released``.
     **settings
         Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
@@ -175,24 +183,25 @@ def fit_gmm(
     chosen.check(problem)
     if learner is not None and hasattr(chosen, "try_learner"):
         chosen.try_learner(learner, problem)
+    place = None
+    if checkpoint is not None:
+        place = check_destination(checkpoint, name="checkpoint", never=(X, None if ledger is None else ledger.path))
     if ledger is not None:
         cost = chosen.cost(problem)
         ledger.reserve(*cost, relation, chosen.name)
-    with _progress_bar(progress, chosen.name) as step:
-        outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng)
-    release = Release(
-        mixture=outcome.mixture,
-        guarantee=outcome.guarantee,
-        method=chosen.name,
-        settings=chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
-        raw=outcome.raw,
-        noise=outcome.noise,
-        feature_names=feature_names,
-        n_records=n_records if relation is Neighbouring.REPLACE_ONE else None,
-        private=rng is None and getattr(chosen, "private", True),
-        background_weight=0.0 if outcome.background is None else outcome.background[0],
-        background=None if outcome.background is None else outcome.background[1],
-    )
+    facts = {
+        "method": chosen.name,
+        "settings": chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
+        "n_components": choices,
+        "feature_names": feature_names,
+        "n_records": n_records if relation is Neighbouring.REPLACE_ONE else None,
+        "private": rng is None and getattr(chosen, "private", True),
+    }
+    with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step:
+        outcome = chosen.release(
+            records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
+        )
+        release = release_of(outcome, **facts)
     if release.flag:  # made of released and public numbers: to warn is free
         warnings.warn(FitWarning(f"{release.flag} (release.warnings)", release), stacklevel=2)
     return release

@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
 from pm_dpgmm.card import card, summary
 from pm_dpgmm.caveats import warnings_of
-from pm_dpgmm.files import read_json, write_text
+from pm_dpgmm.files import write_text
 from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.release_pymc import PyMCMethods
+from pm_dpgmm.untrusted_json import read_json
 
 if TYPE_CHECKING:
     from pm_dpgmm.fit_check import FitCheck

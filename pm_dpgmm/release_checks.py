@@ -18,9 +18,9 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.files import check_depth
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
+from pm_dpgmm.untrusted_json import check_depth
 
 SCHEMA = "pm_dpgmm.release"
 SCHEMA_VERSION = 1

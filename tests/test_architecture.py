@@ -21,6 +21,8 @@ LAYERS = [
         "mixture",
         "noise",
         "files",
+        "untrusted_json",
+        "exit_status",
         "background",
     ],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
@@ -85,10 +87,22 @@ LAYERS = [
         "count_selection",
         "selection",
         "combining",
+        "checkpoint",
         "fit",
         "estimator",
     ],
-    ["bayes", "plots", "plan_agreement", "plan_result", "plan_trials", "plan_populous", "planning", "cli", "demo"],
+    [
+        "bayes",
+        "plots",
+        "plan_agreement",
+        "plan_result",
+        "plan_trials",
+        "plan_populous",
+        "planning",
+        "cli_commands",
+        "cli",
+        "demo",
+    ],
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # The Release offers these as methods; it imports them inside the method and nowhere else.

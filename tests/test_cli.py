@@ -1,4 +1,9 @@
 import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +23,7 @@ def table(tmp_path):
 
 def test_fit_writes_a_release_that_show_prints(table, capsys):
     out = table.parent / "release.json"
-    arguments = ["fit", str(table), "--columns", "age", "weight", "--components", "2", "--epsilon", "1"]
+    arguments = ["fit", str(table), "--columns", "age", "weight", "--n-components", "2", "--epsilon", "1"]
     assert main([*arguments, "--bounds", "0", "100", "30", "120", "--output", str(out)]) == 0
     assert "epsilon = 1" in capsys.readouterr().out
     assert main(["show", str(out), "--json"]) == 0
@@ -66,3 +71,225 @@ def test_a_refusal_is_status_1_and_says_what_was_spent(tmp_path, capsys):
 def test_show_reports_a_missing_file(tmp_path, capsys):
     assert main(["show", str(tmp_path / "none.json")]) == 2
     assert "existing release file" in capsys.readouterr().err
+
+
+GOOD = ["--n-components", "2", "--epsilon", "1", "--bounds", "0", "100", "--columns", "age"]
+
+
+@pytest.fixture
+def unspent(monkeypatch):
+    """Fails a test that gets as far as the front door."""
+    monkeypatch.setattr("pm_dpgmm.fit.fit_gmm", lambda *given, **settings: pytest.fail("budget was spent"))
+
+
+def folder_in_the_way(tmp_path):
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def the_records(tmp_path):
+    return tmp_path / "people.csv"
+
+
+def a_link_to_the_records(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "people.csv")
+    return tmp_path / "link.json"
+
+
+def the_ledger(tmp_path):
+    return tmp_path / "l.sqlite"
+
+
+def a_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+def an_old_file(tmp_path):
+    (tmp_path / "old.json").write_text("kept")
+    return tmp_path / "old.json"
+
+
+@pytest.mark.parametrize(
+    "place, force, words",
+    [
+        (folder_in_the_way, ["--force"], "--output must be a file, got the folder"),
+        (the_records, ["--force"], "--output must be another file than"),
+        (a_link_to_the_records, ["--force"], "--output must be another file than"),
+        (the_ledger, ["--force"], "--output must be another file than"),
+        (a_device, ["--force"], "--output must be a regular file"),
+        (an_old_file, [], "--output must be a new file"),
+        (lambda tmp_path: tmp_path / ("n" * 300), [], "--output must be a path that can be written to"),
+        (lambda tmp_path: "/proc/self/release.json", [], "--output must be in a folder that can be written to"),
+        (lambda tmp_path: tmp_path / "people.csv" / "out.json", [], "--output must be in an existing folder"),
+        (lambda tmp_path: "a\0b", [], "--output must be a path"),
+    ],
+)
+def test_destinations_are_checked_before_anything_is_spent(place, force, words, table, tmp_path, capsys, unspent):
+    assert main(["ledger", str(tmp_path / "l.sqlite"), "--epsilon", "3"]) == 0
+    capsys.readouterr()
+    out = place(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    arguments = ["fit", str(table), *GOOD, "--ledger", str(tmp_path / "l.sqlite"), "--output", str(out), *force]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_first(table, tmp_path, capsys, unspent, monkeypatch):
+    def read_only(**given):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "mkstemp", read_only)
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 2
+    assert "must be in a folder that can be written to" in capsys.readouterr().err
+
+
+def test_force_overwrites_and_a_link_stays_a_link(table, tmp_path, capsys):
+    target, link = an_old_file(tmp_path), tmp_path / "link.json"
+    link.symlink_to(target)
+    arguments = ["fit", str(table), *GOOD, "--output", str(link)]
+    assert main(arguments) == 2 and target.read_text() == "kept"
+    assert main([*arguments, "--force"]) == 0
+    assert link.is_symlink() and json.loads(target.read_text())["method"] == "histogram"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "old.json", "people.csv"]
+
+
+def test_a_release_that_cannot_be_saved_is_put_where_its_owner_finds_it(table, tmp_path, capsys, monkeypatch):
+    from pm_dpgmm.release import Release
+
+    def full(self, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Release, "save", full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 1
+    told = capsys.readouterr().err
+    assert "could not be saved" in told and "No space left" in told
+    (place,) = tmp_path.glob("pm-dpgmm-*/r.json")
+    assert str(place) in told and place.stat().st_mode & 0o777 == 0o600 and place.parent.stat().st_mode & 0o077 == 0
+    monkeypatch.undo()
+    assert main(["show", str(place)]) == 0
+    assert (tmp_path / "r.partial.json").exists()  # removed only after success
+
+
+def test_what_an_interrupted_fit_had_paid_for_is_resumed(table, tmp_path, capsys, monkeypatch):
+    from pm_dpgmm.methods import histogram
+
+    real = histogram.fit_counts
+
+    def stopped(*given, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(histogram, "fit_counts", stopped)
+    arguments = ["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json"), "--seed-not-private", "4"]
+    assert main(arguments) == 130
+    told = capsys.readouterr().err
+    partial = tmp_path / "r.partial.json"
+    assert told.count("\n") == 1 and f"pm-dpgmm resume '{partial}'" in told
+    assert partial.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(histogram, "fit_counts", real)
+    assert main(arguments) == 2 and "interrupted fit had paid for" in capsys.readouterr().err
+    assert main(["resume", str(partial), "--output", str(tmp_path / "r.json")]) == 0
+    assert main([*arguments[:-3], str(tmp_path / "whole.json"), *arguments[-2:], "--json"]) == 0
+    capsys.readouterr()
+    resumed, whole = (json.loads((tmp_path / name).read_text()) for name in ("r.json", "whole.json"))
+    assert resumed == whole and not whole["private"]
+    assert main(["resume", str(partial), "--n-components", "3", "--output", str(tmp_path / "three.json")]) == 0
+    assert len(json.loads((tmp_path / "three.json").read_text())["weights"]) == 3
+
+
+def test_a_crash_after_spending_leaves_a_traceback_and_the_numbers(table, tmp_path, capsys, monkeypatch):
+    def crash(*given, **settings):
+        raise ValueError("a fault of the program")
+
+    monkeypatch.setattr("pm_dpgmm.methods.histogram.fit_counts", crash)
+    with pytest.raises(ValueError, match="a fault of the program"):  # never status 2, which says that nothing was spent
+        main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")])
+    assert "what was paid for is kept" in capsys.readouterr().err and (tmp_path / "r.partial.json").exists()
+
+
+def test_a_ledger_outlives_fits_and_refuses_what_is_too_much(table, tmp_path, capsys):
+    path = str(tmp_path / "l.sqlite")
+    fit = ["fit", str(table), *GOOD, "--ledger", path, "--json", "--output"]
+    assert main([*fit, str(tmp_path / "0.json")]) == 2  # a mistyped path never makes a new budget
+    assert "ledger must be an existing file" in capsys.readouterr().err and not Path(path).exists()
+    assert main(["ledger", path, "--epsilon", "1.5"]) == 0
+    assert main([*fit, str(tmp_path / "1.json")]) == 0
+    assert main([*fit, str(tmp_path / "2.json")]) == 1
+    assert "Nothing was spent" in capsys.readouterr().err
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["1.json", "l.sqlite", "people.csv"]
+    assert main(["ledger", path, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["left"] == {"epsilon": 0.5, "delta": 0.0} and shown["spending"][0][1:] == [1.0, 0.0, "histogram"]
+    assert main(["ledger", path]) == 0 and "left    epsilon = 0.5" in capsys.readouterr().out
+    assert main(["ledger", path, "--epsilon", "9"]) == 2  # another budget
+    assert main(["ledger", str(table)]) == 2 and "made by pm-dpgmm ledger" in capsys.readouterr().err
+    assert main(["ledger", path, "--delta", "0.1"]) == 2
+
+
+@pytest.mark.parametrize(
+    "text, numbers",
+    [("3", 3), ("1:5", [1, 2, 3, 4, 5]), ("1-3", [1, 2, 3]), ("2,3,5", [2, 3, 5]), ("2:2", [2])],
+)
+def test_numbers_of_components(text, numbers):
+    from pm_dpgmm.cli import n_components_of
+
+    assert n_components_of(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "5:1", "1:1000000000", "two", "1,", "-3", "1.5", "9" * 5000, "\u0663:\u0665"])
+def test_bad_numbers_of_components_are_refused(text, table, tmp_path, capsys, unspent):
+    arguments = ["fit", str(table), f"--n-components={text}", "--epsilon", "1", "--output", str(tmp_path / "r.json")]
+    assert main(arguments) == 2 and "--n-components: must be a" in capsys.readouterr().err
+
+
+def test_sites_are_combined_and_a_card_is_written(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    for name in ("north", "south"):
+        pd.DataFrame({"x": rng.normal([0.0, 9.0], size=(1000, 2)).ravel()}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    given = ["--components=2", "--epsilon", "1", "--delta", "1e-6", "--bounds", "-1e1", "2e1"]  # its old name, too
+    paths = [str(tmp_path / f"{name}.json") for name in ("north", "south", "both")]
+    assert main(["fit", str(tmp_path / "north.csv"), *given, "--output", paths[0]]) == 0
+    assert main(["fit", str(tmp_path / "south.csv"), *given, "--like", paths[0], "--output", paths[1]]) == 0
+    assert main(["combine", *paths[:2], "--output", paths[2], "--json"]) == 0
+    assert '"n_records": 4000' in capsys.readouterr().out
+    assert main(["combine", *paths[:2], "--output", paths[1], "--force"]) == 2
+    assert main(["card", paths[2], "--output", str(tmp_path / "both.md")]) == 0
+    capsys.readouterr()
+    assert main(["card", paths[2], "--output", str(tmp_path / "both.md")]) == 2
+    assert "must be a new file" in capsys.readouterr().err
+    assert main(["card", paths[2], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["card"] == (tmp_path / "both.md").read_text()
+
+
+@pytest.mark.parametrize("command", ["fit", "resume", "plan", "show", "card", "combine", "ledger", "demo"])
+def test_every_command_has_help_an_example_and_json(command, capsys):
+    assert main([command, "-h"]) == 0
+    told = capsys.readouterr().out
+    assert f"example:\n  pm-dpgmm {command} " in told and "--json" in told
+    assert main(["--version"]) == 0 and capsys.readouterr().out.startswith("pm-dpgmm ")
+
+
+def test_a_closed_pipe_is_quiet(table, tmp_path):
+    out = tmp_path / "r.json"
+    assert main(["fit", str(table), *GOOD, "--output", str(out)]) == 0
+    script = f"import sys; from pm_dpgmm.cli import main; sys.exit(main(['show', {str(out)!r}, '--json']))"
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run([sys.executable, "-c", script], stdout=write, stderr=subprocess.PIPE, timeout=120)
+    os.close(write)
+    assert ended.returncode == 1 and ended.stderr == b""
+
+
+def test_the_demo_never_overwrites_what_is_there(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pm_dpgmm.demo.run", lambda *given, **settings: pytest.fail("work began"))
+    (tmp_path / "release.json").write_text("kept")
+    assert main(["demo", "--output", str(tmp_path)]) == 2
+    assert "a file of the demo must be a new file" in capsys.readouterr().err
+    assert main(["demo", "--output", str(tmp_path / "release.json")]) == 2
+    assert "--output must be a folder" in capsys.readouterr().err
+    assert (tmp_path / "release.json").read_text() == "kept"

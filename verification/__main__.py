@@ -1,7 +1,7 @@
 """Command line: ``python -m verification specimens|targets|claims|report|audit|verify``.
 
 Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
-a mechanism that fails or a file that cannot be read or written.
+a mechanism that fails or a file that cannot be read or written, which is found before work begins; 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,60 +10,114 @@ import argparse
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pm_dpgmm import __version__
+from pm_dpgmm.exit_status import ended, one_line
+from pm_dpgmm.files import check_destination, make_folder
+
+MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, words in {
-        "specimens": "audit the zoo: broken mechanisms must be refuted, sound ones must not",
-        "targets": "audit this package's own mechanisms and their planted faults",
-    }.items():
-        command = commands.add_parser(name, help=words, description=words)
-        command.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
-        command.add_argument("--share", type=float, default=1.0, help="share of the samples (default 1)")
-        command.add_argument("--seed", type=int, default=20261120)
-        command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parsed: list[argparse.Namespace] = []
+    status = ended("verification", lambda: parsed.append(_parser().parse_args(arguments)) or 0)
+    for options in parsed:
+        status = ended(f"verification {options.command}", lambda: int(options.run(options)))  # noqa: B023 - called at once
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"verification of pm-dpgmm {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], words: str, example: str) -> Any:
+        made = commands.add_parser(
+            name, help=words, description=f"{words[0].upper()}{words[1:]}.",
+            epilog=f"example:\n  python -m verification {name} {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        )  # fmt: skip
+        made.set_defaults(run=run)
+        return made
+
+    for name, words, example in (
+        ("specimens", "audit the zoo: broken mechanisms must be refuted, sound ones must not", "--share 0.1"),
+        ("targets", "audit this package's own mechanisms and their planted faults", "--only histogram_release"),
+    ):
+        trials = command(name, _trials, words, example)
+        trials.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
+        trials.add_argument("--share", type=_share, default=1.0, help="share of the samples (default 1)")
+        trials.add_argument("--seed", type=_seed, default=20261120)
+        trials.add_argument("--json", action="store_true", help="print JSON instead of a table")
     words = "check the statements of five papers on private Gaussian mixtures"
-    command = commands.add_parser("claims", help=words, description=words)
-    command.add_argument("--id", metavar="NAME", nargs="+", help="claims to check (default all)")
-    command.add_argument("--family", metavar="NAME", nargs="+", help="families to check (default all)")
-    command.add_argument("--thorough", action="store_true", help="ten times as many cases")
-    command.add_argument("--seed", type=int, default=20261120)
-    command.add_argument("--n-jobs", type=int, default=-1, help="workers, -1 (default) for every core")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    words = "run claims and audits, write report.html and report.md"
-    command = commands.add_parser("report", help=words, description=words)
-    command.add_argument("--out", metavar="FOLDER", default="report", help="folder to write to (default report)")
-    command.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
-    command.add_argument("--share", type=float, default=1.0, help="share of the samples of the audits (default 1)")
-    command.add_argument("--no-audits", action="store_true", help="claims only; the report says so")
-    command.add_argument("--seed", type=int, default=20261120)
-    command.add_argument("--n-jobs", type=int, default=-1, help="workers for the claims, -1 (default) for every core")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
-    command = commands.add_parser("audit", help="audit a function mechanism(data, n_samples, rng)")
-    command.add_argument("mechanism", help="module:function")
-    command.add_argument("x", type=json.loads, help="data set, as JSON")
-    command.add_argument("x_neighbour", type=json.loads, help="neighbouring data set, as JSON")
-    command.add_argument("--epsilon", type=float, required=True)
-    command.add_argument("--delta", type=float, default=0.0)
-    command.add_argument("--n-samples", type=int, default=200_000)
-    command.add_argument("--false-alarm", type=float, default=0.05)
-    command.add_argument("--level", choices=("value", "bit"), default="value")
-    command.add_argument("--sequential", action="store_true", help="stop as soon as the claim is refuted")
-    command.add_argument("--n-jobs", type=int, default=1, help="workers, -1 for every core")
-    command.add_argument("--seed", type=int)
-    command.add_argument("--json", action="store_true")
-    command.add_argument("--certificate", metavar="FILE", help="write a certificate that can be verified")
-    command = commands.add_parser("verify", help="compute the bounds of a certificate again from its counts")
-    command.add_argument("certificate", metavar="FILE")
-    options = parser.parse_args(arguments)
-    run = {"audit": _audit, "verify": _verify, "claims": _claims, "report": _report}.get(options.command, _trials)
-    return run(options)
+    papers = command("claims", _claims, words, "--family masks --json")
+    papers.add_argument("--id", metavar="NAME", nargs="+", help="claims to check (default all)")
+    papers.add_argument("--family", metavar="NAME", nargs="+", help="families to check (default all)")
+    papers.add_argument("--thorough", action="store_true", help="ten times as many cases")
+    papers.add_argument("--seed", type=_seed, default=20261120)
+    papers.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
+    papers.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    report = command("report", _report, "run claims and audits, write report.html and report.md", "--out report")
+    report.add_argument("--out", metavar="FOLDER", default="report", help="folder to write to (default report)")
+    report.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
+    report.add_argument("--share", type=_share, default=1.0, help="share of the samples of the audits (default 1)")
+    report.add_argument("--no-audits", action="store_true", help="claims only; the report says so")
+    report.add_argument("--seed", type=_seed, default=20261120)
+    report.add_argument("--n-jobs", type=_jobs, default=-1, help="workers for the claims, -1 (default) for every core")
+    report.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
+    words = "audit a function mechanism(data, n_samples, rng)"
+    audit = command("audit", _audit, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json")
+    audit.add_argument("mechanism", help="module:function")
+    audit.add_argument("x", type=_data, help="data set, as JSON")
+    audit.add_argument("x_neighbour", type=_data, help="neighbouring data set, as JSON")
+    audit.add_argument("--epsilon", type=float, required=True)
+    audit.add_argument("--delta", type=float, default=0.0)
+    audit.add_argument("--n-samples", type=int, default=200_000)
+    audit.add_argument("--false-alarm", type=float, default=0.05)
+    audit.add_argument("--level", choices=("value", "bit"), default="value")
+    audit.add_argument("--sequential", action="store_true", help="stop as soon as the claim is refuted")
+    audit.add_argument("--n-jobs", type=_jobs, default=1, help="workers, -1 for every core")
+    audit.add_argument("--seed", type=_seed)
+    audit.add_argument("--json", action="store_true")
+    audit.add_argument("--certificate", metavar="FILE", help="write a certificate that can be verified")
+    audit.add_argument("--force", action="store_true", help="overwrite a certificate that exists")
+    verify = command("verify", _verify, "compute the bounds of a certificate again from its counts", "mean.json")
+    verify.add_argument("certificate", metavar="FILE")
+    verify.add_argument("--json", action="store_true")
+    return parser
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= MOST_SHARE:
+        raise argparse.ArgumentTypeError(f"must be greater than 0 and at most {MOST_SHARE:g}, got {text}")
+    return share
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if not 0 <= seed < 2**63:
+        raise argparse.ArgumentTypeError(f"must be at least 0 and below 2^63, got {text[:40]}")
+    return seed
+
+
+def _jobs(text: str) -> int:
+    number = int(text)
+    if number == 0 or not -MOST_JOBS <= number <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MOST_JOBS}, or negative for all cores, got {text[:40]}")
+    return number
+
+
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise argparse.ArgumentTypeError(f"must be JSON, got {text[:40]!r}") from None
 
 
 def _trials(options: argparse.Namespace) -> int:
@@ -185,6 +239,7 @@ def _report(options: argparse.Namespace) -> int:
     from verification.report import collect, write_report
 
     quiet = options.json or not sys.stderr.isatty()
+    make_folder(options.out, name="--out")  # before the audits, which take long
     contents = collect(
         seed=options.seed,
         thorough=options.thorough,
@@ -209,11 +264,13 @@ def _report(options: argparse.Namespace) -> int:
 def _audit(options: argparse.Namespace) -> int:
     from verification.audit import audit
 
+    if options.certificate is not None:
+        check_destination(options.certificate, name="--certificate", force=options.force)
     module, _, function = options.mechanism.partition(":")
     try:
         mechanism = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        print(f"mechanism must be module:function, got {options.mechanism!r}: {error}", file=sys.stderr)
+    except Exception as error:  # of the module, too: its code runs
+        print(f"mechanism must be module:function, got {options.mechanism!r}: {one_line(error)}", file=sys.stderr)
         return 2
     x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
     try:
@@ -231,11 +288,11 @@ def _audit(options: argparse.Namespace) -> int:
             progress=True,
             rng=None if options.seed is None else np.random.default_rng(options.seed),
         )
-    except (TypeError, ValueError, RuntimeError) as error:  # status 1 would say that the claim is refuted
-        print(error, file=sys.stderr)
+    except Exception as error:  # of the mechanism, too; status 1 would say that the claim is refuted
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     print(json.dumps(result.as_dict()) if options.json else result)
-    if options.certificate:
+    if options.certificate is not None:
         try:
             result.save(options.certificate, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
         except OSError as error:
@@ -253,7 +310,7 @@ def _verify(options: argparse.Namespace) -> int:
     except (OSError, ValueError, RecursionError) as error:
         print(f"{options.certificate}: {error}", file=sys.stderr)
         return 2
-    print(found)
+    print(json.dumps({"holds": found.holds, "text": str(found)}) if options.json else found)
     return int(not found.holds)
 
 

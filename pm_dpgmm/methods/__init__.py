@@ -12,6 +12,8 @@ from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 
 Progress = Callable[[int, int], None]  # steps done, steps in all: both public
+# everything released so far, as in Outcome: guarantee of the whole, noisy statistics, their public law
+Released = Callable[[Guarantee, Mapping[str, FloatArray], Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,15 @@ class Method(Protocol):
         ...
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
-        """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`."""
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released,
+    ) -> Outcome:  # fmt: skip
+        """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`.
+
+        ``released`` is told after every release what is public by then, so that an interrupted fit loses nothing.
+        """
         ...
+
+
+def kept_by_nobody(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
+    """A listener for releases that need not survive an interruption."""

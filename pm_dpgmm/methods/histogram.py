@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.grid_fit import fit_counts
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
-from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee
 
@@ -71,16 +72,15 @@ class HistogramMethod:
         self.guarantee(problem)
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
         n_cells = self.cells(problem.n_features)
         counts = cell_counts(records, bounds=problem.bounds, n_cells=n_cells)
         noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
         # from here on only `noisy` and public numbers are used
-        mixture = fit_counts(noisy, problem.bounds, problem.n_components, noise_scale=loss.scale, progress=progress)
-        guarantee = self.guarantee(problem)
         noise = {
             "statistic": "counts",
             "law": "discrete Laplace",
@@ -88,4 +88,17 @@ class HistogramMethod:
             "sensitivity_l1": histogram_loss(epsilon=1.0, neighbouring=problem.neighbouring).n_counts,
         }
         raw = {"counts": noisy.astype(float), "bounds": np.array(problem.bounds)}
-        return Outcome(mixture, guarantee, raw, noise)
+        guarantee = self.guarantee(problem)
+        released(guarantee, raw, noise)
+        return fitted(guarantee, raw, noise, problem.n_components, progress)
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
+) -> Outcome:
+    """The mixture of what was released: post-processing, also later from a file."""
+    counts = np.asarray(raw["counts"]).astype(np.int64)
+    if 2 * n_components > counts.size:
+        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
+    mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
+    return Outcome(mixture, guarantee, raw, noise)

@@ -22,7 +22,7 @@ from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.lifting import SEPARATION, BoolArray, Fits, friend_table, stack_fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
-from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray, Rng, permutation, places, seeds
 from pm_dpgmm.populous_design import Assumed, Design, best_design, fewest_records
@@ -163,8 +163,9 @@ class Populous:
             )  # fmt: skip
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """Split, fit, test, average, mask; see the class for the guarantee."""
         from joblib import effective_n_jobs
 

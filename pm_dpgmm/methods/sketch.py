@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -20,15 +20,16 @@ from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
-from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
-from pm_dpgmm.methods.sketch_rounds import most_numbers, run_rounds
+from pm_dpgmm.methods.sketch_rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.misfit import measured
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit
 from pm_dpgmm.sketch_start import Leaves
 
@@ -163,23 +164,31 @@ class SketchMethod:
             )
 
     def release(
-        self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """Find intervals, sketch, fit; see the class for the guarantee."""
-        return self.release_from(None, records, problem, progress=progress, rng=rng)
+        return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
 
     def release_from(
-        self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         if self.like is not None:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
-            evidence = sketch_like(records, self.like, budget, problem, rng=rng)
-            evidence = replace(evidence, ridge=self.ridge(evidence.unit), bounds=problem.bounds)
+            starts = self.like.starts
+            own: dict[str, Any] = {"ridge": self.ridge(self.like.evidence.unit), "bounds": problem.bounds}
+
+            def heard(part: Evidence) -> None:
+                released(guarantee, *unfinished({}, replace(part, **own), starts=starts))
+
+            evidence = sketch_like(records, self.like, budget, problem, rng=rng, released=heard)
+            evidence = replace(evidence, **own)
             progress(1, 2)
-            choice = choose(evidence, problem.numbers, first=self.like.starts)
+            choice = choose(evidence, problem.numbers, first=starts)
             progress(2, 2)
             return outcome(evidence, choice.best, guarantee, {}, choice)
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
@@ -196,6 +205,7 @@ class SketchMethod:
         else:
             records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             intervals, raw, budget = intervals_within(records, budget, problem, rng)
+        released(guarantee, *unfinished(raw, None))
         unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
         if problem.n_features == 1:
             ladder = self.ladder(problem, intervals[0])
@@ -203,15 +213,20 @@ class SketchMethod:
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
             evidence = Evidence((sketch,), unit, ridge=self.ridge(unit), bounds=problem.bounds)
+            released(guarantee, *unfinished(raw, evidence))
             progress(1, 2)
             choice = choose(evidence, problem.numbers)
             fit = choice.best
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
+
+            def after_rounds(part: Evidence, starts: Mapping[int, Fitted], duels: Sequence[Duel]) -> None:
+                released(guarantee, *unfinished(raw, part, starts=starts, duels=duels))
+
             evidence, fit, choice = run_rounds(
                 records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit),
-                known=None if known is None else leaves_about(known, centre, unit),
+                known=None if known is None else leaves_about(known, centre, unit), released=after_rounds,
             )  # fmt: skip
         return outcome(evidence, fit, guarantee, raw, choice)
 
@@ -232,3 +247,53 @@ def outcome(
     if len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
+
+
+def unfinished(
+    raw: Mapping[str, FloatArray], evidence: Evidence | None, *, starts: Mapping[int, Fitted] | None = None,
+    duels: Sequence[Duel] | None = None,
+) -> tuple[dict[str, FloatArray], dict[str, Any]]:  # fmt: skip
+    """What was released so far, and its public law, for :func:`fitted`; ``duels`` are those of the rounds.
+
+    ``starts`` are mixtures of earlier releases from which the fits begin.
+    """
+    law: dict[str, Any] = {"statistic": "sketch", "law": "discrete Gaussian"}
+    if evidence is None:
+        return dict(raw), law
+    arrays, evidence_law = evidence.to_arrays()
+    law |= evidence_law | {"starts": [_start_to_dict(start) for start in (starts or {}).values()]}
+    return dict(raw) | arrays, law if duels is None else law | {"duels": [list(duel) for duel in duels]}
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any], numbers: Sequence[int]
+) -> Outcome:
+    """The outcome of :func:`unfinished` releases: post-processing, also later from a file.
+
+    Raises
+    ------
+    ValueError
+        If no sketch was released yet.
+    """
+    if not law.get("sketches"):
+        raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
+    evidence = Evidence.from_arrays(raw, law)
+    first = {len(fields["weights"]): _start_from_dict(fields) for fields in law["starts"]}
+    if "duels" in law:
+        fit, choice = replayed(evidence, numbers, first, [(gain, scale) for gain, scale in law["duels"]])
+    else:
+        choice = choose(evidence, numbers, first=first)
+        fit = choice.best
+    return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def _start_to_dict(start: Fitted) -> dict[str, Any]:
+    return {
+        "weights": start.weights.tolist(), "means": start.means.tolist(), "factors": start.factors.tolist(),
+        "background": start.background,
+    }  # fmt: skip
+
+
+def _start_from_dict(fields: Mapping[str, Any]) -> Fitted:
+    arrays = (np.array(fields[name], dtype=float) for name in ("weights", "means", "factors"))
+    return Fitted(*arrays, background=fields["background"])

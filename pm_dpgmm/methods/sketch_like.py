@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -118,8 +118,9 @@ class Reference:
 
 
 def sketch_like(
-    records: Records, reference: Reference, budget: GaussianBudget, problem: Problem, *, rng: Rng
-) -> Evidence:
+    records: Records, reference: Reference, budget: GaussianBudget, problem: Problem, *, rng: Rng,
+    released: Callable[[Evidence], None] = lambda evidence: None,
+) -> Evidence:  # fmt: skip
     """Spend what is left of a budget on sketches at the frequencies of another release.
 
     Parameters
@@ -132,6 +133,8 @@ def sketch_like(
     problem : Problem
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
+    released : function, optional
+        Called after every sketch with what there is by then.
 
     Returns
     -------
@@ -153,4 +156,5 @@ def sketch_like(
             records, sketch.frequencies, budget=budget, share=share, neighbouring=relation, rng=rng
         )
         sketches.append(found)
+        released(given.with_sketches(sketches))
     return given.with_sketches(sketches)

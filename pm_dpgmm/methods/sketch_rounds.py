@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
+from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_fitted, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.sketch_start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
 
@@ -35,6 +38,9 @@ COVERED = 8 / 6  # frames for each six pairs of columns and each component: a fr
 FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
 MANY = 8  # columns at which the start gets more of the budget
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
+
+Duel = tuple[float, float]  # what was released of it: gain with noise, and the noise's standard deviation
+Heard = Callable[[Evidence, Mapping[int, Fitted], Sequence[Duel]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,13 @@ class Schedule:
 def run_rounds(
     records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
     progress: Progress, rng: Rng, ridge: FloatArray | None = None, known: Leaves | None = None,
+    released: Heard = lambda evidence, starts, duels: None,
 ) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
     ``ridge``: public variances that every component has at least, in the unit of the rounds. ``known``: a mixture of
     ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are turned to.
+    ``released`` is told after every step what is released by then; :func:`replayed` makes the same fits from that.
 
     Guarantee
     ---------
@@ -82,19 +90,22 @@ def run_rounds(
     """
     schedule, k = Schedule.of(problem, budget), problem.n_components
     settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
+    first = {} if known is None else {k: as_fitted(known, ridge)}
     cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
+    released(Evidence((), unit, tuple(cells), (), ridge), first, ())
     measured, moments = known, tuple[NoisyMoments, ...]()
     if measured is None:
         start = starts(trusted_leaves(cells[-1], problem.n_records), k)[0]
         parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
         soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
         measured, moments = leaves_of(soft, problem.n_records, least_count=0.005), (soft,)
+        released(Evidence((), unit, tuple(cells), moments, ridge), first, ())
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
     evidence = Evidence((sketch,), unit, tuple(cells), moments, ridge, problem.bounds)
+    released(evidence, first, ())
     progress(1, 3)
 
-    first = None if known is None else {k: as_fitted(known, ridge)}
     choice = choose(evidence, problem.numbers, first=first, last=False)
     fit = choice.best
     progress(2, 3)
@@ -103,10 +114,12 @@ def run_rounds(
         share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
+        released(evidence, first, ())
         choice = choose(evidence, problem.numbers, first=choice.starts)
         fit = choice.best
     else:
-        evidence, fit = _rejected(records, evidence, fit, budget, schedule, problem, settings)
+        tell = partial(_tell, released, first)
+        evidence, fit = _rejected(records, evidence, fit, budget, schedule, problem, settings, tell)
     progress(3, 3)
     return evidence, fit, choice
 
@@ -137,42 +150,84 @@ def _cells(
     return cells, budget
 
 
+def _tell(released: Heard, first: Mapping[int, Fitted], evidence: Evidence, duels: Sequence[Duel]) -> None:
+    released(evidence, first, duels)
+
+
 def _rejected(
     records: Records, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
-    problem: Problem, settings: dict[str, Any],
+    problem: Problem, settings: dict[str, Any], tell: Callable[[Evidence, Sequence[Duel]], None],
 ) -> tuple[Evidence, SketchFit]:  # fmt: skip
-    """The records are not like any mixture that was found: two more sketches instead of one, and duels between fits.
+    """The records are not like any mixture that was found: two more sketches instead of one, and three duels."""
+    left, number = 1 - budget.spent / budget.limit, max(schedule.frames[1] // 2, fit.found.n_components)
+    duels: list[Duel] = []
+
+    def sketched(so_far: Evidence, metric: SketchFit, turn: int) -> Evidence:
+        nonlocal budget
+        frames = whitened_frames(as_leaves(metric), evidence.unit, evidence.centre, number, turn=turn)
+        share = left * (1 - N_DUELS * DUEL) / 2
+        sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
+        found = replace(so_far, sketches=(*so_far.sketches, sketch))
+        tell(found, duels)
+        return found
+
+    def duelled(so_far: Evidence, one: Parts, other: Parts) -> Duel:
+        nonlocal budget
+        gain, scale, budget = noisy_duel(records, one, other, budget=budget, share=left * DUEL, **settings)
+        duels.append((gain, scale))
+        tell(so_far, duels)
+        return gain, scale
+
+    return contested(evidence, fit, sketched, duelled)
+
+
+def contested(
+    evidence: Evidence, fit: SketchFit, sketched: Callable[[Evidence, SketchFit, int], Evidence],
+    duelled: Callable[[Evidence, Parts, Parts], Duel],
+) -> tuple[Evidence, SketchFit]:  # fmt: skip
+    """A sketch, a duel, a sketch and two duels after a rejected fit, wherever their numbers come from.
 
     Frames in the metric of a poor fit tell little, so the second half of them is turned to what the first half found.
     Chi-square says little of which fit is the better density; the records' likelihood decides.
     """
     k, unit, centre = fit.found.n_components, evidence.unit, evidence.centre
-    left, number = 1 - budget.spent / budget.limit, max(schedule.frames[1] // 2, fit.found.n_components)
-
-    def sketched(metric: SketchFit, *, turn: int) -> Evidence:
-        nonlocal budget
-        frames = whitened_frames(as_leaves(metric), unit, centre, number, turn=turn)
-        share = left * (1 - N_DUELS * DUEL) / 2
-        sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
-        return replace(evidence, sketches=(*evidence.sketches, sketch))
 
     def better(champion: SketchFit, other: SketchFit) -> SketchFit:
         """The other one only if the records surely say so."""
-        nonlocal budget
         ours, theirs = (
             Parts.of(centre, unit, *item.data.components(item.found), reach=1.0) for item in (champion, other)
         )
-        gain, scale, budget = noisy_duel(records, theirs, ours, budget=budget, share=left * DUEL, **settings)
+        gain, scale = duelled(evidence, theirs, ours)
         return other if gain > SURE * scale else champion
 
     plain = fit_evidence(evidence, k, search=False, last=False).found
-    evidence = sketched(fit, turn=1)
+    evidence = sketched(evidence, fit, 1)
     fits = [fit_evidence(evidence, k, first=[start], search=False, last=False) for start in (fit.found, plain)]
     champion = better(*sorted(fits, key=lambda item: item.found.objective))
-    evidence = sketched(champion, turn=2)
+    evidence = sketched(evidence, champion, 2)
     before = SketchFit.of(sketch_data(evidence), champion.found)
     champion = better(fit_evidence(evidence, k, first=[champion.found], search=False), before)
     return evidence, better(champion, fit_evidence(evidence, k, first=[fit.found]))
+
+
+def replayed(
+    evidence: Evidence, numbers: Sequence[int], first: Mapping[int, Fitted], duels: Sequence[Duel]
+) -> tuple[SketchFit, Choice]:
+    """The fits of :func:`run_rounds` to what it released; to the same bits where it had released everything.
+
+    From a part of the releases, the fit to that part.
+    """
+    opening = replace(evidence, sketches=evidence.sketches[:1])
+    choice = choose(opening, numbers, first=first, last=False)
+    if choice.best.rejected and (len(evidence.sketches), len(duels)) == (3, N_DUELS):
+        later, told = iter(evidence.sketches[1:]), iter(duels)
+
+        def sketched(so_far: Evidence, metric: SketchFit, turn: int) -> Evidence:
+            return replace(so_far, sketches=(*so_far.sketches, next(later)))
+
+        return contested(opening, choice.best, sketched, lambda so_far, one, other: next(told))[1], choice
+    choice = choose(evidence, numbers, first=choice.starts)
+    return choice.best, choice
 
 
 def n_frames(n_features: int, n_components: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.mechanisms.histogram import histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
-from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.slice_fit import fit_slices
@@ -80,8 +81,9 @@ class SliceMethod:
         self.guarantee(problem)
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
         slices = self.slices(problem.n_features)
@@ -91,15 +93,11 @@ class SliceMethod:
             counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, n_histograms=n_directions, rng=rng
         )
         # from here on only `noisy` and public numbers are used
-        mixture, dispersion = fit_slices(
-            noisy, slices, problem.bounds, problem.n_components, noise_scale=loss.scale, progress=progress
-        )
         noise = {
             "statistic": "slice counts",
             "law": "discrete Laplace",
             "scale": loss.scale,
             "sensitivity_l1": loss.n_counts,
-            "dispersion": dispersion,
         }
         raw = {
             "counts": noisy.astype(float),
@@ -107,4 +105,20 @@ class SliceMethod:
             "directions": np.array(slices.directions),
             "bounds": np.array(problem.bounds),
         }
-        return Outcome(mixture, self.guarantee(problem), raw, noise)
+        guarantee = self.guarantee(problem)
+        released(guarantee, raw, noise | {"n_cells": slices.n_cells})
+        return fitted(guarantee, raw, noise, slices, problem.n_components, progress)
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], slices: Slices, n_components: int,
+    progress: Progress,
+) -> Outcome:  # fmt: skip
+    """The mixture of what was released: post-processing, also later from a file."""
+    if slices.n_cells < 2 * n_components:
+        raise ValueError(f"n_components must be at most {slices.n_cells // 2} for {slices.n_cells} slices")
+    counts = np.asarray(raw["counts"]).astype(np.int64)
+    mixture, dispersion = fit_slices(
+        counts, slices, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress
+    )
+    return Outcome(mixture, guarantee, raw, dict(noise) | {"dispersion": dispersion})

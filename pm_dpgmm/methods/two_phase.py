@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability
-from pm_dpgmm.methods import Outcome, Problem, Progress
+from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.mixture import Mixture
@@ -106,8 +107,9 @@ class TwoPhase:
         self.crude.try_learner(learner, self.phases(problem)[0])
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng
-    ) -> Outcome:
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Released = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
         """Crude release, then sketch; see the class for the guarantee."""
         first, rest = self.phases(problem)
         guarantee = self.guarantee(problem)
@@ -116,20 +118,26 @@ class TwoPhase:
             crude = self.crude.release(records, first, learner=learner, n_jobs=n_jobs, progress=progress, rng=rng)
         except Unstable:
             crude = None
+        raw: dict[str, FloatArray] = {}
+        law: dict[str, Any] = {"crude": None}
+        if crude is not None:
+            raw = {f"crude_{name}": value for name, value in crude.raw.items()}
+            law = {"crude": dict(crude.noise)}
+            released(guarantee, raw, law)
+
+        def with_crude(_: Guarantee, found: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
+            released(guarantee, dict(found) | raw, dict(noise) | law)
+
+        given: dict[str, Any] = {"progress": progress, "rng": rng, "released": with_crude}
         try:
             if crude is None or not _usable(domain(crude.mixture)):
-                found = self.sketch.release_from(None, records, rest, progress=progress, rng=rng)
+                found = self.sketch.release_from(None, records, rest, **given)
             else:
                 bounded = _bounded(rest, domain(crude.mixture))
-                found = self.sketch.release_from(crude.mixture, records, bounded, progress=progress, rng=rng)
+                found = self.sketch.release_from(crude.mixture, records, bounded, **given)
         except Unstable as refusal:
             raise Unstable(str(refusal).replace("'sketch'", "'two-phase'"), guarantee) from None
-        raw = dict(found.raw)
-        noise = dict(found.noise) | {"crude": None}
-        if crude is not None:
-            raw |= {f"crude_{name}": value for name, value in crude.raw.items()}
-            noise["crude"] = dict(crude.noise)
-        return replace(found, guarantee=guarantee, raw=raw, noise=noise)
+        return replace(found, guarantee=guarantee, raw=dict(found.raw) | raw, noise=dict(found.noise) | law)
 
 
 def domain(mixture: Mixture) -> FloatArray:

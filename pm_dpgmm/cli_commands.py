@@ -1,0 +1,271 @@
+"""What the commands of ``pm-dpgmm`` do; each returns an exit status. Heavy imports happen inside."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sqlite3
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pm_dpgmm.exit_status import one_line
+from pm_dpgmm.files import check_destination, make_folder, rescue
+
+if TYPE_CHECKING:
+    from pm_dpgmm.ledger import Ledger
+    from pm_dpgmm.release import Release
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Destinations are checked first, then everything else, then the budget is spent."""
+    from pm_dpgmm.fit import fit_gmm
+    from pm_dpgmm.ledger import BudgetExceeded
+    from pm_dpgmm.privacy import Unstable
+    from pm_dpgmm.release import Release
+
+    read = (options.records, options.ledger, options.like)
+    _check_output(options, *read)
+    partial = options.output.with_name(f"{options.output.stem}.partial.json")
+    try:
+        check_destination(partial, name="the checkpoint", never=(*read, options.output))
+    except FileExistsError:
+        raise FileExistsError(
+            f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"
+        ) from None
+    bounds = options.bounds
+    if bounds is not None and len(bounds) != 2:
+        if len(bounds) % 2:
+            raise ValueError(f"--bounds must be pairs of low and high, got {len(bounds)} numbers")
+        bounds = np.array(bounds).reshape(-1, 2)
+    settings = _settings(options.set)
+    if options.like is not None:
+        settings["like"] = Release.load(options.like)
+    ledger = None if options.ledger is None else _stored(options.ledger)
+    records = options.records if options.columns is None else _columns(options.records, options.columns)
+    try:
+        release = fit_gmm(
+            records,
+            options.n_components,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            bounds=bounds,
+            method=options.method,
+            neighbouring=options.neighbouring,
+            ledger=ledger,
+            random_seed=options.seed_not_private,
+            checkpoint=partial,
+            **settings,
+        )
+    except Unstable as refusal:
+        partial.unlink(missing_ok=True)
+        print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
+        return 1
+    except BudgetExceeded as refusal:
+        print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
+        return 1
+    except BaseException as error:
+        if hasattr(error, "released"):
+            kept = partial if partial.exists() else rescue(json.dumps(error.released.to_dict()), partial)
+            words = f"pm-dpgmm resume {str(kept)!r} --output {str(options.output)!r}"
+            print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}", file=sys.stderr)
+        raise
+    status = _finish(release, options)
+    if status == 0:
+        partial.unlink(missing_ok=True)
+    return status
+
+
+def resume(options: argparse.Namespace) -> int:
+    """The checkpoint stays: it may be fitted again with another number of components."""
+    from pm_dpgmm.checkpoint import resume
+
+    _check_output(options, options.checkpoint)
+    return _finish(resume(options.checkpoint, options.n_components), options)
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Status 1 for a plan that is not enough."""
+    from pm_dpgmm.planning import plan, smallest_size
+
+    settings: dict[str, Any] = {
+        "epsilon": options.epsilon, "delta": options.delta, "method": options.method, "bounds": not options.no_bounds,
+        "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
+        "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
+    }  # fmt: skip
+    settings |= {name: value for name in ("noise", "efficiency") if (value := getattr(options, name)) is not None}
+    size = options.n_features, options.n_components
+    found = (
+        smallest_size(*size, **settings) if options.n_records is None else plan(options.n_records, *size, **settings)
+    )
+    print(json.dumps(found.as_dict()) if options.json else found.table())
+    return 0 if found.enough else 1
+
+
+def show(options: argparse.Namespace) -> int:
+    """Summary or the whole file."""
+    _print(_load(options.release), options)
+    return 0
+
+
+def card(options: argparse.Namespace) -> int:
+    """Print or write the card."""
+    from pm_dpgmm.card import card
+
+    release = _load(options.release)
+    if options.output is not None:
+        check_destination(options.output, name="--output", force=options.force, never=(options.release,))
+        release.card(options.output)
+    if options.json:
+        written = None if options.output is None else str(options.output)
+        print(json.dumps({"card": card(release), "written": written}))
+    else:
+        print(card(release) if options.output is None else f"wrote {options.output}")
+    return 0
+
+
+def combine(options: argparse.Namespace) -> int:
+    """The releases are checked by the library."""
+    from pm_dpgmm.combining import combine
+
+    _check_output(options, *options.releases)
+    releases = [_load(path) for path in options.releases]
+    return _finish(combine(releases, n_components=options.n_components), options)
+
+
+def ledger(options: argparse.Namespace) -> int:
+    """Make one if a budget is given, then say what is left."""
+    from pm_dpgmm.ledger import Ledger
+
+    if options.epsilon is None:
+        if options.delta is not None or options.neighbouring is not None:
+            raise ValueError("--epsilon must be given with --delta or --neighbouring, to make a ledger")
+        found = _stored(options.ledger)
+    else:
+        if not options.ledger.is_file():
+            check_destination(options.ledger, name="ledger")
+        relation = options.neighbouring or "replace-one"
+        found = Ledger(options.ledger, epsilon=options.epsilon, delta=options.delta or 0.0, neighbouring=relation)
+    epsilon, delta = found.spent
+    fields = {
+        "ledger": str(options.ledger),
+        "neighbouring": str(found.neighbouring),
+        "budget": {"epsilon": found.epsilon, "delta": found.delta},
+        "spent": {"epsilon": epsilon, "delta": delta},
+        "left": {"epsilon": max(0.0, found.epsilon - epsilon), "delta": max(0.0, found.delta - delta)},
+        "spending": _rows(options.ledger, "select time, epsilon, delta, mechanism from spending"),
+    }
+    if options.json:
+        print(json.dumps(fields))
+        return 0
+    print(f"{options.ledger}, {found.neighbouring} neighbours")
+    for name in ("budget", "spent", "left"):
+        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")  # type: ignore
+    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:  # type: ignore
+        print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {mechanism}")
+    return 0
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Status 1 when the audit finds a violation or misses the planted fault."""
+    from pm_dpgmm import demo as main_job
+
+    folder = make_folder(options.output, name="--output")
+    for name in main_job.FILES:
+        check_destination(folder / name, name="a file of the demo", force=options.force)
+    quiet = sys.stderr if options.json else sys.stdout  # the story is for people
+    with contextlib.redirect_stdout(quiet):
+        status = main_job.run(folder, progress=sys.stderr.isatty())
+    if options.json:
+        print(json.dumps({"files": [str(folder / name) for name in main_job.FILES], "audit_right": status == 0}))
+    return status
+
+
+def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
+    check_destination(options.output, name="--output", force=options.force, never=read)
+
+
+def _finish(release: Release, options: argparse.Namespace) -> int:
+    """Save and print; status 1 if the release is somewhere else than where it should be."""
+    status = 0
+    try:
+        _check_output(options)  # somebody else may have written there meanwhile
+        release.save(options.output)
+    except (OSError, ValueError) as error:
+        status = 1
+        text = json.dumps(release.to_dict())
+        print(f"pm-dpgmm {options.command}: the release could not be saved: {one_line(error)}", file=sys.stderr)
+        try:
+            print(f"It is in {rescue(text, options.output)}", file=sys.stderr)
+        except OSError as other:
+            print(f"It is printed, since it could not be written anywhere: {one_line(other)}", file=sys.stderr)
+            print(text)
+            return status
+    _print(release, options)
+    return status
+
+
+def _print(release: Release, options: argparse.Namespace) -> None:
+    print(json.dumps(release.to_dict()) if options.json else release.summary())
+
+
+def _load(path: Path) -> Release:
+    from pm_dpgmm.release import Release
+
+    return Release.load(path)
+
+
+def _columns(path: Path, names: list[str]) -> Any:
+    """Some columns of a file, by name."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise FileNotFoundError(f"records must be an existing file, got {str(path)!r}")
+    table = (pd.read_parquet if path.suffix == ".parquet" else pd.read_csv)(path)
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise ValueError(f"--columns must be among {list(table.columns)}, got {missing}")
+    return table[names]
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE; a value is JSON, or a word."""
+    taken = {"ledger", "random_seed", "checkpoint", "like", "learner", "n_jobs", "progress"}
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise ValueError(f"--set must be NAME=VALUE, got {pair!r}")
+        if name in taken or name in found:
+            raise ValueError(f"--set must name settings of the method, each once, got {pair!r}")
+        try:
+            found[name] = json.loads(value)
+        except (json.JSONDecodeError, RecursionError):
+            found[name] = value
+    return found
+
+
+def _stored(path: Path) -> Ledger:
+    """A ledger that is there: a mistyped path must not make a new budget."""
+    from pm_dpgmm.ledger import Ledger
+
+    if not path.is_file():
+        raise FileNotFoundError(f"ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}")
+    rows = _rows(path, "select epsilon, delta, neighbouring from budget")
+    if len(rows) != 1:
+        raise ValueError(f"ledger must hold one budget, got {len(rows)} in {str(path)!r}")
+    epsilon, delta, neighbouring = rows[0]
+    return Ledger(path, epsilon=epsilon, delta=delta, neighbouring=neighbouring)
+
+
+def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    try:
+        address = f"file:{urllib.parse.quote(str(path.resolve()))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            return connection.execute(query).fetchall()
+    except sqlite3.Error as error:
+        raise ValueError(f"ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None

@@ -1,0 +1,48 @@
+"""How a command ends: one line for bad input, a status that a script can rely on, and nothing for a closed pipe."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def ended(program: str, command: Callable[[], int]) -> int:
+    """The status of ``command``; 2 and one line on bad input, 130 on Ctrl-C, 1 and nothing when nobody reads on.
+
+    Other exceptions are faults of the program and pass, and so does any that carries numbers that were paid for.
+    """
+    try:
+        status = command()
+        sys.stdout.flush()
+    except SystemExit as asked:  # of argparse, which has said why
+        return asked.code if isinstance(asked.code, int) else BAD_INPUT
+    except KeyboardInterrupt as error:
+        if not hasattr(error, "released"):  # the command has said where that is
+            print(f"{program}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _stop_writing()
+        return 1
+    except (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error) as error:
+        if hasattr(error, "released"):
+            raise
+        print(f"{program}: {one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    return status
+
+
+def one_line(error: BaseException) -> str:
+    """Message of an exception without line breaks, or its name."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _stop_writing() -> None:
+    """Python flushes at its end, too: what is left goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # no real file, as under a test
+        return

@@ -1,0 +1,89 @@
+"""JSON files that anybody may have written: read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+MOST_BYTES = 2**26  # of a file: the most numbers that a release may hold, 2^18, take a tenth of it
+MOST_DEPTH = 32  # of nested lists and mappings; the deepest release has 9
+LARGEST_INTEGER = 2**63
+
+
+def read_json(path: Path, *, kind: str) -> Any:
+    """The content of a JSON file from an untrusted source, of plain finite values.
+
+    ``kind`` names in messages what the file should be.
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError
+        If there is no such file, or it may not be read.
+    ValueError
+        If it is no regular file, larger than 64 MiB, not UTF-8, no complete JSON, nested deeper than 32, or holds NaN,
+        an infinity, an integer beyond 64 bits or a key twice.
+    """
+    given = repr(str(path))
+    try:
+        if path.exists() and not path.is_file():  # a device or a pipe has no end
+            raise ValueError(f"path must be a {kind}, got {given}, which is no regular file")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"path must be an existing {kind}, got {given}") from None
+    except PermissionError:
+        raise PermissionError(f"path must be a {kind} that may be read, got {given}") from None
+    except OSError as error:  # a name that is too long, a loop of links
+        raise ValueError(f"path must be a {kind}, got {given}: {error}") from None
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
+    try:
+        found = json.loads(
+            content.decode("utf-8"), parse_constant=_refused, parse_float=_finite, parse_int=_integer,
+            object_pairs_hook=_distinct,
+        )  # fmt: skip
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
+    check_depth(found, name=kind)
+    return found
+
+
+def check_depth(value: Any, *, name: str) -> None:
+    """ValueError if lists and mappings are nested deeper than any reader of them needs."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner for outer in level if isinstance(outer, (dict, list, tuple))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]  # fmt: skip
+        if not level:
+            return
+    raise ValueError(f"{name} must be nested at most {MOST_DEPTH} deep, got more")
+
+
+def _refused(text: str) -> NoReturn:
+    raise ValueError(f"numbers must be finite, got {text}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"numbers must be finite, got {text[:40]}")
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
+        raise ValueError(f"integers must fit 64 bits, got {text[:40]}")
+    return int(text)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"keys must be there once, got {twice[:40]!r} twice")
+    return found
