@@ -23,6 +23,7 @@ _PUBLIC = {
     "gmm_dist": "density",
     "initvals": "initvals",
     "is_multimodal": "separation",
+    "label_density": "label_step",
     "label_probs": "labels",
     "mixture_dist": "priors",
     "mixture_params": "params",
@@ -45,6 +46,7 @@ __all__ = [
     "gmm_dist",
     "initvals",
     "is_multimodal",
+    "label_density",
     "label_probs",
     "mixture_dist",
     "mixture_params",
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.anchor import anchor_separation
     from pm_dpgmm.bayes.density import gmm, gmm_dist
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
-    from pm_dpgmm.bayes.label_step import MixtureLabels
+    from pm_dpgmm.bayes.label_step import MixtureLabels, label_density
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.map_learner import MapMixture
     from pm_dpgmm.bayes.mode_check import ModeCheck

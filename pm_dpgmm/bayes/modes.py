@@ -12,6 +12,7 @@ from scipy.special import expit, logit, softmax
 
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.label_step import label_density, read_elsewhere
 from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
 from pm_dpgmm.bayes.occupancy import Moments, Proposals, standard_normal
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
