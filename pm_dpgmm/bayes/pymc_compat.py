@@ -33,12 +33,11 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.basic import CategoricalRV
 
-
 __all__ = [
     "BlockedStep",
     "CategoricalRV",
-    "CheckAndRaise",
     "ChainedTransform",
+    "CheckAndRaise",
     "Competence",
     "IntervalTransform",
     "LogOddsTransform",
