@@ -14,6 +14,7 @@ from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.pickling import by_constructor
+from pm_dpgmm.posterior_draws import posterior_of
 from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram
 from pm_dpgmm.sketch_fit import distances
@@ -140,11 +141,13 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:
 
     Raises
     ------
+    TypeError
+        If ``idata`` is no inference data.
     ValueError
         If there is no such set of variables, or several and no ``name``.
     """
     check_count(n_draws=n_draws)
-    posterior = idata if hasattr(idata, "data_vars") else idata["posterior"]
+    posterior = posterior_of(idata)
     parts = ("weights", "means", "covariances")
     names = [
         str(variable).removesuffix("_weights") for variable in posterior.data_vars if str(variable)[-8:] == "_weights"

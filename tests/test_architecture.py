@@ -23,6 +23,7 @@ LAYERS = [
         "files",
         "untrusted_json",
         "exit_status",
+        "posterior_draws",
         "background",
     ],
     ["total_variation", "geometry", "lifted_distance", "mechanisms"],
@@ -226,6 +227,18 @@ def test_only_noise_draws_for_a_release():
         targets = {target.split(".")[0] for target, _ in imports(ast.parse(path.read_text()))}
         if name not in allowed:
             assert not targets & {"opendp", "secrets", "random"}, name
+
+
+def inside_pymc(source):
+    """Imports from below ``pymc``, which PyMC may move without notice."""
+    return [target for target, _ in imports(ast.parse(source)) if target.startswith("pymc.")]
+
+
+def test_one_module_knows_the_inside_of_pymc():
+    for name, path in modules("pm_dpgmm"):
+        if name != "pm_dpgmm.bayes.pymc_compat":
+            assert inside_pymc(path.read_text()) == [], name
+    assert inside_pymc("def f():\n    from pymc.step_methods.compound import BlockedStep")
 
 
 def test_modules_stay_short():

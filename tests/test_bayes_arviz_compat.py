@@ -1,4 +1,4 @@
-"""The same groups come out of InferenceData and of a DataTree; ArviZ 1.x is played by removing InferenceData."""
+"""The same groups come out of InferenceData and of a DataTree; before ArviZ 1.0 it is played by removing InferenceData."""
 
 import arviz as az
 import numpy as np
@@ -7,11 +7,13 @@ import xarray as xr
 
 from pm_dpgmm.bayes import arviz_compat
 
+KINDS = ["InferenceData", "DataTree"] if "InferenceData" in vars(az) else ["DataTree"]
 
-@pytest.fixture(params=["InferenceData", "DataTree"])
+
+@pytest.fixture(params=KINDS)
 def kind(request, monkeypatch):
     if request.param == "DataTree":
-        monkeypatch.delattr(az, "InferenceData")
+        monkeypatch.delitem(vars(az), "InferenceData", raising=False)
         return xr.DataTree
     return az.InferenceData
 

@@ -6,10 +6,12 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import modes, occupancy
+from pm_dpgmm.bayes.arviz_compat import inference_data, posterior_of, with_group
 from pm_dpgmm.bayes.modes import check_modes
 from pm_dpgmm.bayes.priors import mixture_prior
 from pm_dpgmm.mixture import Mixture
@@ -41,7 +43,11 @@ def posterior_draws(shape, *, rng, component=None):
 
 
 def as_idata(vectors, **others):
-    return az.from_dict(posterior={"x": vectors, **others})
+    values = {"x": vectors, **others}
+    dims = {
+        name: ("chain", "draw", *(f"{name}_{axis}" for axis in range(value.ndim - 2))) for name, value in values.items()
+    }
+    return inference_data(posterior=xr.Dataset({name: (dims[name], value) for name, value in values.items()}))
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +70,9 @@ def all_variables(model, vectors):
     """Posterior values of every free variable that belong to the vectors."""
     values = {"noise": np.full(vectors.shape[:2], NOISE)}
     if "x_label" in model.named_vars:
-        labels = MIXTURE.responsibilities(vectors.reshape(-1, 2)).argmax(axis=1).reshape(vectors.shape[:-1])
+        shares = MIXTURE.responsibilities(vectors.reshape(-1, 2))
+        uniform = np.random.default_rng(8).random((len(shares), 1))
+        labels = (shares.cumsum(axis=1)[:, :-1] < uniform).sum(axis=1).reshape(vectors.shape[:-1])
         factors = np.linalg.cholesky(MIXTURE.covariances)
         offsets = np.linalg.solve(factors[labels], (vectors - MIXTURE.means[labels])[..., None])[..., 0]
         values |= {"x_label": labels, "x_offset": offsets}
@@ -128,7 +136,7 @@ def test_a_likelihood_of_zero_everywhere_has_no_evidence():
 
 def test_draws_of_one_component_alone_are_flagged_with_the_model_and_without(model):
     vectors = posterior_draws((4, 2000), rng=np.random.default_rng(5), component=1)
-    assert float(az.rhat(as_idata(vectors))["x"].max()) < 1.02  # nothing else complains
+    assert float(az.rhat(posterior_of(as_idata(vectors)))["x"].max()) < 1.02  # nothing else complains
     for given in (None, model):
         check = check_modes(all_variables(model, vectors), MIXTURE, model=given, random_seed=1, compile_kwargs=FAST)
         assert check.flagged and check.reliable and not check.disagreeing
@@ -178,9 +186,8 @@ def test_posterior_predictive_draws_taken_before_change_nothing():
     with pm.Model() as model:
         vector = mixture_prior("x", MIXTURE, form="mixture")
         pm.Normal("y", vector, NOISE, observed=SEEN[0])
-    fits = az.from_dict(
-        posterior={"x": posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0]}, observed_data={"y": SEEN[0]}
-    )
+    fits = as_idata(posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0])
+    fits = with_group(fits, "observed_data", xr.Dataset({"y": ("feature", SEEN[0])}))
     before = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
     pm.sample_posterior_predictive(fits, model=model, progressbar=False, compile_kwargs=dict(FAST))
     after = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)

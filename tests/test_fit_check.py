@@ -71,7 +71,7 @@ def test_posterior_draws_that_are_right_are_not_contradicted_and_wrong_ones_are(
     check = release.check_fit(right, n_draws=40, random_seed=1)
     assert check.p_value > 1e-3 and check.n_draws == 40 and "40 posterior draws explain the" in check.summary()
     moved = right.assign(g_means=right["g_means"] + 1.0)
-    wrong = release.check_fit({"posterior": moved}, n_draws=2000, random_seed=1)
+    wrong = release.check_fit(xarray.DataTree.from_dict({"posterior": moved}), n_draws=2000, random_seed=1)
     assert wrong.n_draws == 60 and wrong.p_value < 0.02 and wrong.statistic > 1.5 * wrong.expected
 
 

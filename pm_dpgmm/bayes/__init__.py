@@ -23,6 +23,7 @@ _PUBLIC = {
     "gmm_dist": "density",
     "initvals": "initvals",
     "is_multimodal": "separation",
+    "label_density": "label_variable",
     "label_probs": "labels",
     "mixture_dist": "priors",
     "mixture_params": "params",
@@ -45,6 +46,7 @@ __all__ = [
     "gmm_dist",
     "initvals",
     "is_multimodal",
+    "label_density",
     "label_probs",
     "mixture_dist",
     "mixture_params",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.density import gmm, gmm_dist
     from pm_dpgmm.bayes.initvals import initvals, set_initvals
     from pm_dpgmm.bayes.label_step import MixtureLabels
+    from pm_dpgmm.bayes.label_variable import label_density
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.map_learner import MapMixture
     from pm_dpgmm.bayes.mode_check import ModeCheck

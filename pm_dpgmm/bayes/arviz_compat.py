@@ -1,6 +1,6 @@
-"""Groups of inference data, whichever ArviZ made it: ``InferenceData`` (before 1.0) or a DataTree of xarray (from 1.0).
+"""Inference data for whichever ArviZ is installed: ``InferenceData`` (before 1.0) or a DataTree of xarray (from 1.0).
 
-The only module that knows the difference: the others read and build ``xarray.Dataset`` objects.
+With ``posterior_draws``, which reads them, the only module that knows the difference.
 """
 
 from __future__ import annotations
@@ -11,60 +11,18 @@ from typing import Any
 import arviz
 import xarray
 
-from pm_dpgmm._arguments import shown
+from pm_dpgmm.posterior_draws import group_names, group_of, is_dataset, is_group, posterior_of
+
+__all__ = ["group_names", "group_of", "inference_data", "posterior_of", "with_group", "with_posterior"]
 
 
-def group_names(idata: Any) -> tuple[str, ...]:
-    """Names of the groups of ``idata``, in their order.
-
-    Raises
-    ------
-    TypeError
-        If ``idata`` is neither an InferenceData nor a DataTree.
-    """
-    groups = getattr(idata, "groups", None)
-    if callable(groups):  # InferenceData
-        return tuple(groups())
-    if hasattr(idata, "children"):  # DataTree
-        return tuple(idata.children)
-    kind = type(idata).__name__
-    raise TypeError(f"idata must be inference data of ArviZ (InferenceData or DataTree), got {shown(idata)} ({kind})")
-
-
-def group_of(idata: Any, name: str) -> xarray.Dataset:
-    """Group ``name`` of ``idata`` as a Dataset.
-
-    Raises
-    ------
-    TypeError
-        If ``idata`` is no inference data.
-    ValueError
-        If it has no such group.
-    """
-    names = group_names(idata)
-    if name not in names:
-        raise ValueError(f"idata must have a group {name!r}, got {', '.join(names) or 'no groups'}")
-    found = idata[name]
-    return found if isinstance(found, xarray.Dataset) else found.to_dataset()
-
-
-def posterior_of(idata: Any) -> xarray.Dataset:
-    """Posterior draws, dimensions ``chain`` and ``draw`` first; a Dataset is taken to be the posterior itself.
-
-    Raises
-    ------
-    TypeError
-        If ``idata`` is no inference data.
-    ValueError
-        If it has no group "posterior".
-
-    Examples
-    --------
-    >>> idata = inference_data(posterior=xarray.Dataset({"x": (("chain", "draw"), [[1.0, 2.0]])}))
-    >>> posterior_of(idata)["x"].shape, posterior_of(posterior_of(idata))["x"].shape
-    ((1, 2), (1, 2))
-    """
-    return idata if isinstance(idata, xarray.Dataset) else group_of(idata, "posterior")
+def with_posterior(idata: Any, posterior: xarray.Dataset) -> Any:
+    """``posterior`` in the place of the draws of ``idata``: a Dataset, a group or whole inference data, as it is."""
+    if is_dataset(idata):
+        return posterior
+    if is_group(idata):
+        return xarray.DataTree(posterior, name=idata.name)
+    return with_group(idata, "posterior", posterior)
 
 
 def with_group(idata: Any, name: str, dataset: xarray.Dataset) -> Any:
@@ -87,8 +45,16 @@ def inference_data(attrs: Mapping[str, Any] | None = None, **groups: xarray.Data
     -------
     arviz.InferenceData or xarray.DataTree
         What ``pm.sample`` returns with the installed version.
+
+    Examples
+    --------
+    >>> idata = inference_data(posterior=xarray.Dataset({"x": (("chain", "draw"), [[1.0, 2.0]])}))
+    >>> posterior_of(idata)["x"].shape, posterior_of(posterior_of(idata))["x"].shape
+    ((1, 2), (1, 2))
     """
-    if hasattr(arviz, "InferenceData"):
-        return arviz.InferenceData(attrs=dict(attrs or {}), **groups)
+    # ArviZ 1 answers the attribute with DataTree and a warning, which is why it is not asked for
+    kind = vars(arviz).get("InferenceData")
+    if kind is not None:
+        return kind(attrs=dict(attrs or {}), **groups)
     root = xarray.Dataset(attrs=dict(attrs or {}))
     return xarray.DataTree.from_dict({"/": root, **{f"/{name}": dataset for name, dataset in groups.items()}})

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytensor.tensor as pt
-from pytensor.compile.builders import OpFromGraph
 
 from pm_dpgmm._arguments import check_choice
+from pm_dpgmm.bayes.pymc_compat import with_gradient
 from pm_dpgmm.cell_law import cell_probabilities
 from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height
 from pm_dpgmm.count_likelihood import ELEMENTARY, HOMOGENEOUS, SMALLEST_SCALE, TINY, falling_sum
@@ -100,7 +100,7 @@ def log_count(counts: Any, expected: Any, noise_scale: float) -> TensorVariable:
         return [pt.zeros_like(c), gradients[0] * pt.expm1(of_count(c - 1, mean) - outputs[0])]
 
     c, mean = counts.type(), expected.type()
-    of_count = OpFromGraph([c, mean], [_log_count(c, mean, 1 / scale)], lop_overrides=gradient)
+    of_count = with_gradient([c, mean], [_log_count(c, mean, 1 / scale)], gradient)
     found: TensorVariable = of_count(counts, expected)
     return found + log_noise_height(scale)
 

@@ -1,43 +1,42 @@
-"""Labels of a mixture prior: a Categorical that knows its mixture, and the PyMC step that moves it."""
+"""The PyMC step that moves the labels of a mixture prior."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
-from pytensor.tensor.random.basic import CategoricalRV
 from scipy.special import log_softmax
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.label_variable import MixtureLabelRV, license_density, read_elsewhere
+from pm_dpgmm.bayes.pymc_compat import (
+    BlockedStep,
+    Competence,
+    StepMethodState,
+    dataclass_state,
+    offer_step,
+    step_methods,
+)
 from pm_dpgmm.mixture import Mixture
 
 JUMPS = 8  # tried at every step, spread over the vectors; at least one for each of them
 
 
-class MixtureLabelRV(CategoricalRV):
-    """Categorical variable that says which component a vector belongs to.
-
-    The mixture and the names of the other two variables travel with the operation, so that copies of a model
-    (``pm.do``, ``pm.observe``) and pickled ones keep them.
-    """
-
-    __props__ = (*CategoricalRV.__props__, "mixture", "latent", "offset")
-
-    def __init__(self, mixture: Mixture, latent: str, offset: str, **properties: Any) -> None:
-        super().__init__(**properties)
-        self.mixture = mixture
-        self.latent = latent
-        self.offset = offset
-
-
 def mixture_label(
     name: str, mixture: Mixture, *, latent: str, offset: str, dims: tuple[str, ...] | None, model: Any
 ) -> Any:
-    """Add to ``model`` the label of a mixture prior; ``latent`` and ``offset`` are full names of its variables."""
+    """Add to ``model`` the label of a mixture prior; ``latent`` and ``offset`` are full names of its variables.
+
+    Raises
+    ------
+    RuntimeError
+        If ``pm.sample`` cannot be made to choose ``MixtureLabels``.
+    """
+    offer_step(MixtureLabels)
+    if MixtureLabels not in step_methods():
+        raise RuntimeError(f"PyMC's steps must accept MixtureLabels, got {step_methods()} after it was put in")
     shape = tuple(model.dim_lengths[dim] for dim in dims or ())
     plain = pm.Categorical.dist(p=mixture.weights / mixture.weights.sum(), shape=shape).owner
     operation = MixtureLabelRV(mixture, latent, offset)
@@ -110,7 +109,10 @@ class MixtureLabels(BlockedStep):
             self.log_weights = np.log(operation.mixture.weights)
         self.possible = np.flatnonzero(operation.mixture.weights)
         self.log_density = model.compile_logp(**(compile_kwargs or {}))
-        self.exact = not _read_elsewhere(model, variable, model[self.offset], model[operation.latent])
+        self.exact = not read_elsewhere(model, variable, model[self.offset], model[operation.latent])
+        license_density(operation.licences, 1)
+        # at exit nobody needs the count, and a forked worker must not touch its parent's
+        weakref.finalize(self, license_density, operation.licences, -1).atexit = False
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
@@ -213,23 +215,4 @@ class _State:
         return False
 
 
-def _read_elsewhere(model: Any, label: Any, offset: Any, latent: Any) -> bool:
-    """Whether anything in the density of ``model`` reads the label or the offset other than through the vector."""
-    others = [rv for rv in model.basic_RVs if rv is not label and rv is not offset]
-    return bool({label, offset} & _ancestors([*others, *model.potentials], stop=latent))
-
-
-def _ancestors(variables: Iterable[Any], *, stop: Any) -> set[Any]:
-    pending, seen = list(variables), set()
-    while pending:
-        variable = pending.pop()
-        if variable is not stop and variable not in seen:
-            seen.add(variable)
-            pending += [] if variable.owner is None else variable.owner.inputs
-    return seen
-
-
-def offer_step() -> None:
-    """Put ``MixtureLabels`` before the steps that ``pm.sample`` chooses from; the first of equals wins."""
-    if MixtureLabels not in pm.STEP_METHODS:
-        pm.STEP_METHODS = [MixtureLabels, *pm.STEP_METHODS]
+offer_step(MixtureLabels)  # before any pm.sample

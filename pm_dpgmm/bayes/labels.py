@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, shown
-from pm_dpgmm.bayes.arviz_compat import posterior_of, with_group
+from pm_dpgmm.bayes.arviz_compat import posterior_of, with_posterior
 from pm_dpgmm.bayes.missing import check_columns, patterns, read_rows
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 from pm_dpgmm.noise import IntArray
@@ -84,7 +84,7 @@ def relabel(
             taken = variable.drop_vars(dim, errors="ignore").isel({dim: index})
             result[name] = (variable.dims, taken.transpose(*variable.dims).to_numpy(), variable.attrs)
     result.attrs = posterior.attrs | {"relabelled_draws": int(changed.sum())}
-    return result if isinstance(idata, xarray.Dataset) else with_group(idata, "posterior", result)
+    return with_posterior(idata, result)
 
 
 def label_probs(

@@ -129,6 +129,8 @@ def compiled_posterior(n_components: int, n_features: int) -> CompiledPosterior:
     import pymc as pm
     import pytensor.tensor as pt
 
+    from pm_dpgmm.bayes.pymc_compat import expand_packed_triangular
+
     k, d = n_components, n_features
     x = pt.matrix("x", dtype="float64")
     with pm.Model() as model:
@@ -140,7 +142,7 @@ def compiled_posterior(n_components: int, n_features: int) -> CompiledPosterior:
                 pm.LKJCholeskyCov(f"factor_{a}", n=d, eta=CORRELATION_SHAPE, sd_dist=scale, compute_corr=False)
                 for a in range(k)
             ]
-            factors = pt.stack([pm.expand_packed_triangular(d, one, lower=True) for one in packed])
+            factors = pt.stack([expand_packed_triangular(d, one, lower=True) for one in packed])
         else:
             factors = pm.Gamma("scales", SCALE_SHAPE, SCALE_RATE, shape=(k, 1, 1))
         pm.Potential("likelihood", _log_density(x, weights, means, factors).sum())

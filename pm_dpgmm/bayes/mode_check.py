@@ -38,6 +38,9 @@ class ModeCheck:
         Effective importance points per state for the worst component that matters; infinite for the extrapolation.
     false_alarm : float
         At most the probability that a right sampler is flagged.
+    label_gap, label_tolerance : ndarray, shape (C + 1, N, K), or None
+        Share of the draws with a label less the mean responsibility of its component, in every chain and then in all;
+        and what of it chance and 0.02 explain. None where there are no labels, or they are read elsewhere.
     """
 
     name: str
@@ -50,6 +53,8 @@ class ModeCheck:
     source: str
     effective: FloatArray
     false_alarm: float
+    label_gap: FloatArray | None = None
+    label_tolerance: FloatArray | None = None
 
     @property
     def reliable(self) -> bool:
@@ -81,9 +86,16 @@ class ModeCheck:
         return _pairs((abs(self.by_chain - self.occupancy) > self.chain_tolerance).any(axis=0))
 
     @property
+    def mislabelled(self) -> tuple[tuple[int, int], ...]:
+        """(vector, component) pairs whose labels contradict the draws of the vector."""
+        if self.label_gap is None or self.label_tolerance is None:
+            return ()
+        return _pairs((abs(self.label_gap) > self.label_tolerance).any(axis=0))
+
+    @property
     def flagged(self) -> bool:
-        """Whether the draws have the wrong share of some component."""
-        return bool(self.missed or self.overfull or self.disagreeing)
+        """Whether the draws have the wrong share of some component, or the wrong labels."""
+        return bool(self.missed or self.overfull or self.disagreeing or self.mislabelled)
 
     @property
     def verdict(self) -> str:
@@ -92,7 +104,7 @@ class ModeCheck:
 
     def summary(self) -> str:
         """Verdict, what it rests on, and the vectors that are wrong, or the one whose range is widest."""
-        bad = sorted({i for i, _ in (*self.missed, *self.overfull, *self.disagreeing)})
+        bad = sorted({i for i, _ in (*self.missed, *self.overfull, *self.disagreeing, *self.mislabelled)})
         verdict = {
             "wrong": "WRONG component probabilities",
             "right": "no missed component",
@@ -110,6 +122,12 @@ class ModeCheck:
             lines.append("too few effective importance points: only disagreement between chains could be seen")
         for i in bad[:10] or [int(np.argmax((self.high - self.low).max(axis=1)))]:
             lines.append(f"  vector {i}: found {_listed(self.occupancy[i])}, expected {_listed(self.expected[i])}")
+        if self.mislabelled and self.label_gap is not None:
+            i, j = self.mislabelled[0]
+            lines.append(
+                f"  labels contradict their vectors ({len({i for i, _ in self.mislabelled})} of them): vector {i} has"
+                f" label {j} more often than its draws by {self.label_gap[-1, i, j]:+.3f}"
+            )
         if not self.conclusive:
             more = "more draws" if self.source == FROM_MODEL else "model=, or more draws,"
             lines.append(f"the range of some component probability is wide: {more} would say more")
@@ -137,6 +155,7 @@ class ModeCheck:
             "high": self.high.tolist(),
             "missed": [list(pair) for pair in self.missed],
             "disagreeing": [list(pair) for pair in self.disagreeing],
+            "mislabelled": [list(pair) for pair in self.mislabelled],
         }
 
 

@@ -12,8 +12,10 @@ from scipy.special import expit, logit, softmax
 
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.label_check import label_gaps, labels_of
+from pm_dpgmm.bayes.label_variable import label_density, read_elsewhere
 from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
-from pm_dpgmm.bayes.occupancy import Moments, Proposals, standard_normal
+from pm_dpgmm.bayes.occupancy import N_BATCHES, Moments, Proposals, batches_of, standard_normal
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import to_unconstrained
 from pm_dpgmm.mixture import Mixture
@@ -21,7 +23,6 @@ from pm_dpgmm.mixture import Mixture
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
-N_BATCHES = 20  # of each chain, for its Monte Carlo error
 N_RESAMPLES = 200  # of the batches, for the error of the extrapolation
 SMALLEST = 1e-12  # component probability that is told from 0
 N_STATES = 24  # posterior draws at which the other variables are held
@@ -84,6 +85,11 @@ def check_modes(
     draws cannot tell what it is there: ``verdict`` then is ``"cannot tell"``, and only the model helps. A sharper
     likelihood, which moves or narrows the components visibly, is judged from a thousand draws.
 
+    Draws of a labelled prior are checked for one thing more: where the data speak about the vector x alone, the share
+    of draws with label j is the mean of the responsibility of component j for x, whatever the likelihood. Draws of a
+    sampler that leaves labels where they are break this. Left out when a model reads labels or offsets elsewhere;
+    without a model it is taken that none does.
+
     With a model it misses what takes several vectors, or a vector and other parameters, moving together. Without one it
     misses, or sees wrongly, what a likelihood that is not Gaussian does far from the draws. Differences below 0.02 are
     not reported. Each comparison allows for quantiles of Student's t times the Monte Carlo errors of both sides (batch
@@ -91,10 +97,11 @@ def check_modes(
 
     Examples
     --------
-    >>> import arviz as az
+    >>> import xarray
     >>> g = Mixture([0.5, 0.5], [[0.0], [8.0]], [[[1.0]], [[1.0]]])
     >>> stuck = np.random.default_rng(1).normal(7.3, 0.9, size=(4, 5000, 1))  # a vague datum, and only one component
-    >>> check_modes(az.from_dict(posterior={"x": stuck}), g, random_seed=1).missed
+    >>> draws = xarray.Dataset({"x": (("chain", "draw", "feature"), stuck)})
+    >>> check_modes(draws, g, random_seed=1).missed
     ((0, 0),)
     """
     check_positive(inflate=inflate)
@@ -117,12 +124,14 @@ def check_modes(
     k = mixture.n_components
 
     shares = mixture.responsibilities(draws.reshape(-1, mixture.n_features)).reshape(*draws.shape[:-1], k)
-    batches = _batches(shares).mean(axis=2)  # (C, B, N, K)
+    reads_vectors = owner is None or record is None or _only_vectors_are_read(owner, record)
+    labels = labels_of(posterior, name, shape=draws.shape[:-1]) if reads_vectors else None
+    batches = batches_of(shares).mean(axis=2)  # (C, B, N, K)
     by_chain, occupancy = shares.mean(axis=1), shares.mean(axis=(0, 1))
     chain_errors = batches.std(axis=1, ddof=1) / np.sqrt(N_BATCHES)
     error = np.sqrt((chain_errors**2).sum(axis=0)) / n_chains
-    # half of the false alarms for the chains, half for the comparison with what is expected
-    level = false_alarm / 2 / (2 * n_vectors * k)
+    # equal shares of the false alarms for the chains, for the comparison with what is expected, and for the labels
+    level = false_alarm / (2 if labels is None else 3) / (2 * n_vectors * k)
     chain_quantile = stats.t.isf(level / n_chains, N_BATCHES - 1)
     chain_tolerance = MARGIN + chain_quantile * np.sqrt(chain_errors**2 + error**2)
 
@@ -133,12 +142,15 @@ def check_modes(
         effective, source = np.full(n_vectors, np.inf), EXTRAPOLATED
     else:
         run = _ModelRun(owner, record, posterior, compile_kwargs)
-        expected, expected_error, effective = run.estimate(draws, rng=rng)
+        with label_density(owner):
+            expected, expected_error, effective = run.estimate(draws, rng=rng)
         reach = stats.t.isf(level, N_STATES - 1) * expected_error
         low, high, source = expected - reach, expected + reach, FROM_MODEL
+    gaps = None if labels is None else label_gaps(labels, shares, level=level)
     return ModeCheck(
-        name, occupancy, expected, low - slack, high + slack, by_chain, chain_tolerance, source, effective, false_alarm
-    )
+        name, occupancy, expected, low - slack, high + slack, by_chain, chain_tolerance, source, effective, false_alarm,
+        *(gaps or ()),
+    )  # fmt: skip
 
 
 def _record(model: Any, mixture: Mixture, name: str | None, *, explicit: bool) -> PriorVariables | None:
@@ -152,6 +164,13 @@ def _record(model: Any, mixture: Mixture, name: str | None, *, explicit: bool) -
         return found[0] if found else None
     names = ", ".join(record.name for record in found) or "none"
     raise ValueError(f"name must be the one variable of the model with this prior ({names}), got {name!r}")
+
+
+def _only_vectors_are_read(model: Any, record: PriorVariables) -> bool:
+    """Whether labels given vectors have the law of the prior: nothing else reads them or the offsets."""
+    if record.label is None or record.offset is None:
+        return True
+    return not read_elsewhere(model, model[record.label], model[record.offset], model[record.name])
 
 
 def _vector_name(posterior: Any, mixture: Mixture) -> str:
@@ -183,13 +202,6 @@ def _draws_of(posterior: Any, name: str, mixture: Mixture) -> FloatArray:
     return values.reshape(*values.shape[:2], -1, mixture.n_features)
 
 
-def _batches(values: FloatArray) -> FloatArray:
-    """(C, S, ...) as (C, B, S // B, ...); the first draws are left out when B does not divide S."""
-    size = values.shape[1] // N_BATCHES
-    kept = values[:, values.shape[1] - size * N_BATCHES :]
-    return kept.reshape(values.shape[0], N_BATCHES, size, *values.shape[2:])
-
-
 def _from_draws(
     mixture: Mixture, draws: FloatArray, level: float, *, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -198,7 +210,7 @@ def _from_draws(
     Errors of the likelihood enter the log odds about linearly, so the range is symmetric there.
     """
     n_chains = draws.shape[0]
-    batches = _batches(draws)  # (C, B, S // B, N, D)
+    batches = batches_of(draws)  # (C, B, S // B, N, D)
     flat = batches.reshape(-1, *batches.shape[2:])
     quantile = stats.t.isf(level, n_chains * N_BATCHES - 1)
     first = N_BATCHES * np.arange(n_chains)[:, None]

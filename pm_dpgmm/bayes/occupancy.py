@@ -18,6 +18,7 @@ from pm_dpgmm.mixture import LOG_2PI, Mixture
 
 IntArray = NDArray[np.int64]
 
+N_BATCHES = 20  # of each chain, for its Monte Carlo error
 BROADER = 1.5  # covariance of the proposals over that of the conjugate posterior
 DEFENSIVE = 0.5  # share of the proposals that come from the prior component itself
 FLATTEST = 1e-9  # least posterior variance over prior variance that is believed
@@ -116,6 +117,13 @@ class Proposals:
             return -np.inf, 0.0
         effective = float(np.exp(2 * total - logsumexp(2 * log_weights)))
         return total - float(np.log(n_points)), effective
+
+
+def batches_of(values: FloatArray) -> FloatArray:
+    """(C, S, ...) as (C, B, S // B, ...); the first draws are left out when B does not divide S."""
+    size = values.shape[1] // N_BATCHES
+    kept = values[:, values.shape[1] - size * N_BATCHES :]
+    return kept.reshape(values.shape[0], N_BATCHES, size, *values.shape[2:])
 
 
 def standard_normal(offset: FloatArray) -> float:

@@ -13,12 +13,11 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice, check_positive, shown
 from pm_dpgmm.bayes.coords import add_dim, check_new
-from pm_dpgmm.bayes.label_step import mixture_label, offer_step
+from pm_dpgmm.bayes.label_step import mixture_label
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
 FORMS = ("auto", "mixture", "labelled")
-offer_step()  # before any pm.sample
 
 
 @dataclass(frozen=True, slots=True)

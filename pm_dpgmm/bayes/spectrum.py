@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.compile.builders import OpFromGraph
+
+from pm_dpgmm.bayes.pymc_compat import with_gradient
 
 
 def eigenvalues(matrices: Any) -> Any:
@@ -15,7 +16,7 @@ def eigenvalues(matrices: Any) -> Any:
     where PyTensor's own is not. Second derivatives are right where eigenvalues differ.
     """
     matrix = matrices[0].type()
-    values = OpFromGraph([matrix], [pt.linalg.eigh(matrix)[0]], lop_overrides=_gradient, inline=True)
+    values = with_gradient([matrix], [pt.linalg.eigh(matrix)[0]], _gradient, inline=True)
     return pt.stack([values(matrices[k]) for k in range(matrices.type.shape[0])])
 
 

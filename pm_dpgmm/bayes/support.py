@@ -9,18 +9,19 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.transforms import Ordered, SumTo1
-from pymc.initial_point import make_initial_point_fn
-from pymc.logprob.transforms import (
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.pymc_compat import (
     ChainedTransform,
     IntervalTransform,
     LogOddsTransform,
     LogTransform,
+    Ordered,
     SimplexTransform,
+    SumTo1,
     Transform,
+    make_initial_point_fn,
 )
-
-from pm_dpgmm._arguments import FloatArray
 
 MARGIN = 1e-3  # smallest weight, smallest gap relative to the range, distance to the ends of an interval
 FLOOR = 1e-6  # smallest positive value; released variances are positive already, so only zeros are touched

@@ -1,0 +1,113 @@
+"""Labels of a mixture prior: a Categorical that knows its mixture, whose density only the right step may evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+
+from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of
+from pm_dpgmm.mixture import Mixture
+
+REFUSAL = (
+    "labels of {!r} must be moved by MixtureLabels, as other samplers get the posterior of a labelled mixture prior"
+    " wrong: call pm.sample() without a step for them, or make the prior with form='mixture' for samplers that find"
+    " modes by themselves (pm.sample_smc); to evaluate the density alone, use"
+    " 'with pm_dpgmm.bayes.label_density(model):'"
+)
+
+
+class MixtureLabelRV(CategoricalRV):
+    """Categorical variable that says which component a vector belongs to.
+
+    The mixture and the names of the other two variables travel with the operation, so that copies of a model
+    (``pm.do``, ``pm.observe``) and pickled ones keep them. The density can be evaluated only while ``licences``, a
+    shared scalar, is above 0: it counts the steps that live and the open ``label_density`` contexts.
+    """
+
+    __props__ = (*CategoricalRV.__props__, "mixture", "latent", "offset")
+
+    def __init__(self, mixture: Mixture, latent: str, offset: str, **properties: Any) -> None:
+        super().__init__(**properties)
+        self.mixture = mixture
+        self.latent = latent
+        self.offset = offset
+        self.licences = _no_licences()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy made while a step lives is a variable of its own, and has no step
+        return {name: value for name, value in vars(self).items() if name != "licences"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, licences=_no_licences())
+
+
+def _no_licences() -> Any:
+    return pytensor.shared(np.array(0, dtype=np.int64), name="label_licences")
+
+
+def license_density(licences: Any, change: int) -> None:
+    """Count a living step, or an open context, in or out."""
+    licences.set_value(licences.get_value() + change)
+
+
+@log_density_of(MixtureLabelRV)
+def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """Log probability of labels; raises when something evaluates it that may not, unless they were observed."""
+    (value,) = values
+    found = pm.logp(pm.Categorical.dist(p=inputs[-1]), value)
+    if is_known(value):
+        return found
+    return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, op.licences > 0)
+
+
+@contextmanager
+def label_density(model: Any = None) -> Iterator[None]:
+    """Context in which the log density of a model with labelled mixture priors can be evaluated.
+
+    Elsewhere it raises ``pymc.exceptions.SamplingError`` unless ``MixtureLabels`` moves the labels: other samplers get
+    the posterior of a labelled prior wrong without a sign of it. Not meant for sampling.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default. Models without labels are left as they are.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pm_dpgmm.bayes import mixture_prior
+    >>> g = Mixture([0.5, 0.5], [[0.0], [9.0]], [[[1.0]], [[1.0]]])
+    >>> with pm.Model() as model:
+    ...     x = mixture_prior("x", g)
+    >>> with label_density(model):
+    ...     float(model.compile_logp()({"x_label": 0, "x_offset": [0.0]}).round(3))
+    -1.612
+    """
+    operations = [rv.owner.op for rv in pm.modelcontext(model).basic_RVs if rv.owner is not None]
+    with ExitStack() as stack:
+        for operation in operations:
+            if isinstance(operation, MixtureLabelRV):
+                license_density(operation.licences, 1)
+                stack.callback(license_density, operation.licences, -1)
+        yield
+
+
+def read_elsewhere(model: Any, label: Any, offset: Any, latent: Any) -> bool:
+    """Whether anything in the density of ``model`` reads the label or the offset other than through the vector."""
+    others = [rv for rv in model.basic_RVs if rv is not label and rv is not offset]
+    return bool({label, offset} & _ancestors([*others, *model.potentials], stop=latent))
+
+
+def _ancestors(variables: Iterable[Any], *, stop: Any) -> set[Any]:
+    pending, seen = list(variables), set()
+    while pending:
+        variable = pending.pop()
+        if variable is not stop and variable not in seen:
+            seen.add(variable)
+            pending += [] if variable.owner is None else variable.owner.inputs
+    return seen

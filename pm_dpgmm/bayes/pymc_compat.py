@@ -1,0 +1,98 @@
+"""What the package takes from inside PyMC and PyTensor, for every version that it supports (PyMC 5.28 to 6).
+
+The only module that imports from below ``pymc`` or knows that versions differ. ``tests/test_bayes_pymc_compat.py`` says
+for each thing what goes wrong when it changes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pymc
+import pymc.sampling.mcmc
+from pymc.distributions.transforms import Ordered, SumTo1
+from pymc.initial_point import make_initial_point_fn
+from pymc.logprob.abstract import _logprob
+from pymc.logprob.transforms import (
+    ChainedTransform,
+    IntervalTransform,
+    LogOddsTransform,
+    LogTransform,
+    SimplexTransform,
+    Transform,
+)
+from pymc.math import expand_packed_triangular
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.random.basic import CategoricalRV
+
+__all__ = [
+    "BlockedStep",
+    "CategoricalRV",
+    "ChainedTransform",
+    "CheckAndRaise",
+    "Competence",
+    "IntervalTransform",
+    "LogOddsTransform",
+    "LogTransform",
+    "Ordered",
+    "SimplexTransform",
+    "StepMethodState",
+    "SumTo1",
+    "Transform",
+    "dataclass_state",
+    "expand_packed_triangular",
+    "is_known",
+    "log_density_of",
+    "make_initial_point_fn",
+    "offer_step",
+    "step_methods",
+    "with_gradient",
+]
+
+
+def step_methods() -> list[Any]:
+    """The list itself from which ``pm.sample`` chooses steps: PyMC 6 holds it in a module, PyMC 5 at its root."""
+    found: list[Any] | None = getattr(pymc.sampling.mcmc, "STEP_METHODS", None)
+    return pymc.STEP_METHODS if found is None else found
+
+
+def offer_step(step: type[Any]) -> None:
+    """Put ``step`` before the others that ``pm.sample`` chooses from, once; the first of equally competent ones wins.
+
+    The list is changed in place: a new one under the same name would not be read by PyMC 6.
+    """
+    methods = step_methods()
+    if step not in methods:
+        methods.insert(0, step)
+
+
+def log_density_of(operation: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator of the function that builds the log density of variables made by ``operation``.
+
+    It is called as ``f(op, values, *inputs, **kwargs)``, ``inputs`` being those of the random variable's node.
+    """
+    registered: Callable[[Callable[..., Any]], Callable[..., Any]] = _logprob.register(operation)
+    return registered
+
+
+def is_known(value: Any) -> bool:
+    """Whether ``value`` is made of constants and data alone, as that of an observed variable is."""
+    return all(isinstance(root, Constant | SharedVariable) for root in graph_inputs([value]))
+
+
+def with_gradient(
+    inputs: Sequence[Any], outputs: Sequence[Any], gradient: Callable[..., list[Any]], *, inline: bool = False
+) -> Any:
+    """An operation from ``inputs`` to ``outputs`` with its own ``gradient(inputs, outputs, output_gradients)``."""
+    renamed = "pullback" in inspect.signature(OpFromGraph.__init__).parameters  # from PyTensor 3
+    return OpFromGraph(
+        list(inputs), list(outputs), inline=inline, **{"pullback" if renamed else "lop_overrides": gradient}
+    )
