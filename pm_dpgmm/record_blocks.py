@@ -1,6 +1,7 @@
 """Records that do not fit in memory: checked in one pass, then read block by block, as often as needed.
 
 Errors about values are for the curator who holds the records, as in records.py; do not publish them.
+Proof: record_blocks.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class RecordBlocks:
 
     Parameters
     ----------
-    X : array (N, D) or (N,), memmap, DataFrame, Dask array or DataFrame, path, or list of these
+    X : array (N, D) or (N,), memmap, DataFrame, Arrow table, Dask array or DataFrame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
         files. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
         else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
