@@ -75,7 +75,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.settings = settings
 
     def fit(self, X: Any, y: None = None) -> Self:
-        """Spend the budget on ``X`` (N, D), anything that :func:`pm_dpgmm.fit_gmm` reads. Guarantee and errors: there."""
+        """Spend the budget on ``X`` (N, D): what :func:`pm_dpgmm.fit_gmm` reads, with its guarantee and errors."""
         parameters = self.get_params(deep=False)
         settings = parameters.pop("settings") or {}
         parameters["random_seed"] = parameters.pop("random_state")

@@ -13,6 +13,8 @@ def labels_of(table: Any) -> list[Any] | None:
     kind = type(table)  # not the table: a data frame has its columns as attributes, a dask.delayed has any
     if hasattr(kind, "column_names"):  # Arrow, whose ``columns`` are the values
         return list(table.column_names)
+    if hasattr(kind, "collect_schema") and not hasattr(kind, "to_series"):  # a lazy frame of polars
+        return list(table.collect_schema().names())
     return list(table.columns) if hasattr(kind, "columns") else None
 
 

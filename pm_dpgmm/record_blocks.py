@@ -145,9 +145,10 @@ def _is_table(part: Any) -> bool:
 
 
 def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+    table = table.compute() if hasattr(type(table), "compute") else table  # a dask.delayed
     shape = getattr(table, "shape", None)
-    if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list, a dask.delayed
-        table = numbers_of(table.compute() if hasattr(type(table), "compute") else table)
+    if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list
+        table = numbers_of(table)
     rows = table.iloc if hasattr(type(table), "iloc") else table
     for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
         piece = rows[start : start + n_rows]

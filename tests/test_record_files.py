@@ -332,3 +332,15 @@ def test_blocks_of_a_file_have_names_even_without_rows(tmp_path):
 def test_complex_numbers_in_objects_are_refused():
     with pytest.raises(TypeError, match="X must be numeric"):
         floats_of(np.array([1.0, np.complex128(1j)], dtype=object))
+
+
+def test_a_lazy_table_is_no_table_yet():
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(TypeError, match="X must be a table in memory, got LazyFrame; collect it first"):
+            read(pl.DataFrame({"a": [1, 2]}).lazy())
+
+
+def test_a_delayed_data_frame_keeps_its_names():
+    dask = pytest.importorskip("dask")
+    frame = dask.delayed(lambda: pd.DataFrame({"age": [1.0, 2.0]}))()
+    assert read_records(frame)[1] == RecordBlocks(frame).feature_names == ("age",)
