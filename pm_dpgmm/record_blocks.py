@@ -34,7 +34,8 @@ class RecordBlocks:
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
         files. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
         else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
-        are computed at every iteration; store or persist what is expensive.
+        are computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times
+        as fast as a .csv file.
     rows_per_block : int
         No block has more rows.
 
