@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.background import warn_without_background
+from pm_dpgmm.feature_names import labels_of
 from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.release import Release
 
 
@@ -29,6 +32,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         Released parameters of the K components.
     release_ : Release
         The release, with its guarantee.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the records had any: a data frame, a file, blocks of these. As in scikit-learn, data
+        frames with other columns, more of them or another order are then refused; ``release_.log_density`` reorders.
 
     Notes
     -----
@@ -75,14 +82,16 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.settings = settings
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Spend the budget on ``X`` (N, D). See :func:`pm_dpgmm.fit_gmm` for the guarantee and the errors."""
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Spend the budget on ``X`` (N, D): what :func:`pm_dpgmm.fit_gmm` reads, with its guarantee and errors."""
         parameters = self.get_params(deep=False)
         settings = parameters.pop("settings") or {}
         parameters["random_seed"] = parameters.pop("random_state")
         self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
         self.n_features_in_ = self.release_.n_features
-        if hasattr(X, "columns"):
+        if "feature_names_in_" in vars(self):
+            delattr(self, "feature_names_in_")  # of an earlier fit
+        if _has_names(X):
             self.feature_names_in_ = np.array(self.release_.feature_names, dtype=object)
         return self
 
@@ -134,3 +143,12 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         check_is_fitted(self, "release_")
         points = self.release_.sample(n_samples, random_seed=self.random_state)
         return points, self.release_.mixture.responsibilities(points).argmax(axis=1)
+
+
+def _has_names(X: Any) -> bool:
+    """Whether columns have names of their own; scikit-learn counts text alone."""
+    if isinstance(X, RecordBlocks):
+        X = X.source
+        X = X[0] if isinstance(X, (list, tuple)) else X  # parts have the same columns
+    labels = labels_of(X)
+    return isinstance(X, (str, Path)) or (labels is not None and all(isinstance(label, str) for label in labels))

@@ -8,12 +8,20 @@ from typing import Any
 from pm_dpgmm._arguments import shown
 
 
-def names_of(table: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame or Arrow table as text; None for anything else."""
+def labels_of(table: Any) -> list[Any] | None:
+    """Labels of the columns of a data frame or Arrow table as they are; None for anything else."""
     kind = type(table)  # not the table: a data frame has its columns as attributes, a dask.delayed has any
     if hasattr(kind, "column_names"):  # Arrow, whose ``columns`` are the values
-        return tuple(map(str, table.column_names))
-    return tuple(map(str, table.columns)) if hasattr(kind, "columns") else None
+        return list(table.column_names)
+    if hasattr(kind, "collect_schema") and not hasattr(kind, "to_series"):  # a lazy frame of polars
+        return list(table.collect_schema().names())
+    return list(table.columns) if hasattr(kind, "columns") else None
+
+
+def names_of(table: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame or Arrow table as text; None for anything else."""
+    labels = labels_of(table)
+    return None if labels is None else tuple(map(str, labels))
 
 
 def names_of_features(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
@@ -46,12 +54,19 @@ def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     return [list(names).index(name) for name in wanted]
 
 
+def place_of(name: object, features: Sequence[str], *, parameter: str) -> int:
+    """Place of a feature, from 0; ValueError, about ``parameter``, if there is none of this name."""
+    if name not in features:
+        raise ValueError(f"{parameter} must be among {shown(tuple(features))}, got {shown(name)}")
+    return tuple(features).index(str(name))
+
+
 def selected(table: Any, wanted: Sequence[int]) -> Any:
     """Columns of a data frame or Arrow table, by their places."""
     if hasattr(type(table), "iloc"):
         return table.iloc[:, list(wanted)]
-    names = list(table.column_names if hasattr(type(table), "column_names") else table.columns)
-    return table.select([names[j] for j in wanted])  # polars, Arrow
+    labels = labels_of(table) or []
+    return table.select([labels[j] for j in wanted])  # polars, Arrow
 
 
 def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:

@@ -62,8 +62,9 @@ def fit_gmm(
 
     Parameters
     ----------
-    X : array (N, D), DataFrame, Dask array, path to .csv or .parquet, or RecordBlocks
-        The records, one row per person. NaN and infinite values are refused. All but :class:`pm_dpgmm.RecordBlocks`,
+    X : array (N, D), DataFrame, Arrow table, Dask array, path to .csv or .parquet, or RecordBlocks
+        The records, one row per person. NaN and infinite values are refused. Every number of a file is read from its
+        own text; a data frame that another reader made may not be (records.md). All but :class:`pm_dpgmm.RecordBlocks`,
         which "sketch" reads block by block in about fifteen passes, are read into memory.
     n_components : int, or sequence of int such as range(1, 6)
         Components K of the mixture, chosen from public knowledge; or, with "sketch", numbers from which the released

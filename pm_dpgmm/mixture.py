@@ -93,7 +93,10 @@ class Mixture:
         return result
 
     def log_density(self, points: ArrayLike) -> FloatArray:
-        """Natural logarithm of the mixture density at every row of ``points`` (N, D); shape (N,)."""
+        """Natural logarithm of the mixture density at every row of ``points`` (N, D); shape (N,).
+
+        Columns count by place: a mixture knows no names, ``Release.log_density`` does.
+        """
         return np.asarray(logsumexp(self.component_log_densities(points), b=self.weights, axis=1))
 
     def responsibilities(self, points: ArrayLike) -> FloatArray:

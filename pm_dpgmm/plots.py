@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
+from pm_dpgmm.feature_names import place_of
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
 from pm_dpgmm.selection import KSelection
@@ -16,7 +17,9 @@ BAND_DRAWS = 300
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
 
-def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
+def plot_release(
+    release: Release, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None
+) -> Any:
     """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
 
     A background is part of the density; its own curve or ellipse is dashed. The curve of
@@ -26,8 +29,8 @@ def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points
     ----------
     release : Release
         What to draw; nothing else is read.
-    features : pair of int
-        Columns to show when there are more than two; the exact marginal is drawn.
+    features : pair of str or int
+        Features to show when there are two or more, by name or by place from 0; the exact marginal is drawn.
     n_points : int
         Points along each axis.
     ax : matplotlib axes, optional
@@ -36,6 +39,11 @@ def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points
     Returns
     -------
     matplotlib axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``features`` are not two different features of the release.
     """
     import matplotlib.pyplot as plt
 
@@ -54,17 +62,29 @@ def plot_release(release: Release, *, features: Sequence[int] = (0, 1), n_points
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
         ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
         return ax
-    pair = list(features)
-    if len(pair) != 2 or not all(0 <= j < release.n_features for j in pair) or pair[0] == pair[1]:
-        raise ValueError(f"features must be two different columns below {release.n_features}, got {features!r}")
-    shown = release.density.marginal(pair)
-    contours(ax, shown, n_points=n_points)
-    for k, weight in enumerate(shown.weights.tolist()):
+    pair = _pair(release, features)
+    drawn = release.density.marginal(pair)
+    contours(ax, drawn, n_points=n_points)
+    for k, weight in enumerate(drawn.weights.tolist()):
         style = "-" if k < release.n_components else "--"
-        ax.plot(*_ellipse(shown.means[k], shown.covariances[k]).T, color="C1", lw=0.8, ls=style)
-        ax.plot(*shown.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
+        ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
+        ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
     ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
     return ax
+
+
+def _pair(release: Release, features: Sequence[int | str]) -> list[int]:
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise TypeError(f"features must be two names or places, got {shown(features)}")
+    given = list(features)
+    places = [place_of(j, release.feature_names, parameter="features") if isinstance(j, str) else j for j in given]
+    for place in places:
+        check_count(least=0, **{"a place in features": place})
+    if len(set(places)) != 2 or len(places) != 2 or max(places) >= release.n_features:
+        raise ValueError(
+            f"features must be two different columns below {release.n_features}, or their names, got {shown(given)}"
+        )
+    return places
 
 
 def plot_prior_posterior(

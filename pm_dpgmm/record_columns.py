@@ -45,7 +45,9 @@ def _columns(table: Any) -> Iterable[Any]:
         return (table.iloc[:, j].to_numpy() for j in range(table.shape[1]))
     if hasattr(type(table), "column_names"):
         return (arrow_values(table.column(j)) for j in range(table.num_columns))
-    return (table.to_series(j).to_numpy() for j in range(table.shape[1]))  # polars
+    if hasattr(type(table), "to_series"):  # polars
+        return (table.to_series(j).to_numpy() for j in range(table.shape[1]))
+    raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
 
 
 def arrow_values(column: Any) -> Any:

@@ -20,6 +20,7 @@ from pm_dpgmm.record_columns import arrow_values, floats_of
 
 SUFFIXES = (".csv", ".parquet")
 ROWS = 65_536  # to a block
+CELLS = 1 << 18  # to a block of a .csv file: as text each is ten times as large as its number
 PARQUET_BUFFER = 1 << 18  # bytes to a column
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 MORE = " (an index without a name, or commas in numbers?)"
@@ -77,7 +78,7 @@ def check_file(path: Path) -> None:
 
 def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
     # a lone surrogate stands for a byte that is no UTF-8, so that the line can be named; "-sig" drops a leading mark
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+    with _readable(path), open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(_utf8(file, path), strict=True)
         rows = _rows(reader, path)
         header = next(rows, None)
@@ -87,6 +88,7 @@ def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Itera
         wanted = positions(columns, tuple(header))
         names = tuple(header[j] for j in wanted)
         whole = wanted == list(range(len(header)))
+        n_rows = min(n_rows, max(1, CELLS // len(wanted)))
         texts: list[str] = []
         lines: list[int] = []
         n_blocks = 0
@@ -104,6 +106,16 @@ def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Itera
                 texts, lines = [], []
         if lines or not n_blocks:
             yield _numbers(texts, names, lines), names
+
+
+@contextlib.contextmanager
+def _readable(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """What readers raise about the file ``path``, in the words of this package."""
+    foreign: tuple[type[Exception], ...] = (OSError, csv.Error, *kinds)
+    try:
+        yield
+    except foreign as error:
+        raise ValueError(f"X must be a readable table, got {str(path)!r}: {error}") from None
 
 
 def _utf8(file: Iterable[str], path: Path) -> Iterator[str]:
@@ -129,7 +141,7 @@ def _rows(reader: Any, path: Path) -> Iterator[list[str]]:
             begun, empty = True, 0
             yield row
     except csv.Error as error:  # quotes that do not close, text after a closing quote
-        raise ValueError(f"X must be a readable table, got {str(path)!r}: {error} (line {reader.line_num})") from None
+        raise csv.Error(f"{error} (line {reader.line_num})") from None
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
@@ -196,21 +208,21 @@ def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> I
         ) from None
     import pyarrow as pa
 
-    try:
-        # without pre_buffer=False the whole file, without a buffer whole row groups would be in memory
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
-            index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
-            header = tuple(name for name in file.schema_arrow.names if name not in index)
-            _check_header(header, path)
-            names = tuple(header[j] for j in positions(columns, header))
-            empty = True
-            for batch in file.iter_batches(n_rows, columns=list(names)):
-                empty = False
-                yield _arrow_numbers(batch, names), names
-            if empty:
-                yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"X must be a readable table, got {str(path)!r}: {error}") from None
+    # without pre_buffer=False the whole file, without a buffer whole row groups would be in memory
+    with (
+        _readable(path, pa.ArrowException),
+        pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file,
+    ):
+        index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+        header = tuple(name for name in file.schema_arrow.names if name not in index)
+        _check_header(header, path)
+        names = tuple(header[j] for j in positions(columns, header))
+        empty = True
+        for batch in file.iter_batches(n_rows, columns=list(names)):
+            empty = False
+            yield _arrow_numbers(batch, names), names
+        if empty:
+            yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
 
 
 def _arrow_numbers(table: Any, names: tuple[str, ...]) -> FloatArray:

@@ -54,6 +54,9 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         records, names = np.concatenate(blocks), found[0]
     else:
         names = names_of(X)
+        if names is None and hasattr(type(X), "compute"):  # dask.delayed
+            X = X.compute()
+            names = names_of(X)
         if columns is not None:
             if names is None:
                 raise ValueError(f"columns must be None where X has no column names, got {shown(columns)}")

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
 from pm_dpgmm.card import card, summary
 from pm_dpgmm.caveats import warnings_of
+from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
 from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
@@ -154,18 +155,29 @@ class Release(PyMCMethods):
         return Misfit.of(self.noise)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
-        """Log of ``density`` at every row of ``points`` (N, D); shape (N,)."""
-        return self.density.log_density(points)
+        """Log of ``density`` at every row of ``points`` (N, D); shape (N,).
 
-    def sample(self, n_points: int, *, random_seed: int | np.random.Generator | None = None) -> FloatArray:
-        """Synthetic records from ``density``, shape (n_points, D)."""
-        return self.density.sample(n_points, rng=np.random.default_rng(random_seed))
+        Columns of a data frame are matched with ``feature_names``: any order, but ValueError for missing, unknown or
+        further ones. An array has its columns in that order.
+        """
+        return self.density.log_density(in_order(points, self.feature_names, name="points"))
+
+    def sample(
+        self, n_points: int, *, random_seed: int | np.random.Generator | None = None, as_frame: bool = False
+    ) -> Any:
+        """Synthetic records from ``density``, shape (n_points, D); with ``as_frame`` a DataFrame with the names."""
+        points = self.density.sample(n_points, rng=np.random.default_rng(random_seed))
+        if not as_frame:
+            return points
+        import pandas as pd
+
+        return pd.DataFrame(points, columns=list(self.feature_names))
 
     def marginal(self, names: Sequence[str]) -> Mixture:
         """Law of some of the features, by name, in the order given: :meth:`Mixture.marginal`."""
         if isinstance(names, str):
             raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
-        return self.density.marginal([self._column(name, "names") for name in names])
+        return self.density.marginal([place_of(name, self.feature_names, parameter="names") for name in names])
 
     def conditional(self, given: Mapping[str, float]) -> Mixture:
         """Law of the other features, in their order, when some are known by name: :meth:`Mixture.conditional`.
@@ -180,12 +192,8 @@ class Release(PyMCMethods):
         """
         if not isinstance(given, Mapping):
             raise TypeError(f"given must map feature names to values, got {shown(given)}")
-        return self.density.conditional({self._column(name, "given"): value for name, value in given.items()})
-
-    def _column(self, name: str, parameter: str) -> int:
-        if name not in self.feature_names:
-            raise ValueError(f"{parameter} must be among {shown(self.feature_names)}, got {shown(name)}")
-        return self.feature_names.index(name)
+        columns = {place_of(name, self.feature_names, parameter="given"): value for name, value in given.items()}
+        return self.density.conditional(columns)
 
     # ------------------------------------------------------------------ other numbers of components
     def refit(self, n_components: int) -> Release:

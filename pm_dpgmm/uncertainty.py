@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.feature_names import in_order
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
 from pm_dpgmm.pickling import by_constructor
@@ -284,8 +285,8 @@ def band(
     ----------
     release : Release
         Of method "sketch".
-    points : array_like, shape (n_points, M), or (n_points,) for one feature
-        Where; in the unit of the records.
+    points : array_like or DataFrame, shape (n_points, M), or (n_points,) for one feature
+        Where; in the unit of the records. Columns of a data frame are matched by name, in any order.
     names : sequence of str, length M, optional
         Features whose joint density is wanted, in the order of the columns of ``points``; None: all that are not given.
     given : mapping of str to float, optional
@@ -312,7 +313,7 @@ def band(
     for name in known:
         if name not in release.feature_names:
             raise ValueError(f"given must be among {release.feature_names}, got {name!r}")
-    rows = np.asarray(points, dtype=float)
+    rows = np.asarray(in_order(points, wanted, name="points"), dtype=float)
     rows = rows[:, None] if rows.ndim == 1 and len(wanted) == 1 else rows
 
     def density(mixture: Mixture) -> FloatArray:

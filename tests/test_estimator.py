@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -38,6 +39,37 @@ def test_data_frames_keep_their_names():
     frame = pd.DataFrame({"age": X[:, 0]})
     est = dpg.PrivateGaussianMixture(2, bounds=(-5, 13)).fit(frame)
     assert list(est.feature_names_in_) == ["age"] and est.predict(frame).shape == (1000,)
+
+
+PAIR = pd.DataFrame({"age": X[:, 0], "bmi": RNG.normal(size=1000)})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "csv", "parquet", "blocks", "blocks of parts"])
+def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
+    PAIR.to_csv(tmp_path / "x.csv", index=False)
+    PAIR.to_parquet(tmp_path / "x.parquet")
+    records = {
+        "pandas": PAIR,
+        "polars": pl.DataFrame(PAIR.to_dict("list")),
+        "csv": tmp_path / "x.csv",
+        "parquet": str(tmp_path / "x.parquet"),
+        "blocks": dpg.RecordBlocks(tmp_path / "x.csv"),
+        "blocks of parts": dpg.RecordBlocks([PAIR[:400], PAIR[400:]]),
+    }[kind]
+    settings = {"delta": 1e-6} if "blocks" in kind else {"bounds": [[-5, 13], [-4, 4]]}
+    est = dpg.PrivateGaussianMixture(2, epsilon=5.0, random_state=1, **settings).fit(records)
+    assert list(est.feature_names_in_) == ["age", "bmi"] and est.predict(PAIR).shape == (1000,)
+    for wrong in (PAIR[["bmi", "age"]], PAIR.assign(kg=1.0), PAIR[["age"]], PAIR.set_axis(["a", "b"], axis=1)):
+        for read in (est.predict, est.predict_proba, est.score_samples, est.score):
+            with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+                read(wrong)
+
+
+def test_names_of_an_earlier_fit_are_forgotten():
+    est = dpg.PrivateGaussianMixture(1, bounds=(-5, 13)).fit(PAIR)
+    for unnamed in (PAIR.to_numpy(), pd.DataFrame(PAIR.to_numpy())):
+        est.fit(unnamed)
+        assert not hasattr(est, "feature_names_in_") and est.predict(unnamed).shape == (1000,)  # without a warning
 
 
 def test_it_must_be_fitted_first():

@@ -131,7 +131,7 @@ def test_the_first_record_of_a_file_without_header_is_not_published(tmp_path, no
 def test_a_broken_file_is_refused(content, tmp_path, no_noise):
     path = tmp_path / "records.csv"
     path.write_text(content)
-    with pytest.raises((TypeError, ValueError), match="X must (be|have)"):
+    with pytest.raises((TypeError, ValueError), match=r"X must (be|have)"):
         dpg.fit_gmm(path, 1, **GOOD)
 
 

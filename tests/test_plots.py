@@ -42,9 +42,21 @@ def test_two_columns_of_many_show_the_exact_marginal():
     three = dpg.Release(mixture, drawn.guarantee, "histogram", {}, {}, {}, feature_names=("a", "b", "c"), n_records=500)
     ax = dpg.plot_release(three, features=(2, 0))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("c", "a")
-    for features in [(0, 0), (0, 3), (1,)]:
-        with pytest.raises(ValueError, match="features must be two different columns"):
+    named = three.plot(features=("c", "a"))
+    assert (named.get_xlabel(), named.get_ylabel()) == ("c", "a")
+    assert [tuple(line.get_xdata()) for line in named.get_lines()] == [
+        tuple(line.get_xdata()) for line in ax.get_lines()
+    ]
+    for features in [(0, 0), (0, 3), (1,), ("a", 0), ("a", "b", "c")]:
+        with pytest.raises(ValueError, match="features must be two different columns below 3, or their names, got"):
             dpg.plot_release(three, features=features)
+    with pytest.raises(ValueError, match=r"features must be among \('a', 'b', 'c'\), got 'd'"):
+        three.plot(features=("a", "d"))
+    with pytest.raises(ValueError, match="a place in features must be at least 0, got -1"):
+        three.plot(features=(0, -1))
+    for features in ("ab", 0, (0.0, 1)):
+        with pytest.raises(TypeError, match="features must be"):
+            three.plot(features=features)
 
 
 def test_prior_and_posterior_share_axes():

@@ -291,7 +291,7 @@ def test_folders_and_files_that_cannot_be_read(tmp_path, monkeypatch):
         RecordBlocks(tmp_path / "hive")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     for read in (RecordBlocks, read_records):
-        with pytest.raises(ValueError, match="X must be a readable table, got '.*a.parquet'"):
+        with pytest.raises(ValueError, match=r"X must be a readable table, got '.*a\.parquet'"):
             read(tmp_path / "a.parquet")
     np.savetxt(tmp_path / "d.csv", X, delimiter=",")
     with pytest.raises(ValueError, match="header line of column names"):

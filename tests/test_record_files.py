@@ -196,7 +196,7 @@ REFUSED = {
     "a header only": (csv("a,b\n"), ValueError, r"X must have at least one row and one column, got shape \(0, 2\)"),
     "an empty line": (csv("a\n1\n\n2\n"), ValueError, "X must have a record in every line, got none in line 3 of"),
     "an open quote": (csv('a,b\n1,2\n"3,4\n5,6\n'), ValueError, "X must be a readable table, got '.*x.csv': unexpected end"),
-    "text after a quote": (csv('a,b\n"1"2,3\n'), ValueError, "X must be a readable table, got '.*x.csv': ',' expected after"),
+    "text after a quote": (csv('a,b\n"1"2,3\n'), ValueError, "X must be a readable table, got '.*x.csv': ',' expected after '\"' .line 2.$"),
     "a comment": (csv("a,b\n1,2\n# made by hand\n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
     "a comment first": (csv("# made, by, hand\na,b\n1,2\n"), ValueError, "3 fields in every line, as in its header, got 2 in line 2"),
     "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; encode or drop that column$"),
@@ -249,6 +249,14 @@ def test_folders_are_no_files(tmp_path):
         read_records(tmp_path / "parts")
     with pytest.raises(FileNotFoundError, match="X must be an existing file"):
         read_records(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("read", [read_records, RecordBlocks])
+def test_a_file_that_may_not_be_read_is_refused(read, tmp_path, monkeypatch):
+    (tmp_path / "x.csv").write_text("a\n1\n2\n")
+    monkeypatch.setattr("builtins.open", lambda *a, **k: (_ for _ in ()).throw(PermissionError("denied")))
+    with pytest.raises(ValueError, match=r"X must be a readable table, got .*: denied"):
+        read(tmp_path / "x.csv")
 
 
 def test_missing_values_of_every_kind_are_refused_as_missing(tmp_path):
@@ -332,3 +340,15 @@ def test_blocks_of_a_file_have_names_even_without_rows(tmp_path):
 def test_complex_numbers_in_objects_are_refused():
     with pytest.raises(TypeError, match="X must be numeric"):
         floats_of(np.array([1.0, np.complex128(1j)], dtype=object))
+
+
+def test_a_lazy_table_is_no_table_yet():
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(TypeError, match="X must be a table in memory, got LazyFrame; collect it first"):
+            read(pl.DataFrame({"a": [1, 2]}).lazy())
+
+
+def test_a_delayed_data_frame_keeps_its_names():
+    dask = pytest.importorskip("dask")
+    frame = dask.delayed(lambda: pd.DataFrame({"age": [1.0, 2.0]}))()
+    assert read_records(frame)[1] == RecordBlocks(frame).feature_names == ("age",)

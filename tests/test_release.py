@@ -1,6 +1,9 @@
 import json
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -142,6 +145,37 @@ def test_sampling_and_density_are_those_of_the_mixture():
     assert points.shape == (2000, 2)
     assert release.log_density(points[:5]) == pytest.approx(release.mixture.log_density(points[:5]))
     assert points.mean(axis=0) == pytest.approx(release.mixture.mean(), abs=0.4)
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "Arrow": pa.table}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_columns_of_a_table_are_matched_by_name_or_refused(kind):
+    release, table = make(feature_names=("age", "bmi")), FRAMES[kind]
+    ages, masses = [0.0, 5.0, 2.0], [1.0, 6.5, 0.0]
+    expected = release.log_density(np.stack([ages, masses], axis=1))
+    for columns in ({"age": ages, "bmi": masses}, {"bmi": masses, "age": ages}):
+        assert (release.log_density(table(columns)) == expected).all()
+    for columns in ({"age": ages}, {"age": ages, "kg": masses}, {"age": ages, "bmi": masses, "kg": masses}):
+        with pytest.raises(
+            ValueError, match=r"points must have the columns \('age', 'bmi'\) and no others, got \('age"
+        ):
+            release.log_density(table(columns))
+
+
+def test_labels_that_are_numbers_are_names_too():
+    release = make(feature_names=("0", "1"))
+    frame = pd.DataFrame([[1.0, 7.0]], columns=[1, 0])
+    assert release.log_density(frame) == release.log_density([[7.0, 1.0]]) != release.log_density([[1.0, 7.0]])
+
+
+def test_a_sample_may_be_a_data_frame():
+    release = make(feature_names=("age", "bmi"))
+    frame = release.sample(20, random_seed=1, as_frame=True)
+    assert list(frame.columns) == ["age", "bmi"]
+    assert (frame.to_numpy() == release.sample(20, random_seed=1)).all()
+    assert release.log_density(frame[["bmi", "age"]]) == pytest.approx(release.log_density(frame))
 
 
 def test_marginal_and_conditional_go_by_the_names_of_the_features():

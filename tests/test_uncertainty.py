@@ -199,3 +199,17 @@ def test_other_methods_say_who_carries_it():
 def test_bad_arguments_are_named(pair, settings, message):
     with pytest.raises(ValueError, match=message):
         pair.band(np.zeros((1, 2)), **settings)
+
+
+def test_columns_of_the_points_of_a_band_are_matched_by_name():
+    import pandas as pd
+
+    X = np.random.default_rng(3).normal(size=(2_000, 2)) * [1.0, 3.0]
+    release = dpg.fit_gmm(
+        pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=5.0, delta=1e-6, random_seed=1, progress=False
+    )
+    frame = pd.DataFrame({"b": [0.0, 3.0], "a": [1.0, 0.5]})
+    expected = release.band(frame[["a", "b"]].to_numpy(), n_draws=20, random_seed=0)
+    assert (release.band(frame, n_draws=20, random_seed=0).estimate == expected.estimate).all()
+    with pytest.raises(ValueError, match=r"points must have the columns \('a',\) and no others, got \('b', 'a'\)"):
+        release.band(frame, names=["a"])
