@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,8 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_choice, check_delta, check_non_negative, check_positive
 from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss, loss_from_dict
+
+LARGEST_EPSILON = 10.0  # above it Ponomareva et al. (2023), "How to DP-fy ML", see little or no formal protection
 
 
 class Neighbouring(enum.StrEnum):
@@ -124,6 +127,36 @@ class Unstable(RuntimeError):
     def __init__(self, message: str, guarantee: Guarantee) -> None:
         super().__init__(message)
         self.guarantee = guarantee
+
+
+class WeakGuarantee(UserWarning):
+    """A guarantee that promises little: epsilon or delta is so large that a release may show a person's record."""
+
+
+def warn_if_weak(epsilon: float, delta: float, n_records: int | None) -> None:
+    """Warn the caller's caller of an epsilon above 10, or of a delta that lets whole records be published.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    n_records : int or None
+        Number of records where it is public, or a public guess; None compares ``delta`` with nothing.
+    """
+    if epsilon > LARGEST_EPSILON:
+        warnings.warn(
+            f"epsilon should be at most {LARGEST_EPSILON:g} to protect anyone, got {epsilon:g}: a reader's odds about a"
+            f" record may change by a factor of exp({epsilon:g})",
+            WeakGuarantee,
+            stacklevel=3,
+        )
+    if n_records is not None and delta * n_records >= 1:
+        warnings.warn(
+            f"delta should be well below 1/N = {1 / n_records:.2g}, got {delta:g}: publishing a record at random has"
+            " such a delta",
+            WeakGuarantee,
+            stacklevel=3,
+        )
 
 
 def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: float = 1e4) -> float:
