@@ -35,6 +35,7 @@ _PUBLIC = {
     "Guarantee": "privacy",
     "Neighbouring": "privacy",
     "Unstable": "privacy",
+    "WeakGuarantee": "privacy",
     "compose": "privacy",
     "Ledger": "ledger",
     "BudgetExceeded": "ledger",
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.plan_result import Plan
     from pm_dpgmm.planning import plan, smallest_size
     from pm_dpgmm.plots import plot_coverage, plot_prior_posterior, plot_release
-    from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose
+    from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
     from pm_dpgmm.record_blocks import RecordBlocks
     from pm_dpgmm.release import Release
     from pm_dpgmm.selection import KSelection

@@ -26,7 +26,7 @@ from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.slices import SliceMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy import Neighbouring, warn_if_weak
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
@@ -84,10 +84,11 @@ def fit_gmm(
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
-        Black-box learner of the populous methods: a function from a subset (M, D) to a :class:`Mixture`. None is
-        compiled EM for "populous", scikit-learn's for "populous-single".
+        Black-box learner of the populous methods: a function from a subset (M, D) to a :class:`Mixture` that depends on
+        nothing but this subset; see Guarantee. None is compiled EM for "populous", scikit-learn's for
+        "populous-single".
     n_jobs : int, optional
-        Processes for the learner's fits (joblib); threads for compiled EM.
+        How many of the learner's fits run at a time (joblib); threads for compiled EM.
     ledger : Ledger, optional
         Durable budget; the cost is written down before the fit starts, or :class:`BudgetExceeded` is raised.
     progress : bool
@@ -123,6 +124,9 @@ def fit_gmm(
     FitWarning
         Once, after the fit, when ``release.warnings`` names reasons not to rely on it: released and public numbers show
         that the mixture is wrong, or leave open what it says.
+    WeakGuarantee
+        If epsilon exceeds 10, or delta is 1/N or more, where N is public or guessed (``assumed_records``); before
+        anything is spent, also where warnings are errors.
 
     Guarantee
     ---------
@@ -130,6 +134,11 @@ def fit_gmm(
     named in ``release.guarantee.mechanism``, for data sets that pass the checks above. Whether a data set passes them
     is known to whoever runs the fit: an error about rows or columns is a fact about the data, not to be published.
     Running time and memory are not covered.
+
+    A learner of yours may be any function of one subset. Each of its fits has a process of its own, so that nothing it
+    keeps in memory (a warm start, a generator, statistics of earlier subsets) reaches another fit; a trial on simulated
+    rows refuses one that keeps something. What no process can separate is left to you: the learner holds no records
+    beforehand, such as a closure over all of ``X``, and its fits do not meet in files, a database or a server.
 
     Examples
     --------
@@ -149,7 +158,7 @@ def fit_gmm(
     if n_jobs is not None:
         check_count(least=-64, n_jobs=n_jobs)
         if n_jobs == 0:
-            raise ValueError("n_jobs must not be 0, got 0; None or 1 runs in this process")
+            raise ValueError("n_jobs must not be 0, got 0; None or 1 is one fit at a time")
     check_learner(learner)
     rng = None if random_seed is None else _generator(random_seed)
     if isinstance(method, str):
@@ -182,13 +191,15 @@ def fit_gmm(
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     chosen.check(problem)
+    public = n_records if relation is Neighbouring.REPLACE_ONE else getattr(chosen, "assumed_records", None)
+    cost = chosen.cost(problem)
+    warn_if_weak(*cost, public)
     if learner is not None and hasattr(chosen, "try_learner"):
         chosen.try_learner(learner, problem)
     place = None
     if checkpoint is not None:
         place = check_destination(checkpoint, name="checkpoint", never=(X, None if ledger is None else ledger.path))
     if ledger is not None:
-        cost = chosen.cost(problem)
         ledger.reserve(*cost, relation, chosen.name)
     facts = {
         "method": chosen.name,

@@ -31,6 +31,7 @@ class FitsTogether:
     """
 
     __slots__ = ()
+    fit_all: Any  # see BatchedEM
 
 
 def check_learner(learner: Any, *, time_limit: float | None = None) -> None:

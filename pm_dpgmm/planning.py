@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.plan_populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.plan_result import Plan, Trial
 from pm_dpgmm.plan_trials import predicted_gap, public_mixture, released_data, trial_of
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy import Neighbouring, WeakGuarantee, warn_if_weak
 from pm_dpgmm.release import Release
 
 ERROR = 0.1  # nats per record: a visible difference between densities
@@ -86,17 +88,25 @@ def plan(
         If an argument is not as said, or the method cannot run on such a problem; "populous-single" is not simulated:
         the message has the number of records that it needs at least.
 
+    Warns
+    -----
+    WeakGuarantee
+        If epsilon exceeds 10, or delta is 1/``n_records`` or more.
+
     Examples
     --------
     >>> found = plan(5_000, 1, 2, epsilon=1.0, delta=1e-6, n_simulations=2)
     >>> found.method, found.enough
     ('sketch', True)
     """
-    return _planned(
-        n_records, n_features, n_components, epsilon=epsilon, delta=delta, method=method, bounds=bounds,
-        neighbouring=neighbouring, separation=separation, weights=weights, error=error, n_simulations=n_simulations,
-        random_seed=random_seed, **settings,
-    )[0]  # fmt: skip
+    with _quiet():
+        found = _planned(
+            n_records, n_features, n_components, epsilon=epsilon, delta=delta, method=method, bounds=bounds,
+            neighbouring=neighbouring, separation=separation, weights=weights, error=error,
+            n_simulations=n_simulations, random_seed=random_seed, **settings,
+        )[0]  # fmt: skip
+    warn_if_weak(epsilon, delta or 0.0, n_records)
+    return found
 
 
 def smallest_size(
@@ -140,6 +150,22 @@ def smallest_size(
     check_count(n_features=n_features, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
+    with _quiet():  # of sizes that are only looked at
+        found = _smallest(n_features, n_components, budget)
+    warn_if_weak(epsilon, delta or 0.0, found.n_records)
+    return found
+
+
+# ---------------------------------------------------------------------- parts of a plan
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Simulated fits do not warn one by one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakGuarantee)
+        yield
+
+
+def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
     if _is_populous(budget.get("method", "auto")):
         return _smallest_populous(n_features, n_components, budget)
     size = rounded(_promised_size(n_features, n_components, budget))
@@ -151,7 +177,6 @@ def smallest_size(
     return found
 
 
-# ---------------------------------------------------------------------- parts of a plan
 def _planned(
     n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
     method: str | Populous = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +27,8 @@ from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss
 from pm_dpgmm.privacy_loss_file import loss_from_dict
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
+
+LARGEST_EPSILON = 10.0  # above it Ponomareva et al. (2023), "How to DP-fy ML", see little or no formal protection
 
 
 class Neighbouring(enum.StrEnum):
@@ -148,6 +151,36 @@ class Unstable(RuntimeError):
     def __init__(self, message: str, guarantee: Guarantee) -> None:
         super().__init__(message)
         self.guarantee = guarantee
+
+
+class WeakGuarantee(UserWarning):
+    """A guarantee that promises little: epsilon or delta is so large that a release may show a person's record."""
+
+
+def warn_if_weak(epsilon: float, delta: float, n_records: int | None) -> None:
+    """Warn the caller's caller of an epsilon above 10, or of a delta that lets whole records be published.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    n_records : int or None
+        Number of records where it is public, or a public guess; None compares ``delta`` with nothing.
+    """
+    if epsilon > LARGEST_EPSILON:
+        warnings.warn(
+            f"epsilon should be at most {LARGEST_EPSILON:g} to protect anyone, got {epsilon:g}: a reader's odds about a"
+            f" record may change by a factor of exp({epsilon:g})",
+            WeakGuarantee,
+            stacklevel=3,
+        )
+    if n_records is not None and delta * n_records >= 1:
+        warnings.warn(
+            f"delta should be well below 1/N = {1 / n_records:.2g}, got {delta:g}: publishing a record at random has"
+            " such a delta",
+            WeakGuarantee,
+            stacklevel=3,
+        )
 
 
 def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: float = 1e4) -> float:

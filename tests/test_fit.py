@@ -2,11 +2,13 @@
 
 import math
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as fit_module
@@ -111,6 +113,41 @@ def test_bad_input_gets_one_clear_error_before_budget_is_spent(case, no_noise, t
     assert dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0).spent == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    "epsilon, delta, relation, words",
+    [
+        (10.5, None, "replace-one", r"epsilon should be at most 10 .* got 10\.5"),
+        (10.5, None, "add-remove", r"epsilon should be at most 10 .* got 10\.5"),
+        (1.0, 1e-3, "replace-one", r"delta should be well below 1/N = 0\.001, got 0\.001"),
+    ],
+)
+def test_a_guarantee_that_promises_little_is_warned_of(epsilon, delta, relation, words, tmp_path):
+    settings = {"epsilon": epsilon, "delta": delta, "neighbouring": relation, "bounds": (-5, 13)}
+    settings["ledger"] = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=20.0, delta=0.9, neighbouring=relation)
+    with pytest.warns(dpg.WeakGuarantee, match=words) as caught:
+        dpg.fit_gmm(X, 1, **settings)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(dpg.WeakGuarantee):
+            dpg.fit_gmm(X, 1, **settings)
+    assert len(settings["ledger"].entries()) == 1  # where warnings are errors nothing was spent
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_private_number_of_records_and_an_unused_delta_are_not_warned_of():
+    """delta >= 1/N: under add-remove neighbours the warning would tell N."""
+    dpg.fit_gmm(X, 1, epsilon=10.0, delta=0.5, bounds=(-5, 13), method="histogram")
+    dpg.fit_gmm(X, 1, epsilon=10.0, delta=1e-3, neighbouring="add-remove", bounds=(-5, 13))
+
+
+def test_a_public_guess_of_the_number_of_records_is_used():
+    guess = dpg.Populous(noise=0.05, assumed_records=50_000)
+    with pytest.warns(dpg.WeakGuarantee, match=r"1/N = 2e-05, got 0\.001"), pytest.raises(dpg.Unstable):
+        dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-3, neighbouring="add-remove", method=guess)
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.WeakGuarantee")
 @pytest.mark.parametrize("epsilon", [12.6, 14.3, 49.0, 98.0, 1e-3, 500.0])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_any_epsilon_gives_a_pure_guarantee_at_that_epsilon(epsilon, relation):
@@ -236,8 +273,7 @@ def test_a_refusal_is_charged(tmp_path):
             epsilon=1.0,
             delta=1e-6,
             method="populous-single",
-            learner=lambda s: 1 / 0,
-            rehearse=False,
+            learner=GaussianMixture(1),
             ledger=ledger,
         )
     assert ledger.spent == (1.0, 1e-6)

@@ -127,3 +127,10 @@ def test_the_command_prints_a_table_or_json_and_fails_when_it_is_not_enough(caps
     assert json.loads(capsys.readouterr().out)["n_records"] < 2_000
     assert main([*size, "--n-records", "100", "--epsilon", "-1"]) == 2
     assert "epsilon must be finite" in capsys.readouterr().err
+
+
+def test_a_weak_guarantee_is_warned_of_once():
+    weak = {"epsilon": 12.0, "bounds": True, "method": "histogram", "n_simulations": 2}
+    with pytest.warns(dpg.WeakGuarantee, match="epsilon should be at most 10") as caught:
+        dpg.plan(500, 1, 1, **weak)
+    assert len(caught) == 1 and caught[0].filename == __file__
