@@ -44,6 +44,11 @@ class Evidence:
     ridge: FloatArray | None = None
     __reduce__ = by_constructor
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", frozen(self.unit))
+        if self.ridge is not None:
+            object.__setattr__(self, "ridge", frozen(self.ridge))
+
     @property
     def centre(self) -> FloatArray:
         """Public point from which phases and moments are taken, shape (D,)."""
@@ -138,7 +143,7 @@ class Evidence:
     def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
         sketches = tuple(
             NoisySketch(
-                frequencies_from_dict(fields["frequencies"]), frozen(finite_numbers(raw[f"sketch_{i}"], "sketch")),
+                frequencies_from_dict(fields["frequencies"]), finite_numbers(raw[f"sketch_{i}"], "sketch"),
                 fields["scale"], fields["n_records"], fields["n_records_scale"],
             )
             for i, fields in enumerate(_mappings(law["sketches"], "sketches"))
@@ -152,9 +157,8 @@ class Evidence:
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, Cells) else parts).append(found)
-        ridge = None if law.get("ridge") is None else frozen(finite_numbers(law["ridge"], "ridge"))
-        unit = frozen(finite_numbers(law["unit"], "unit"))
-        return cls(sketches, unit, tuple(cells), tuple(parts), ridge)
+        ridge = None if law.get("ridge") is None else finite_numbers(law["ridge"], "ridge")
+        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), ridge)
 
 
 _FIELDS: dict[type, Sequence[str]] = {
