@@ -139,3 +139,15 @@ def frozen(array: Any) -> FloatArray:
     copy = np.array(array, dtype=float)
     copy.setflags(write=False)
     return copy
+
+
+def freeze(item: object, **shapes: tuple[int, ...]) -> None:
+    """Make fields of a frozen dataclass read-only copies; ValueError unless they have these shapes.
+
+    Kernels check no bounds, so what they read is checked where it is made.
+    """
+    for name, shape in shapes.items():
+        array = frozen(getattr(item, name))
+        if array.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        object.__setattr__(item, name, array)

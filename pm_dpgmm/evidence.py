@@ -47,6 +47,12 @@ class Evidence:
     bounds: FloatArray | None = None
     __reduce__ = by_constructor
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", frozen(self.unit))
+        for name in ("ridge", "bounds"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name)))
+
     @property
     def centre(self) -> FloatArray:
         """Public point from which phases and moments are taken, shape (D,)."""
@@ -142,7 +148,7 @@ class Evidence:
     def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
         sketches = tuple(
             NoisySketch(
-                frequencies_from_dict(fields["frequencies"]), frozen(finite_numbers(raw[f"sketch_{i}"], "sketch")),
+                frequencies_from_dict(fields["frequencies"]), finite_numbers(raw[f"sketch_{i}"], "sketch"),
                 fields["scale"], fields["n_records"], fields["n_records_scale"],
             )
             for i, fields in enumerate(_mappings(law["sketches"], "sketches"))
@@ -157,10 +163,9 @@ class Evidence:
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, Cells) else parts).append(found)
         ridge, bounds = (
-            None if law.get(name) is None else frozen(finite_numbers(law[name], name)) for name in ("ridge", "bounds")
+            None if law.get(name) is None else finite_numbers(law[name], name) for name in ("ridge", "bounds")
         )
-        unit = frozen(finite_numbers(law["unit"], "unit"))
-        return cls(sketches, unit, tuple(cells), tuple(parts), ridge, bounds)
+        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), ridge, bounds)
 
 
 _FIELDS: dict[type, Sequence[str]] = {

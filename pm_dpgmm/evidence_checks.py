@@ -62,6 +62,10 @@ def check_evidence(evidence: Evidence) -> None:
         _check_moments(table, f"moments[{i}]", d)
     if evidence.ridge is not None and not (finite_numbers(evidence.ridge, "ridge", (d,)) >= 0).all():
         raise ValueError(f"ridge must be at least 0, got {np.asarray(evidence.ridge).tolist()}")
+    if evidence.bounds is not None:
+        low, high = finite_numbers(evidence.bounds, "bounds", (d, 2)).T
+        if not (low < high).all():
+            raise ValueError(f"bounds must increase, got {np.asarray(evidence.bounds).tolist()}")
 
 
 def check_fittable(evidence: Evidence, name: str) -> None:

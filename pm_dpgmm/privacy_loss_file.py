@@ -90,7 +90,7 @@ def _steps(fields: Any, depth: int) -> int:
 
 def _part(fields: Mapping[str, Any], name: str) -> Any:
     if name not in fields:
-        raise ValueError(f"privacy loss {fields['kind']!r} must have {name!r}, got {shown(sorted(fields))}")
+        raise ValueError(f"privacy loss {fields['kind']!r} has wrong parameters: no {name!r} in {shown(list(fields))}")
     return fields[name]
 
 

@@ -10,13 +10,12 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm._arguments import FloatArray, freeze
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
@@ -54,7 +53,7 @@ class Cells:
 
     def __post_init__(self) -> None:
         g, d = _shape_of(self.centres)
-        _freeze(self, origin=(d,), unit=(d,), centres=(g, d), radii=(g,))
+        freeze(self, origin=(d,), unit=(d,), centres=(g, d), radii=(g,))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,8 +86,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         g, d = _shape_of(self.centres)
-        shapes = {"origin": (d,), "unit": (d,), "log_weights": (g,), "centres": (g, d), "whiteners": (g, d, d)}
-        _freeze(self, **shapes, radii=(g,))
+        freeze(self, origin=(d,), unit=(d,), log_weights=(g,), centres=(g, d), whiteners=(g, d, d), radii=(g,))
 
     @classmethod
     def of(
@@ -134,7 +132,7 @@ class NoisyMoments:
 
     def __post_init__(self) -> None:
         g, d = self.partition.shape
-        _freeze(self, counts=(g,), sums=(g, d), squares=(g, d, d))
+        freeze(self, counts=(g,), sums=(g, d), squares=(g, d, d))
 
 
 def noisy_moments(
@@ -395,17 +393,7 @@ def _part_sums(
                 _add(share, y, out[j])
 
 
-def _shape_of(centres: Any) -> tuple[int, int]:
-    shape = np.shape(centres)
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"centres must have shape (parts, n_features), got {shape}")
-    return shape
-
-
-def _freeze(item: object, **shapes: tuple[int, ...]) -> None:
-    """Read-only copies of the fields; ValueError unless they have these shapes, since kernels check no bounds."""
-    for name, shape in shapes.items():
-        array = frozen(getattr(item, name))
-        if array.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-        object.__setattr__(item, name, array)
+def _shape_of(centres: NDArray[np.float64]) -> tuple[int, int]:
+    if np.ndim(centres) != 2 or np.size(centres) == 0:
+        raise ValueError(f"centres must have shape (parts, n_features), got {np.shape(centres)}")
+    return np.shape(centres)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import shown
+from pm_dpgmm._arguments import frozen, shown
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_evidence, check_fittable, check_sizes, check_start
@@ -23,6 +23,7 @@ from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import as_start
 
+ARRAYS = ("weights", "means", "factors")  # of a start
 SHARE_STEPS, LEAST_SHARE = 10**9, 10**3  # shares of the budget are integers over their sum, about SHARE_STEPS
 LARGEST_SCALE = 2**56  # of noise in grid steps: sums and noise of one record's site fit 64 bits
 
@@ -54,6 +55,8 @@ class Reference:
         check_sizes(self.evidence, "like")
         for start in self.starts.values():
             check_start(start, "like")
+        kept = {k: replace(s, **{n: frozen(getattr(s, n)) for n in ARRAYS}) for k, s in self.starts.items()}
+        object.__setattr__(self, "starts", kept)  # nothing of it can change after it was checked
 
     @classmethod
     def of(cls, like: Any) -> Reference:

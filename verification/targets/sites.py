@@ -13,9 +13,12 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.mechanisms.frequencies import FejerLadder
+from pm_dpgmm.mechanisms import sketch as sketch_module
+from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
+from pm_dpgmm.mechanisms.sketch_features import sums_and_number
 from pm_dpgmm.methods import Problem, sketch_like
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.noise import Rng
@@ -82,17 +85,67 @@ def whole_each(records: FloatArray, n_samples: int, rng: np.random.Generator) ->
         return like(records, n_samples, rng, noise=rng)
 
 
+def hostile(records: FloatArray, n_samples: int, rng: np.random.Generator, *, noise: Rng = None) -> Any:
+    """The release path at the most extreme reference that is accepted.
+
+    Waves of denormal and of huge frequency, one that turns 1 by pi, and noise scales far apart, so that shares of the
+    budget would round to nothing.
+    """
+    problem = Problem(len(records), 1, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
+    waves = [
+        (RieszFrames([[[5e-324]], [[1e15]], [[math.pi]]], [0.0]), 1e12),
+        (FejerLadder(step=math.pi, order=1, centre=0.0), 1.0),
+        (FejerLadder(step=math.pi, order=3, centre=0.0), 1e6),
+        (RieszFrames(np.full((1, 2, 1), math.pi), [0.0]), 3.0),
+    ]
+    sketches = [NoisySketch(wave, np.full((2, wave.n_frequencies), 1e12), scale, 1.0) for wave, scale in waves]
+    given = Reference.of(Evidence(tuple(sketches), np.ones(1)))
+    given.check(problem, budget())
+
+    def run() -> FloatArray:
+        found = sketch_like.sketch_like(records, given, budget(), problem, rng=noise)
+        return np.concatenate([sketch.values.ravel() for sketch in found.sketches])
+
+    return rows_of(run, n_samples)
+
+
+def next_row(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: a reference of ten columns, and a kernel that reads the nine records after each for the other nine."""
+    width = 10
+    problem = Problem(len(records), width, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
+    wave = RieszFrames(np.full((1, 1, width), math.pi), np.zeros(width))
+    cell = Cells(np.zeros(width), np.ones(width), np.zeros((1, width)), np.ones(1))
+    start = NoisyMoments(cell, np.full(1, 9.0), np.zeros((1, width)), np.eye(width)[None], 1.0)
+    sketch = NoisySketch(wave, np.zeros((2, 1)), 5.0, 100.0)
+    given = Reference.of(Evidence((sketch,), np.ones(width), (start,)))
+
+    def beyond(rows: FloatArray, frequencies: Any, *, n_threads: int = 1) -> Any:
+        memory = np.append(rows.ravel(), np.zeros(width))
+        wide = np.lib.stride_tricks.sliding_window_view(memory, width)[: len(rows)]
+        return sums_and_number(wide, frequencies, n_threads=n_threads)
+
+    def run() -> FloatArray:
+        return sketch_like.sketch_like(records, given, budget(), problem, rng=rng).sketches[0].values.ravel()
+
+    with mock.patch.object(sketch_module, "sums_and_number", beyond):
+        return rows_of(run, n_samples)
+
+
 def targets() -> list[Specimen]:
-    """Under both relations, at both levels; two faults."""
+    """Under both relations, at both levels, with ordinary and with extreme references; three faults."""
     line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
     less = line[1], line[1][1:]
     claim, inf = (EPSILON, DELTA), math.inf
+    many = np.zeros((12, 1)), np.append(np.zeros(11), 1.0)[:, None]
     fault = f"fault in {METHOD}"
     add_remove, centred = partial(like, add_remove=True), partial(like, centred=True)
     return [
         Specimen("sites_like", METHOD, like, *line, *claim, 1.0, False, 4_000),
         at_bits("sites_like_bits", METHOD, like, *line, *claim, 1.0, False, 2_000),
         Specimen("sites_like_add_remove", METHOD, add_remove, *less, *claim, 1.0, False, 4_000),
+        Specimen("sites_like_hostile", METHOD, hostile, *line, *claim, 1.0, False, 2_000),
+        at_bits("sites_like_hostile_bits", METHOD, hostile, *line, *claim, 1.0, False, 1_000),
         Specimen("sites_like_whole_budget_each", fault, whole_each, *line, *claim, inf, True, 8_000),
+        Specimen("sites_like_next_row", fault, next_row, *many, *claim, inf, True, 2_000),
         Specimen("sites_like_centred_on_the_records", fault, centred, *line, *claim, inf, True, 1_000),
     ]

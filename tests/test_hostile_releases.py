@@ -1,0 +1,302 @@
+"""Releases that lie: refused in one clear message before anything is spent, or read soundly. Old files still load."""
+
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.characteristic import feature_covariance
+from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_evidence
+from pm_dpgmm.mechanisms.duel import duel_sum
+from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
+from pm_dpgmm.mechanisms.moments import Cells, Parts, moment_sums
+from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.mechanisms.sketch_features import sketch_sums
+from pm_dpgmm.methods.sketch_like import Reference
+from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy_loss import RenyiLoss, TableLoss
+from verification.fuzz.releases import FILES, run
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+NAMES = sorted(path.stem for path in FILES.glob("*.json"))
+
+
+def fields_of(name):
+    return json.loads((FILES / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_every_method_from_earlier_versions_still_load(name):
+    fields, release = fields_of(name), dpg.load(FILES / f"{name}.json")
+    for part in ("weights", "means", "covariances"):
+        assert getattr(release, part).tolist() == fields[part]  # to the last bit
+    assert release.to_dict() == fields
+    if "sketches" in release.noise:
+        assert Reference.of(release).evidence.fingerprint
+
+
+def reference(change):
+    """A reference whose first sketch is changed, made by hand: no constructor has seen it."""
+    evidence = Evidence.from_arrays(*_parts())
+    return replace(evidence, sketches=(replace(evidence.sketches[0], **change),))
+
+
+def _parts():
+    release = dpg.load(FILES / "sketch_one_column.json")
+    return release.raw, release.noise
+
+
+PLANE = RieszFrames(np.ones((1, 1, 5)), np.zeros(5))
+BAD_SKETCHES = {
+    "frequencies of more columns": ({"frequencies": PLANE, "values": np.zeros((2, 1))}, "frequencies for 1 columns"),
+    "scale 0": ({"noise_scale": 0.0}, "noise_scale must be finite and greater than 0, got 0.0"),
+    "negative scale": ({"noise_scale": -3.0}, "noise_scale must be finite and greater than 0, got -3.0"),
+    "scale that is no number": ({"noise_scale": math.nan}, "noise_scale must be finite"),
+    "scale whose square vanishes": ({"noise_scale": 1e-200}, "noise scale must be of size"),
+    "values of another shape": ({"values": np.zeros((2, 3))}, r"values must have shape \(2, 16\)"),
+    "values that are not finite": ({"values": np.full((2, 16), np.inf)}, "values must be finite, got inf"),
+    "no records": ({"n_records": 0.0}, "n_records must be finite, and at least 1"),
+    "frequencies that overflow": ({"frequencies": FejerLadder(1e300, 16, 0.0)}, "frequencies in units must be"),
+    "a centre far away": ({"frequencies": FejerLadder(1.0, 16, 1e300)}, "centre must be of size at most 1e.120"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SKETCHES)
+def test_a_bad_reference_is_refused_before_the_ledger_is_charged(case, tmp_path):
+    change, words = BAD_SKETCHES[case]
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match=words):
+        dpg.fit_gmm(np.arange(40.0), 1, like=reference(change), ledger=ledger, **BUDGET)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_release_built_in_python_is_checked_as_a_reference():
+    release = dpg.load(FILES / "sketch_one_column.json")
+    sketch = dict(release.noise["sketches"][0])
+    law = {**release.noise, "sketches": [sketch | {"scale": 0.0}]}
+    with pytest.raises(ValueError, match="noise_scale must be finite and greater than 0"):
+        dpg.fit_gmm(np.arange(40.0), 1, like=replace(release, noise=law), **BUDGET)
+    far = dpg.Mixture([1.0], [[1e200]], [[[1e-300]]])
+    with pytest.raises(ValueError, match=r"like: means of the mixture in units must be of size at most 1e\+09"):
+        dpg.fit_gmm(np.arange(40.0), 1, like=replace(release, mixture=far), **BUDGET)
+
+
+def test_a_reference_may_not_ask_for_hours_or_gigabytes():
+    ladder = FejerLadder(1.0, 1024, 0.0)
+    sketches = [NoisySketch(ladder, np.zeros((2, 1024)), 1.0, 10.0)] * 3
+    with pytest.raises(ValueError, match="like must hold sketches of at most 2048 numbers, got 6144"):
+        Reference.of(Evidence(tuple(sketches), np.ones(1)))
+    with pytest.raises(ValueError, match="sketches must be 1 to 64, got 90"):
+        Reference.of(Evidence(tuple(sketches * 30), np.ones(1)))
+    frames = RieszFrames(np.ones((300, 4, 2)), np.zeros(2))
+    plane = Evidence((NoisySketch(frames, np.zeros((2, frames.n_frequencies)), 1.0, 10.0),), np.ones(2))
+    with pytest.raises(ValueError, match="like must hold moments of cells, where a fit to 2 columns starts"):
+        Reference.of(plane)
+
+
+def test_shares_of_the_budget_never_round_to_nothing(tmp_path):
+    """Noise scales far apart: shares used to be rounded to 0, and the fit failed with the budget spent."""
+    ladder = FejerLadder(1.0, 3, 0.0)
+    scales = (1e12, 1.0, 1e-12, 1e11)
+    evidence = Evidence(tuple(NoisySketch(ladder, np.zeros((2, 3)), scale, 50.0) for scale in scales), np.ones(1))
+    shares = Reference.of(evidence).shares(Neighbouring.REPLACE_ONE)
+    assert sum(shares) == 1 and min(shares) > 0.9e-6
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    release = dpg.fit_gmm(np.arange(50.0), 1, like=evidence, ledger=ledger, bounds=(0, 50), **BUDGET)
+    assert np.isfinite(release.means).all() and ledger.spent == (1.0, 1e-6)
+
+
+def test_evidence_checks_what_belongs_together():
+    evidence = Evidence.from_arrays(*_parts())
+    other = replace(evidence.sketches[0], frequencies=replace(evidence.sketches[0].frequencies, centre=9.0))
+    with pytest.raises(ValueError, match="sketches must have the same centre"):
+        check_evidence(replace(evidence, sketches=(evidence.sketches[0], other)))
+    noisy = replace(evidence.sketches[0], n_records_scale=2.0)
+    with pytest.raises(ValueError, match="number of records with noise, or none, got both"):
+        check_evidence(replace(evidence, sketches=(evidence.sketches[0], noisy)))
+    with pytest.raises(ValueError, match="unit must be a row of positive numbers"):
+        check_evidence(replace(evidence, unit=np.array([-1.0])))
+
+
+# ---------------------------------------------------------------------- doors of compiled kernels
+def test_no_kernel_reads_rows_of_another_width():
+    rows = np.zeros((3, 2))
+    with pytest.raises(ValueError, match=r"X must have 5 columns as the frequencies, got shape \(3, 2\)"):
+        sketch_sums(rows, PLANE)
+    with pytest.raises(ValueError, match=r"X must have 1 columns as the frequencies, got shape \(3, 2\)"):
+        sketch_sums(rows, FejerLadder(1.0, 2, 0.0))
+    cells = Cells(np.zeros(4), np.ones(4), np.zeros((1, 4)), np.ones(1))
+    with pytest.raises(ValueError, match=r"X must have 4 columns as the centres, got shape \(3, 2\)"):
+        moment_sums(rows, cells)
+    one, other = (
+        Parts.of(np.zeros(d), np.ones(d), np.ones(1), np.zeros((1, d)), np.eye(d)[None], reach=2.0) for d in (3, 4)
+    )
+    with pytest.raises(ValueError, match="X must have 3 columns as the mixtures"):
+        duel_sum(rows, one, one)
+    with pytest.raises(ValueError, match="other must have 3 features as one has, got 4"):
+        duel_sum(np.zeros((3, 3)), one, other)
+    with pytest.raises(ValueError, match="must fit 2 frequencies in 1 columns"):
+        feature_covariance(np.ones((2, 1)), np.ones(1), np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+
+
+@pytest.mark.parametrize("part", ["origin", "unit", "log_weights", "centres", "whiteners", "radii"])
+def test_partitions_have_shapes_that_fit(part):
+    whole = Parts.of(np.zeros(2), np.ones(2), np.ones(1), np.zeros((1, 2)), np.eye(2)[None], reach=2.0)
+    with pytest.raises(ValueError, match="must have shape"):
+        replace(whole, **{part: np.ones(7)})
+
+
+# ---------------------------------------------------------------------- files
+def nested(depth):
+    loss = {"kind": "point", "epsilon0": 1.0, "delta0": 0.0}
+    for _ in range(depth):
+        loss = {"kind": "sum", "first": loss, "second": {"kind": "point", "epsilon0": 1.0}, "split": 0.1}
+    return loss
+
+
+BAD_FIELDS = {
+    "private as a text": ({"private": "no"}, "private must be True or False, got 'no'"),
+    "private as a number": ({"private": 1}, "private must be True or False, got 1"),
+    "names as one text": ({"feature_names": "x"}, "feature_names must be a list, got 'x'"),
+    "a name that is no text": ({"feature_names": [3]}, r"feature_names\[0\] must be text, got 3"),
+    "a method that is no text": ({"method": None}, "method must be text, got None"),
+    "a version with markup": ({"version": "[x](http://y)"}, "version must hold letters"),
+    "records in a fraction": ({"n_records": 20.5}, "n_records must be an integer"),
+    "records without end": ({"n_records": 2**60}, "n_records must be at most 2.53"),
+    "numbers as texts": ({"weights": ["1.0"]}, "weights must be an array of numbers"),
+    "background in other dimensions": (
+        {"background_weight": 0.1, "background": {"means": [[0.0, 0.0]], "covariances": [np.eye(2).tolist()]}},
+        "background must be one component in 1 dimensions",
+    ),
+    "background as a list": ({"background": [1]}, "background must be null or have means and covariances"),
+    "misfit as a text": ({"noise": {"flagged": True, "misfit": "x"}}, "misfit must be a real number"),
+    "sites without promises": ({"noise": {"sites": [{}]}}, r"sites\[0\] must have epsilon, delta and a fingerprint"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_FIELDS)
+def test_fields_of_the_wrong_kind_are_named(case, tmp_path):
+    change, words = BAD_FIELDS[case]
+    path = tmp_path / "release.json"
+    path.write_text(json.dumps(fields_of("histogram") | change))
+    with pytest.raises(ValueError, match=words):
+        dpg.load(path)
+
+
+BAD_LOSSES = {
+    "a deep sum": (nested(4000), "nested at most|maximum recursion"),
+    "a sum of sums that takes years": (nested(4), "privacy loss must take at most 500000 steps"),
+    "counts without end": ({"kind": "geometric", "scale": 1.0, "n_counts": 10**12}, "n_counts must be|must be at most 1e.15"),
+    "a list": ([1], "a privacy loss must be a mapping, got"),
+    "sizes that overflow": ({"kind": "truncated-laplace", "scale": 1e300, "bound": 9, "shift": 1}, "scale must be at most"),
+    "a part missing": ({"kind": "sum", "first": nested(0)}, "privacy loss 'sum' has wrong parameters: no 'second'"),
+    "probabilities as a number": ({"kind": "pass-table", "probabilities": 3, "loss": nested(0)}, "probabilities must be a list"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_LOSSES)
+def test_losses_that_cannot_be_evaluated_are_refused(case, tmp_path):
+    loss, words = BAD_LOSSES[case]
+    fields = fields_of("histogram")
+    fields["guarantee"]["loss"] = "@loss@"
+    text = json.dumps(fields)
+    if case == "a deep sum":
+        text = text.replace('"@loss@"', '{"kind": "max", "parts": [' * 4000 + "]}" * 4000)
+    else:
+        text = text.replace('"@loss@"', json.dumps(loss))
+    path = tmp_path / "release.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        dpg.load(path)
+
+
+def test_no_curve_of_nan_passes_for_a_guarantee():
+    with pytest.raises(ValueError, match="divergences must be at least 0"):
+        RenyiLoss((2.0,), (math.nan,))
+    with pytest.raises(ValueError, match="deltas must lie from 0 to 1"):
+        TableLoss((0.0, 1.0), (0.5, -1.0))
+
+    class Nowhere:
+        def delta(self, epsilon):
+            return math.nan
+
+    with pytest.raises(ValueError, match="delta must be at least nan"):
+        dpg.Guarantee(1.0, 1e-6, "replace-one", "none", Nowhere())
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000, "1" + "0" * 30])
+def test_numbers_that_are_none_are_refused(number, tmp_path):
+    path = tmp_path / "release.json"
+    path.write_text(json.dumps(fields_of("histogram") | {"background_weight": "@"}).replace('"@"', number))
+    with pytest.raises(ValueError, match="path must be a complete JSON release file"):
+        dpg.load(path)
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path):
+    path = tmp_path / "release.json"
+    path.write_text(json.dumps(fields_of("histogram"))[:-1] + ', "private": true}')
+    with pytest.raises(ValueError, match="keys must be there once, got 'private' twice"):
+        dpg.load(path)
+
+
+def test_a_path_that_is_no_release_file_gets_one_clear_error(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"path must be a release file, got .* which is no regular file"):
+        dpg.load(tmp_path)
+    with pytest.raises(ValueError, match="which is no regular file"):
+        dpg.load("/dev/zero")
+    (tmp_path / "latin.json").write_bytes(b'{"schema": "\xe9"}')
+    with pytest.raises(ValueError, match="path must be a complete JSON release file"):
+        dpg.load(tmp_path / "latin.json")
+    with (tmp_path / "large.json").open("wb") as file:
+        os.truncate(file.fileno(), 10**10)  # a hole: takes no room
+    with pytest.raises(ValueError, match="release file of at most 67108864 bytes"):
+        dpg.load(tmp_path / "large.json")
+    path = tmp_path / "closed.json"
+    path.write_text("{}")
+
+    def closed(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", closed)
+    with pytest.raises(PermissionError, match="path must be a release file that may be read, got"):
+        dpg.load(path)
+
+
+def test_texts_of_a_file_cannot_command_a_terminal_or_a_document(tmp_path):
+    names = ["\x1b[2J\n```\n# Certified private \u202e"]
+    fields = fields_of("histogram") | {"feature_names": names, "method": "a\nb"}
+    fields["noise"] = fields["noise"] | {"law": "x\n\n# Title <script>"}
+    fields["guarantee"]["mechanism"] = "m\nNOT A LIE"
+    path = tmp_path / "release.json"
+    path.write_text(json.dumps(fields))
+    release = dpg.load(path)
+    assert release.feature_names == tuple(names)  # kept as given, shown as escapes
+    for text in (repr(release), release.summary(), release.card(tmp_path / "card.md").read_text()):
+        assert "\x1b" not in text and "\u202e" not in text and "\n# Certified" not in text and "\n# Title" not in text
+        assert "\nNOT A LIE" not in text
+    assert "\\x1b[2J\\n```" in release.summary()
+
+
+def test_an_infinite_misfit_can_be_saved(tmp_path):
+    """JSON holds no infinity: the file of a fit that explains nothing could not be written."""
+    from pm_dpgmm.selection import with_fit
+
+    release = dpg.load(FILES / "sketch_one_column.json")
+
+    class Fit:
+        misfit, rejected, background, mixture = math.inf, True, None, release.mixture
+
+    again = dpg.load(with_fit(release, Fit()).save(tmp_path / "release.json"))
+    assert "misfit infinite" in again.flag
+
+
+def test_fuzzed_releases_are_refused_clearly_or_handled_soundly():
+    """The longer run: python -m verification.fuzz.releases."""
+    report = run(150, 7, every=1000, seconds=15)
+    assert report.faults == [] and report.n_inputs > 20
