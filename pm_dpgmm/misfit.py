@@ -84,11 +84,17 @@ class Misfit:
         """As a release holds it, of any version; None where the method has no such test."""
         if "misfit" not in noise:
             return None
-        return cls(noise["misfit"], noise.get("gain"), noise.get("shortfall"), bool(noise.get("flagged", False)))
+        statistic = math.inf if noise["misfit"] is None else noise["misfit"]
+        return cls(statistic, noise.get("gain"), noise.get("shortfall"), bool(noise.get("flagged", False)))
 
     def to_dict(self) -> dict[str, Any]:
-        """As a release holds it."""
-        return {"misfit": self.statistic, "flagged": self.flagged, "gain": self.gain, "shortfall": self.shortfall}
+        """As a release holds it, JSON-ready: a statistic that is not finite is None."""
+        return {
+            "misfit": finite(self.statistic),
+            "flagged": self.flagged,
+            "gain": self.gain,
+            "shortfall": self.shortfall,
+        }
 
     def reason(self, n_components: int) -> str | None:
         """Why there is a warning, or None."""
@@ -121,6 +127,8 @@ class Misfit:
     def summary(self) -> str:
         """One sentence: the statistic and both sizes."""
         told = f"Misfit: {self.statistic:.1f} (right mixtures: below about 5)"
+        if self.contradiction:
+            told += ": the released numbers contradict the mixture"
         if self.statistic < EXPLAINS:
             return told
         if self.gain is None:
