@@ -135,7 +135,7 @@ def run(table: Table, epsilon: float, *, more: bool) -> Row:
         "random_seed": 5, "progress": False,
     }  # fmt: skip
     start = time.perf_counter()
-    release = fit_gmm(training, table.n_components, **settings)  # type: ignore[arg-type]
+    release = fit_gmm(training, table.n_components, **settings)
     seconds = time.perf_counter() - start
     ours = float(release.log_density(held_out).mean())
     start = time.perf_counter()
@@ -145,7 +145,7 @@ def run(table: Table, epsilon: float, *, more: bool) -> Row:
     share = (time.perf_counter() - start) / seconds
     gained = np.nan
     if more:
-        larger = fit_gmm(training, table.n_components + 3, **settings)  # type: ignore[arg-type]
+        larger = fit_gmm(training, table.n_components + 3, **settings)
         gained = float(larger.log_density(held_out).mean()) - ours
     gap = ours - non_private(training, held_out, table.n_components, np.sqrt(floor))
     return Row(f"{table.name}, K = {table.n_components}", epsilon, len(training), gap, release, gained, seconds, share)
