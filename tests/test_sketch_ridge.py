@@ -35,7 +35,7 @@ def test_wider_than_the_bounds_is_refused_and_without_bounds_is_no_failure():
         dpg.fit_gmm(rows(1), 2, **BUDGET, reg_covar=401.0)
     for reg_covar in (1e12, 1e300):
         release = dpg.fit_gmm(rows(1), 2, **(BUDGET | {"bounds": None}), reg_covar=reg_covar, random_seed=1)
-        assert np.isfinite(release.covariances).all() and release.flag is not None
+        assert np.isfinite(release.covariances).all() and release.misfit.contradiction is not None
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,9 @@ def test_the_ridge_is_part_of_the_model_not_added_to_the_answer(release):
 def test_a_ridge_wider_than_the_records_stays_in_every_direction():
     release = dpg.fit_gmm(rows(2), 2, **BUDGET, reg_covar=9.0, random_seed=1)
     assert (np.linalg.eigvalsh(release.covariances) >= 9.0 * (1 - 1e-9)).all()
-    assert release.flag is not None  # such a mixture is not what the records are like, and that is said
+    # such a mixture is not what the records are like, and that is said
+    assert "does not explain the released numbers" in release.misfit.contradiction
+    assert "the released numbers contradict the mixture" in release.summary()
 
 
 def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_components():
