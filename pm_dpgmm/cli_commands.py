@@ -151,7 +151,7 @@ def ledger(options: argparse.Namespace) -> int:
         relation = options.neighbouring or "replace-one"
         found = Ledger(options.ledger, epsilon=options.epsilon, delta=options.delta or 0.0, neighbouring=relation)
     epsilon, delta = found.spent
-    fields = {
+    fields: dict[str, Any] = {
         "ledger": str(options.ledger),
         "neighbouring": str(found.neighbouring),
         "budget": {"epsilon": found.epsilon, "delta": found.delta},
@@ -164,8 +164,8 @@ def ledger(options: argparse.Namespace) -> int:
         return 0
     print(f"{options.ledger}, {found.neighbouring} neighbours")
     for name in ("budget", "spent", "left"):
-        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")  # type: ignore
-    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:  # type: ignore
+        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")
+    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:
         print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {mechanism}")
     return 0
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm import __version__
-from pm_dpgmm.exit_status import ended, one_line
+from pm_dpgmm.exit_status import one_line, run_command
 from pm_dpgmm.files import check_destination, make_folder
 
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
@@ -24,11 +24,7 @@ MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parsed: list[argparse.Namespace] = []
-    status = ended("verification", lambda: parsed.append(_parser().parse_args(arguments)) or 0)
-    for options in parsed:
-        status = ended(f"verification {options.command}", lambda: int(options.run(options)))  # noqa: B023 - called at once
-    return status
+    return run_command("python -m verification", _parser, arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
