@@ -145,7 +145,7 @@ def test_pm_dpgmm(arguments, folder):
         Path(folder / path).write_bytes(kept)
 
 
-@QUIET
+@settings(QUIET, max_examples=N_EXAMPLES // 3)
 @given(arguments=argument_lists(AUDITS))
 def test_verification(arguments, folder):
     before = contents_of(folder)

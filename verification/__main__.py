@@ -235,7 +235,9 @@ def _report(options: argparse.Namespace) -> int:
     from verification.report import collect, write_report
 
     quiet = options.json or not sys.stderr.isatty()
-    make_folder(options.out, name="--out")  # before the audits, which take long
+    folder = make_folder(options.out, name="--out")  # before the audits, which take long
+    for name in ("report.html", "report.md"):  # an older report is replaced
+        check_destination(folder / name, name="the report", force=True)
     contents = collect(
         seed=options.seed,
         thorough=options.thorough,
@@ -291,8 +293,8 @@ def _audit(options: argparse.Namespace) -> int:
     if options.certificate is not None:
         try:
             result.save(options.certificate, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
-        except OSError as error:
-            print(f"certificate not written: {error}", file=sys.stderr)
+        except (OSError, ValueError) as error:
+            print(f"certificate not written: {one_line(error)}", file=sys.stderr)
             return 2
     return int(result.refuted)
 
