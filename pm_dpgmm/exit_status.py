@@ -36,9 +36,8 @@ def ended(program: str, command: Callable[[], int]) -> int:
         sys.stdout.flush()
     except SystemExit as asked:  # of argparse, which has said why
         return asked.code if isinstance(asked.code, int) else BAD_INPUT
-    except KeyboardInterrupt as error:
-        if not hasattr(error, "released"):  # the command has said where that is
-            print(f"{program}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _stop_writing()
