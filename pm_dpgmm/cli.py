@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pm_dpgmm import cli_commands
 from pm_dpgmm._arguments import MOST_CHOICES, shown
-from pm_dpgmm.exit_status import ended
+from pm_dpgmm.exit_status import run_command
 
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
 
@@ -22,11 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     given = [re.sub(r"^--components(?==|$)", "--n-components", text) for text in given]  # its old name
-    parsed: list[argparse.Namespace] = []
-    status = ended("pm-dpgmm", lambda: parsed.append(_parser().parse_args(given)) or 0)
-    for options in parsed:
-        status = ended(f"pm-dpgmm {options.command}", lambda: int(options.run(options)))  # noqa: B023 - called at once
-    return status
+    return run_command("pm-dpgmm", _parser, given)
 
 
 def n_components_of(text: str) -> int | list[int]:

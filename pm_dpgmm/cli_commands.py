@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm.exit_status import one_line
+from pm_dpgmm.exit_status import INTERRUPTED, one_line
 from pm_dpgmm.files import check_destination, make_folder, rescue
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def fit(options: argparse.Namespace) -> int:
             checkpoint=partial,
             **settings,
         )
+        saved = _saved(release, options)
     except Unstable as refusal:
         partial.unlink(missing_ok=True)
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
@@ -69,15 +70,19 @@ def fit(options: argparse.Namespace) -> int:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
         return 1
     except BaseException as error:
-        if hasattr(error, "released"):
-            kept = partial if partial.exists() else rescue(json.dumps(error.released.to_dict()), partial)
-            words = f"pm-dpgmm resume {str(kept)!r} --output {str(options.output)!r}"
-            print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}", file=sys.stderr)
+        if not partial.exists() and not hasattr(error, "released"):
+            raise
+        kept = partial if partial.exists() else rescue(json.dumps(error.released.to_dict()), partial)  # type: ignore
+        words = f"pm-dpgmm resume {str(kept)!r} --output {str(options.output)!r}"
+        print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}", file=sys.stderr)
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
         raise
-    status = _finish(release, options)
-    if status == 0:
-        partial.unlink(missing_ok=True)
-    return status
+    if not saved:
+        return 1
+    partial.unlink(missing_ok=True)
+    _print(release, options)
+    return 0
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -85,7 +90,7 @@ def resume(options: argparse.Namespace) -> int:
     from pm_dpgmm.checkpoint import resume
 
     _check_output(options, options.checkpoint)
-    return _finish(resume(options.checkpoint, options.n_components), options)
+    return _finished(resume(options.checkpoint, options.n_components), options)
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -134,7 +139,7 @@ def combine(options: argparse.Namespace) -> int:
 
     _check_output(options, *options.releases)
     releases = [_load(path) for path in options.releases]
-    return _finish(combine(releases, n_components=options.n_components), options)
+    return _finished(combine(releases, n_components=options.n_components), options)
 
 
 def ledger(options: argparse.Namespace) -> int:
@@ -151,7 +156,7 @@ def ledger(options: argparse.Namespace) -> int:
         relation = options.neighbouring or "replace-one"
         found = Ledger(options.ledger, epsilon=options.epsilon, delta=options.delta or 0.0, neighbouring=relation)
     epsilon, delta = found.spent
-    fields = {
+    fields: dict[str, Any] = {
         "ledger": str(options.ledger),
         "neighbouring": str(found.neighbouring),
         "budget": {"epsilon": found.epsilon, "delta": found.delta},
@@ -164,8 +169,8 @@ def ledger(options: argparse.Namespace) -> int:
         return 0
     print(f"{options.ledger}, {found.neighbouring} neighbours")
     for name in ("budget", "spent", "left"):
-        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")  # type: ignore
-    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:  # type: ignore
+        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")
+    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:
         print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {mechanism}")
     return 0
 
@@ -189,24 +194,28 @@ def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
     check_destination(options.output, name="--output", force=options.force, never=read)
 
 
-def _finish(release: Release, options: argparse.Namespace) -> int:
-    """Save and print; status 1 if the release is somewhere else than where it should be."""
-    status = 0
+def _finished(release: Release, options: argparse.Namespace) -> int:
+    if not _saved(release, options):
+        return 1
+    _print(release, options)
+    return 0
+
+
+def _saved(release: Release, options: argparse.Namespace) -> bool:
+    """Save; False, and where it is, if the release had to be put somewhere else."""
     try:
         _check_output(options)  # somebody else may have written there meanwhile
         release.save(options.output)
+        return True
     except (OSError, ValueError) as error:
-        status = 1
-        text = json.dumps(release.to_dict())
         print(f"pm-dpgmm {options.command}: the release could not be saved: {one_line(error)}", file=sys.stderr)
-        try:
-            print(f"It is in {rescue(text, options.output)}", file=sys.stderr)
-        except OSError as other:
-            print(f"It is printed, since it could not be written anywhere: {one_line(other)}", file=sys.stderr)
-            print(text)
-            return status
-    _print(release, options)
-    return status
+    text = json.dumps(release.to_dict())
+    try:
+        print(f"It is in {rescue(text, options.output)}", file=sys.stderr)
+    except OSError as error:
+        print(f"It is printed, since it could not be written anywhere: {one_line(error)}", file=sys.stderr)
+        print(text)
+    return False
 
 
 def _print(release: Release, options: argparse.Namespace) -> None:

@@ -47,7 +47,8 @@ def run(folder: Path, *, progress: bool = True) -> int:
     _heading("1. A private fit")
     print(
         f"Records: {len(records):,} person-years of the RAND Health Insurance Experiment. A person-year is what is\n"
-        "protected; a person who stayed for five has five, and is protected at five times epsilon only.\n"
+        "protected; a person who stayed for five has five, and is protected at five times epsilon\n"
+        "and a larger delta.\n"
         f"{N_STUDY} are put aside as a new study; the mixture is fitted to the other {len(train):,}. Columns:\n"
         f"  log(1 + visits to a doctor), visits up to {MAX_VISITS} a year, counts spread over their unit interval;\n"
         f"  chronic disease score, 0 to {MAX_SCORE:g}.\n"

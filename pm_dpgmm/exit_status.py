@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] | None) -> int:
+    """Parse ``arguments`` and call the function ``run`` that the command has set; returns the exit status."""
+    parsed: list[argparse.Namespace] = []
+
+    def parse() -> int:
+        parsed.append(parser().parse_args(arguments))
+        return 0
+
+    status = ended(program, parse)
+    if not parsed:
+        return status
+    (options,) = parsed
+    return ended(f"{program} {options.command}", lambda: int(options.run(options)))
 
 
 def ended(program: str, command: Callable[[], int]) -> int:
@@ -20,9 +36,8 @@ def ended(program: str, command: Callable[[], int]) -> int:
         sys.stdout.flush()
     except SystemExit as asked:  # of argparse, which has said why
         return asked.code if isinstance(asked.code, int) else BAD_INPUT
-    except KeyboardInterrupt as error:
-        if not hasattr(error, "released"):  # the command has said where that is
-            print(f"{program}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _stop_writing()

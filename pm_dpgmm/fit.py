@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import sys
 import warnings
@@ -232,6 +233,9 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
             raise ValueError(
                 f"method must be 'auto', one of {sorted(METHODS)} or a settings object, got {shown(method)}"
             )
+        taken = inspect.signature(method.release).parameters
+        if "released" not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
+            raise ValueError(f"method must have a release that takes released=, got {shown(method)}")
         if settings:
             raise TypeError(f"settings must be inside the settings object, got {sorted(settings)} beside it")
         return method

@@ -16,6 +16,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm import fit as front_door
 from pm_dpgmm.checkpoint import Checkpoint
 from pm_dpgmm.methods import sketch_rounds
+from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
@@ -212,6 +213,15 @@ def test_without_a_release_nothing_is_kept_and_a_refusal_spends_nothing(tmp_path
     with pytest.raises(FileNotFoundError, match="checkpoint must be in an existing folder"):
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **(given | {"checkpoint": tmp_path / "no" / "c.json"}))
     assert ledger.spent == (0.0, 0.0) and path.read_text() == "kept"
+
+
+def test_a_method_that_tells_nobody_what_it_released_is_refused_before_it_spends():
+    class Old(HistogramMethod):
+        def release(self, records, problem, *, learner, n_jobs, progress, rng):
+            pytest.fail("budget was spent")
+
+    with pytest.raises(ValueError, match="method must have a release that takes released="):
+        dpg.fit_gmm(records_of(1), 1, method=Old(), **BOUNDS, **BUDGET)
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monkeypatch):

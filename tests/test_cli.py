@@ -200,6 +200,29 @@ def test_what_an_interrupted_fit_had_paid_for_is_resumed(table, tmp_path, capsys
     assert len(json.loads((tmp_path / "three.json").read_text())["weights"]) == 3
 
 
+def test_a_save_that_is_interrupted_can_be_resumed(table, tmp_path, capsys, monkeypatch):
+    from pm_dpgmm.release import Release
+
+    def stopped(self, path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Release, "save", stopped)
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 130
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "what was paid for is kept" in told
+    monkeypatch.undo()
+    assert main(["resume", str(tmp_path / "r.partial.json"), "--output", str(tmp_path / "r.json")]) == 0
+
+
+def test_ctrl_c_before_anything_is_spent_is_one_line(table, tmp_path, capsys, monkeypatch):
+    def stopped(*given, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pm_dpgmm.fit.fit_gmm", stopped)
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 130
+    assert capsys.readouterr().err == "pm-dpgmm fit: interrupted\n"
+
+
 def test_a_crash_after_spending_leaves_a_traceback_and_the_numbers(table, tmp_path, capsys, monkeypatch):
     def crash(*given, **settings):
         raise ValueError("a fault of the program")

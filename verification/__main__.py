@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm import __version__
-from pm_dpgmm.exit_status import ended, one_line
+from pm_dpgmm.exit_status import one_line, run_command
 from pm_dpgmm.files import check_destination, make_folder
 
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
@@ -24,11 +24,7 @@ MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parsed: list[argparse.Namespace] = []
-    status = ended("verification", lambda: parsed.append(_parser().parse_args(arguments)) or 0)
-    for options in parsed:
-        status = ended(f"verification {options.command}", lambda: int(options.run(options)))  # noqa: B023 - called at once
-    return status
+    return run_command("python -m verification", _parser, arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -239,7 +235,9 @@ def _report(options: argparse.Namespace) -> int:
     from verification.report import collect, write_report
 
     quiet = options.json or not sys.stderr.isatty()
-    make_folder(options.out, name="--out")  # before the audits, which take long
+    folder = make_folder(options.out, name="--out")  # before the audits, which take long
+    for name in ("report.html", "report.md"):  # an older report is replaced
+        check_destination(folder / name, name="the report", force=True)
     contents = collect(
         seed=options.seed,
         thorough=options.thorough,
@@ -295,8 +293,8 @@ def _audit(options: argparse.Namespace) -> int:
     if options.certificate is not None:
         try:
             result.save(options.certificate, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
-        except OSError as error:
-            print(f"certificate not written: {error}", file=sys.stderr)
+        except (OSError, ValueError) as error:
+            print(f"certificate not written: {one_line(error)}", file=sys.stderr)
             return 2
     return int(result.refuted)
 

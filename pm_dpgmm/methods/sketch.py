@@ -295,5 +295,5 @@ def _start_to_dict(start: Fitted) -> dict[str, Any]:
 
 
 def _start_from_dict(fields: Mapping[str, Any]) -> Fitted:
-    arrays = (np.array(fields[name], dtype=float) for name in ("weights", "means", "factors"))
-    return Fitted(*arrays, background=fields["background"])
+    weights, means, factors = (np.array(fields[name], dtype=float) for name in ("weights", "means", "factors"))
+    return Fitted(weights, means, factors, background=fields["background"])

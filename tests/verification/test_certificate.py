@@ -345,10 +345,13 @@ def test_the_command_line_writes_certificates_that_it_verifies(tmp_path, capsys)
     ]
     assert main([*arguments, "--certificate", path]) == 1
     assert "refuted" in capsys.readouterr().out
-    assert main(["verify", path]) == 0
+    assert main(["verify", path]) == 0 and "follows from" in capsys.readouterr().out
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
     assert found["mechanism"].endswith(":too_little_noise") and found["pair"] == "[0.0] and [1.0]"
     unwritable = str(tmp_path / "missing" / "certificate.json")
-    assert main([*arguments, "--certificate", unwritable]) == 2  # 1 would say that the claim is refuted
-    assert "certificate not written" in capsys.readouterr().err
+    for place, words in ((unwritable, "must be in an existing folder"), (path, "must be a new file")):
+        assert main([*arguments, "--certificate", place]) == 2  # 1 would say that the claim is refuted
+        printed = capsys.readouterr()
+        assert words in printed.err and "refuted" not in printed.out  # found out before the audit
+    assert main([*arguments, "--certificate", path, "--force"]) == 1

@@ -125,8 +125,13 @@ def test_what_is_not_as_its_verdict_says_is_named_and_fails_the_command(contents
     assert main(["report", "--out", str(tmp_path / "new")]) == 1
     assert "WRONG: line" in capsys.readouterr().out
     (tmp_path / "file").write_text("")
+    (tmp_path / "new" / "report.md").unlink()
+    (tmp_path / "new" / "report.md").mkdir()
+    monkeypatch.setattr("verification.report.collect", lambda **given: pytest.fail("work began"))
     assert main(["report", "--out", str(tmp_path / "file")]) == 2
-    assert "report not written" in capsys.readouterr().err
+    assert "--out must be a folder, got the file" in capsys.readouterr().err
+    assert main(["report", "--out", str(tmp_path / "new")]) == 2
+    assert "report must be a file, got the folder" in capsys.readouterr().err
 
 
 def test_audits_left_out_are_said_to_be_left_out(contents):
