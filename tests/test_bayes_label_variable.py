@@ -18,7 +18,7 @@ from pm_dpgmm.mixture import Mixture
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
     pytest.mark.filterwarnings("ignore:Discrete variables cannot be optimized:UserWarning"),
-    pytest.mark.filterwarnings("ignore:`find_MAP` will return an `InferenceData`:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:`find_MAP` will:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Intermediate results:UserWarning"),
 ]
 
