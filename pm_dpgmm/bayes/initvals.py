@@ -37,8 +37,8 @@ def initvals(
     """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``, one dictionary per chain.
 
     ``init="adapt_diag"`` matters: the default of ``pm.sample`` adds U(-1, 1) on the unconstrained scale to whatever
-    it is given, which multiplies a standard deviation by up to 2.7. nutpie takes no list: PyMC 5 ignores it with nutpie,
-    PyMC 6 raises and takes one dictionary, and nutpie adds the same U(-1, 1): see ``set_initvals``. PyMC 6 chooses
+    it is given, which multiplies a standard deviation by up to 2.7. With nutpie PyMC 5 ignores a list,
+    PyMC 6 refuses it and takes one dictionary, and nutpie adds the same U(-1, 1): see ``set_initvals``. PyMC 6 chooses
     nutpie by itself, where it is installed and every variable is continuous, unless ``init`` or a list is given.
 
     Parameters
