@@ -1,22 +1,43 @@
 # make demo   run the main job on real records        make test    pass the tests
 # make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
 # make report check the papers' claims, audit, write report/report.html
-# Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11, make and a C++ compiler.
+# Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11 to 3.13, make and a C++ compiler.
+# make test-oldest  the part that depends on PyMC, on files and on the core, with the oldest supported Python and PyMC
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
-VENV ?= .venv
+# The first of these versions that runs: a name on the path may be a shim of pyenv for a version that is not active.
+PYTHONS ?= 3.13 3.12 3.11
+OLDEST = 3.11
+ifndef PYTHON
+PYTHON := $(shell for v in $(PYTHONS); do for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python$$v; do \
+	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo python3)
+endif
+ifndef VENV
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test check audit report benchmark lock notes clean
+.PHONY: demo test test-oldest check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
 
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+# a make of its own, since the interpreter names the environment
+test-oldest:
+	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) oldest
+
+OLDEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
+	map_learner noise plots privacy record_blocks release without_pymc) \
+	$(patsubst %,tests/verification/test_%.py,audit betting bits certificate events guessing multiplicity outputs profile \
+	pytest_plugin references scores search sequential)
+
+oldest: $(STAMP)
+	$(BIN)/python -m pytest $(OLDEST_TESTS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -8,6 +8,7 @@ import pytest
 from pymc.distributions.transforms import Chain, Ordered, ordered
 from pymc.initial_point import make_initial_point_fn
 
+from pm_dpgmm.bayes import label_density
 from pm_dpgmm.bayes.initvals import initvals, set_initvals
 from pm_dpgmm.bayes.priors import mixture_prior
 from pm_dpgmm.mixture import Mixture
@@ -52,7 +53,8 @@ def plane_model():
 def log_densities(model, starts):
     """Log density of ``model`` at the points that ``pm.sample(initvals=starts)`` would start from."""
     log_density = model.compile_logp(mode="FAST_COMPILE")
-    return [float(log_density(make_initial_point_fn(model=model, overrides=start)(0))) for start in starts]
+    with label_density(model):
+        return [float(log_density(make_initial_point_fn(model=model, overrides=start)(0))) for start in starts]
 
 
 def test_values_are_the_mixture_in_the_order_of_the_ordered_variable(line_model):

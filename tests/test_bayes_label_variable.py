@@ -18,6 +18,7 @@ from pm_dpgmm.mixture import Mixture
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
     pytest.mark.filterwarnings("ignore:Discrete variables cannot be optimized:UserWarning"),
+    pytest.mark.filterwarnings("ignore:`find_MAP` will:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Intermediate results:UserWarning"),
 ]
 
@@ -94,7 +95,7 @@ def test_sampling_refuses_when_pymc_does_not_offer_the_step(model, monkeypatch):
 
 
 def test_gradient_samplers_say_that_they_need_continuous_variables(model):
-    with model, pytest.raises(ValueError, match="discrete variables|all variables to be differentiable"):
+    with model, pytest.raises(ValueError, match=r"discrete variables|all variables to be differentiable"):
         pm.sample(nuts_sampler="nutpie", **QUICK)
     with model, pytest.raises(Exception, match="Discrete variables are not supported by VI: x_label"):
         pm.fit(5, progressbar=False)
@@ -166,8 +167,8 @@ def test_worker_processes_have_the_licence_of_their_step(model, context):
         gc.collect()
         assert licences(model) == 0
         if context == "fork":
+            steps = pm.CategoricalGibbsMetropolis([model["x_label"]])
             with pytest.raises(Exception, match=REFUSED):
-                steps = pm.CategoricalGibbsMetropolis([model["x_label"]])
                 pm.sample(step=steps, **(QUICK | {"cores": 2, "chains": 2, "mp_ctx": context}))
 
 

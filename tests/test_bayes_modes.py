@@ -263,3 +263,57 @@ def test_a_gaussian_likelihood_is_read_off_draws_of_a_correlated_component():
     scale = np.linalg.inv(covariances[0]).max()
     np.testing.assert_allclose(precision, np.eye(2) / 0.25, atol=5 * 0.0032 * scale)
     np.testing.assert_allclose(linear, SEEN[0] / 0.25, atol=10 * 0.0032 * scale)
+
+
+# ---------------------------------------------------------------------- labels against vectors
+def label_draws(*, rng, shape=(4, 500), frozen=0.0):
+    """Exact posterior draws of the vectors with labels drawn given them; a share of the vectors has labels that stay."""
+    vectors = posterior_draws(shape, rng=rng)
+    shares = MIXTURE.responsibilities(vectors.reshape(-1, 2))
+    labels = (shares.cumsum(axis=1)[:, :-1] < rng.random((len(shares), 1))).sum(axis=1).reshape(vectors.shape[:-1])
+    stuck = rng.random((shape[0], vectors.shape[2])) < frozen
+    return vectors, np.where(stuck[:, None, :], labels[:, :1], labels)
+
+
+def test_labels_that_stay_where_they_are_are_wrong_whatever_the_vectors_say():
+    """The planted fault: vectors right, labels frozen, as generic steps leave them."""
+    vectors, labels = label_draws(rng=np.random.default_rng(20), frozen=1.0)
+    check = check_modes(as_idata(vectors, x_label=labels), MIXTURE, random_seed=1)
+    assert check.verdict == "wrong" and not check.missed and not check.overfull and not check.disagreeing
+    assert {i for i, _ in check.mislabelled} == {0, 1, 2} and "labels contradict their vectors" in check.summary()
+    assert check.as_dict()["mislabelled"] and check_modes(as_idata(vectors), MIXTURE, random_seed=1).verdict != "wrong"
+
+
+def test_labels_that_are_wrong_in_opposite_ways_in_two_chains_do_not_cancel():
+    rng = np.random.default_rng(21)
+    vectors = rng.normal([3.0, 1.0], 0.1, size=(2, 400, 1, 2))
+    pair = Mixture([0.5, 0.5], [[0.0, 0.0], [6.0, 2.0]], [np.eye(2)] * 2)
+    labels = np.broadcast_to(np.arange(2)[:, None, None], (2, 400, 1))
+    check = check_modes(as_idata(vectors, x_label=labels), pair, name="x", random_seed=1)
+    assert check.mislabelled == ((0, 0), (0, 1))
+
+
+def test_right_labels_are_left_in_peace():
+    """40 checks of three vectors, each draw repeated up to three times; two or more alarms at 1e-3 each: 8e-4."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        vectors, labels = label_draws(rng=rng, shape=(2, 400))
+        lag = rng.integers(1, 4)
+        vectors, labels = (np.repeat(values, lag, axis=1)[:, :400] for values in (vectors, labels))
+        alarms += bool(check_modes(as_idata(vectors, x_label=labels), MIXTURE, random_seed=seed).mislabelled)
+    assert alarms < 2
+
+
+def test_labels_that_the_data_speak_about_are_not_compared():
+    vectors, labels = label_draws(rng=np.random.default_rng(22), shape=(2, 100), frozen=1.0)
+    factors = np.linalg.cholesky(MIXTURE.covariances)
+    offsets = np.linalg.solve(factors[labels], (vectors - MIXTURE.means[labels])[..., None])[..., 0]
+    draws = as_idata(vectors, x_label=labels, x_offset=offsets)
+    found = []
+    for reads in (False, True):
+        with pm.Model(coords={"unit": range(3)}) as model:
+            vector = mixture_prior("x", MIXTURE, dims=("unit", "feature"), form="labelled")
+            pm.Normal("y", vector + (model["x_label"][:, None] if reads else 0.0), NOISE, observed=SEEN)
+        found.append(check_modes(draws, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST).label_gap is None)
+    assert found == [False, True]

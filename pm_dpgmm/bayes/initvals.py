@@ -37,7 +37,9 @@ def initvals(
     """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``, one dictionary per chain.
 
     ``init="adapt_diag"`` matters: the default of ``pm.sample`` adds U(-1, 1) on the unconstrained scale to whatever
-    it is given, which multiplies a standard deviation by up to 2.7. nutpie ignores ``initvals`` (see ``set_initvals``).
+    it is given, which multiplies a standard deviation by up to 2.7. With nutpie PyMC 5 ignores a list,
+    PyMC 6 refuses it and takes one dictionary, and nutpie adds the same U(-1, 1): see ``set_initvals``. PyMC 6 chooses
+    nutpie by itself, where it is installed and every variable is continuous, unless ``init`` or a list is given.
 
     Parameters
     ----------
@@ -117,7 +119,8 @@ def set_initvals(
 
     Mapped variables, and offsets made by ``release.params``, start at the mixture; variables made by ``mixture_prior``
     start at a fresh prior draw in each chain. Samplers may add their own jitter: pass ``init="adapt_diag"`` to
-    ``pm.sample``, and what is returned here as ``jitter_rvs`` to ``nutpie.compile_pymc_model``.
+    ``pm.sample``, and what is returned here as ``jitter_rvs`` to ``nutpie.compile_pymc_model``, or with PyMC 6 as
+    ``pm.sample(nuts_sampler="nutpie", compile_kwargs={"jitter_rvs": rest})``.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class MixtureLabelRV(CategoricalRV):
         return {name: value for name, value in vars(self).items() if name != "licences"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, licences=_no_licences())
+        self.__dict__.update(state, licences=_no_licences())
 
 
 def _no_licences() -> Any:

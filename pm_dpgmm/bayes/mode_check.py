@@ -134,7 +134,7 @@ class ModeCheck:
         if len(bad) > 10:
             lines.append(f"  and {len(bad) - 10} more vectors")
         if self.flagged:
-            lines.append('use form="labelled" with pm.sample, or pm.sample_smc')
+            lines.append('use form="labelled" with pm.sample, or form="mixture" with pm.sample_smc')
         return "\n".join(lines)
 
     def __repr__(self) -> str:

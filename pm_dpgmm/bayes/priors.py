@@ -73,8 +73,9 @@ def mixture_prior(
         ``"mixture"``: one continuous variable with the mixture density. NUTS and nutpie can sample it, but between
         well separated components NUTS does not move, and no diagnostic shows it.
         ``"labelled"``: a Categorical ``{name}_label`` and a standard normal ``{name}_offset`` that give ``name`` as
-        a Deterministic; ``pm.sample`` then moves the labels by ``MixtureLabels`` and the rest by NUTS. nutpie and
-        other gradient-only samplers cannot run it. With one component there is no label.
+        a Deterministic; ``pm.sample`` then moves the labels by ``MixtureLabels`` and the rest by NUTS. Every other
+        sampler is refused with an error that says so, as are evaluations of the model's density outside
+        ``label_density``. With one component there is no label.
         ``"auto"``: ``recommended_form`` of the (inflated) mixture.
     inflate : float
         Multiplies every covariance. This tempers the prior; it is **not** a model of the privacy noise.

@@ -19,6 +19,7 @@ from scipy import optimize
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.posterior_draws import posterior_of
 from pm_dpgmm.release import Release
 from pm_dpgmm.sampling_error import fit_covariance
 from verification.benchmarks.truths import separated
@@ -141,12 +142,13 @@ def posterior(release: Release, truth: Mixture, *, random_seed: int) -> Posterio
             N_DRAWS, tune=N_TUNE, chains=N_CHAINS, cores=1, init="adapt_diag", random_seed=random_seed,
             progressbar=False, compute_convergence_checks=False,
         )  # fmt: skip
-    draws = {name: np.concatenate(found["posterior"][f"g_{name}"].values) for name in KINDS[:2]}
-    covariances = np.concatenate(found["posterior"]["g_covariances"].values)
+    kept = posterior_of(found)
+    draws = {name: np.concatenate(kept[f"g_{name}"].values) for name in KINDS[:2]}
+    covariances = np.concatenate(kept["g_covariances"].values)
     return Posterior(
         draws["weights"][:, order], draws["means"][:, order], covariances[:, order],
-        r_hat=float(max(value.max() for value in az.rhat(found).data_vars.values())),
-        effective=float(min(value.min() for value in az.ess(found).data_vars.values())),
+        r_hat=float(max(value.max() for value in az.rhat(kept).data_vars.values())),
+        effective=float(min(value.min() for value in az.ess(kept).data_vars.values())),
         divergences=int(found["sample_stats"]["diverging"].sum()),
         seconds=time.perf_counter() - start,
     )  # fmt: skip

@@ -196,7 +196,9 @@ def _other_spectra(effort: Effort, frobenius: bool) -> float:
         radius = _slack(_covariance_case(frobenius, d, noise, epsilon, delta))
         radius *= _covariance_radius(frobenius, d, noise, epsilon, delta)
         for i in range(effort.of(12, 200)):
-            change = effort.rng.uniform(-1, 1, d) if i % 2 else effort.rng.choice([-1.0, 0.0, 1.0], d)
+            change = np.asarray(
+                effort.rng.uniform(-1, 1, d) if i % 2 else effort.rng.choice([-1.0, 0.0, 1.0], d), dtype=float
+            )
             change[0] = math.copysign(1.0, change[0])
             change *= radius / (float(np.linalg.norm(change)) if frobenius else 1.0)
             ratios = np.where(change > 0, 1 + change, 1 / (1 - change)).tolist()

@@ -1,0 +1,107 @@
+"""Everything that takes draws takes what PyMC and ArviZ of today return: the whole, its posterior group, a Dataset."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.bayes.arviz_compat import group_names, group_of, posterior_of, with_group
+from pm_dpgmm.fit_check import mixtures_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
+    pytest.mark.filterwarnings("ignore:`find_MAP` will:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:More chains"),
+]
+
+FAST = {"mode": "FAST_COMPILE"}
+DRAWS = 80
+COMMON = {"progressbar": False, "random_seed": 1}
+SAMPLERS = {
+    "nuts": lambda: pm.sample(
+        DRAWS, tune=20, chains=2, cores=1, compute_convergence_checks=False, compile_kwargs=FAST, **COMMON
+    ),
+    "smc": lambda: pm.sample_smc(DRAWS, chains=2, cores=1, compute_convergence_checks=False, **COMMON),
+    "advi": lambda: pm.fit(20, **COMMON).sample(DRAWS, random_seed=1),
+    "nutpie": lambda: pm.sample(
+        DRAWS, tune=20, chains=2, cores=1, nuts_sampler="nutpie", compute_convergence_checks=False, **COMMON
+    ),
+}
+FORMS = {"whole": lambda idata: idata, "group": lambda idata: idata["posterior"], "dataset": posterior_of}
+
+
+@pytest.fixture(scope="module")
+def release():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1)) + 3 * rng.integers(0, 2, (2000, 1))
+    return dpg.fit_gmm(X, 2, epsilon=4.0, bounds=(-4, 7), method="histogram", random_seed=1)
+
+
+@pytest.fixture(scope="module")
+def model(release):
+    with pm.Model() as model:
+        release.params("g")
+        vector = release.prior("x", dims="feature", form="mixture")
+        pm.Normal("y", vector, 1.0, observed=[1.0])
+    return model
+
+
+@pytest.fixture(scope="module", params=list(SAMPLERS))
+def idata(request, model):
+    if request.param == "nutpie" and importlib.util.find_spec("nutpie") is None:
+        pytest.skip("nutpie is not installed")
+    with model:
+        return SAMPLERS[request.param]()
+
+
+def test_every_function_that_takes_draws_reads_every_form_of_them(release, idata):
+    rows = [[0.0], [3.0], [np.nan]]
+    expected = posterior_of(idata)
+    reference = dpg.label_probs(dpg.relabel(expected, to=release), rows)
+    for form, of in FORMS.items():
+        draws = of(idata)
+        again = dpg.relabel(draws, to=release)
+        assert type(again) is type(draws), form
+        np.testing.assert_array_equal(dpg.label_probs(again, rows), reference)
+        assert posterior_of(again)["g_means"].shape == expected["g_means"].shape
+        if form == "whole":
+            assert group_names(again) == group_names(idata)
+        check = dpg.check_modes(draws, release, name="x", random_seed=1)
+        assert check.name == "x" and check.occupancy.shape == (1, 2)
+        assert len(mixtures_of(draws, name=None, n_draws=7)) == 7
+        fit = release.check_fit(draws, n_draws=7, random_seed=1)
+        assert fit.n_draws == 7 and 0 < fit.p_value <= 1
+        values = posterior_of(draws)["x"]
+        dpg.plot_prior_posterior({form: values})
+        plt.close("all")
+
+
+def test_a_release_stands_beside_the_draws(release, idata):
+    data = group_of(release.to_inferencedata(), "constant_data")
+    both = with_group(idata, "release", data)
+    assert set(group_names(both)) == {*group_names(idata), "release"} and type(both) is type(idata)
+    np.testing.assert_array_equal(both["release"]["means"], release.means)
+
+
+def test_the_mode_is_no_set_of_draws(release, model):
+    """PyMC 6 returns a dictionary unless asked for inference data."""
+    with model:
+        point = pm.find_MAP(progressbar=False, compile_kwargs=FAST)
+    calls = [
+        lambda: dpg.relabel(point, to=release),
+        lambda: dpg.label_probs(point, [[0.0]]),
+        lambda: dpg.check_modes(point, release),
+        lambda: release.check_fit(point),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"idata must be inference data of ArviZ .* \(dict\)"):
+            call()
