@@ -12,12 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pm_dpgmm._arguments import FloatArray, frozen, read_choices, shown
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, shown
 from pm_dpgmm.files import write_text
-from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.release import Release
+from pm_dpgmm.release_checks import check_histogram, check_names, check_public, check_slices
+from pm_dpgmm.untrusted_json import read_json
 
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
@@ -61,6 +62,8 @@ class Checkpoint:
     version: str = field(default="")
 
     def __post_init__(self) -> None:
+        check_public(self.guarantee, self.method, self.private, self.version, self.n_records)
+        check_names(self.feature_names)
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
         object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
@@ -90,12 +93,7 @@ class Checkpoint:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """Read a file written by :meth:`save`; FileNotFoundError or ValueError says what is wrong with it."""
-        try:
-            fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise FileNotFoundError(f"path must be an existing checkpoint file, got {str(path)!r}") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise ValueError(f"path must be a complete checkpoint file, got {str(path)!r}: {error}") from None
+        fields = read_json(Path(path), kind="checkpoint file")
         if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
             raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
         if fields.get("schema_version") != SCHEMA_VERSION:
@@ -106,8 +104,9 @@ class Checkpoint:
                 method=fields["method"], settings=fields["settings"],
                 n_components=read_choices(fields["n_components"]), feature_names=tuple(fields["feature_names"]),
                 n_records=fields["n_records"], private=fields["private"],
-                guarantee=Guarantee.from_dict(fields["guarantee"]), raw=fields["raw"], noise=fields["noise"],
-                version=fields["version"],
+                guarantee=Guarantee.from_dict(fields["guarantee"]),
+                raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
+                noise=fields["noise"], version=fields["version"],
             )  # fmt: skip
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"path must be a valid checkpoint file, got {str(path)!r}: {error}") from None
@@ -197,9 +196,11 @@ def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
     if len(numbers) > 1:
         raise ValueError(f"n_components must be an integer with method {source.method!r}, got {numbers}")
     if source.method == "histogram":
+        check_histogram(source.raw, law, len(source.feature_names))
         return histogram.fitted(source.guarantee, source.raw, law, numbers[0], _silent)
     if source.method == "slices":
-        shape = Slices(source.raw["directions"], int(law.pop("n_cells")))
+        shape = check_slices(source.raw, law, len(source.feature_names))
+        del law["n_cells"]
         return slices.fitted(source.guarantee, source.raw, law, shape, numbers[0], _silent)
     raise ValueError(f"method must be one of {', '.join(map(repr, RESUMABLE))} to be resumed, got {source.method!r}")
 

@@ -229,16 +229,13 @@ def _load(path: Path) -> Release:
 
 
 def _columns(path: Path, names: list[str]) -> Any:
-    """Some columns of a file, by name."""
+    """Some columns of a file, by name: each of its numbers read by itself, as ``fit_gmm`` reads a whole file."""
     import pandas as pd
 
-    if not path.is_file():
-        raise FileNotFoundError(f"records must be an existing file, got {str(path)!r}")
-    table = (pd.read_parquet if path.suffix == ".parquet" else pd.read_csv)(path)
-    missing = [name for name in names if name not in table]
-    if missing:
-        raise ValueError(f"--columns must be among {list(table.columns)}, got {missing}")
-    return table[names]
+    from pm_dpgmm.records import read_records
+
+    records, found = read_records(path, columns=names)
+    return pd.DataFrame(records, columns=list(found))
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:

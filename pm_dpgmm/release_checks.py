@@ -18,6 +18,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.untrusted_json import check_depth
@@ -32,6 +33,8 @@ MOST_COMPONENTS, MOST_FEATURES = 4096, 1024  # of a mixture in a file: its densi
 MOST_RECORDS = 2**53  # larger integers are no exact floats
 SMALLEST_SCALE = 1e-12  # of noise on counts: its inverse stays finite
 LONGEST_NAME = 1000  # characters
+MOST_CAVEATS = 16  # of a release; a fit notes up to three
+MOST_SLICES = 2**20  # counts of all directions: a fit of twelve columns has 2^13
 
 
 def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,10 +58,7 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(fields[name], Mapping):
             raise ValueError(f"a release must have mappings for settings, raw and noise, got {shown(fields[name])}")
     names = fields["feature_names"]
-    if not isinstance(names, (list, tuple)):
-        raise ValueError(f"feature_names must be a list, got {shown(names)}")
-    for i, name in enumerate(names):
-        check_text(longest=LONGEST_NAME, **{f"feature_names[{i}]": name})
+    check_names(names)
     broad = fields.get("background")
     if broad is not None and not (isinstance(broad, Mapping) and {"means", "covariances"} <= set(broad)):
         raise ValueError(f"background must be null or have means and covariances, got {shown(broad)}")
@@ -82,26 +82,39 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def check_plain(
-    mixture: object, guarantee: object, method: object, private: object, version: object, n_records: object,
-    background: object,
-) -> None:  # fmt: skip
-    """Raise unless the parts of a release that every reader uses have their kinds; numbers of records are public."""
-    for name, value, kind in (("mixture", mixture, Mixture), ("guarantee", guarantee, Guarantee)):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} must be a {kind.__name__}, got {shown(value)}")
+def check_names(names: object) -> None:
+    """Raise unless they are short texts in a list or tuple."""
+    if not isinstance(names, (list, tuple)):
+        raise ValueError(f"feature_names must be a list, got {shown(names)}")
+    for i, name in enumerate(names):
+        check_text(longest=LONGEST_NAME, **{f"feature_names[{i}]": name})
+
+
+def check_public(guarantee: object, method: object, private: object, version: object, n_records: object) -> None:
+    """Raise unless the public facts of a release have their kinds; a number of records only where that is public."""
+    if not isinstance(guarantee, Guarantee):
+        raise TypeError(f"guarantee must be a Guarantee, got {shown(guarantee)}")
     check_text(longest=LONGEST_NAME, method=method)
     check_text(longest=40, version=version)
     if not (str(version).isascii() and all(c.isalnum() or c in ".+-" for c in str(version))):
         raise ValueError(f"version must hold letters, digits, points, + and -, got {shown(version)}")
     check_flag(private=private)
-    assert isinstance(mixture, Mixture) and isinstance(guarantee, Guarantee)
     if n_records is not None:
         check_count(n_records=n_records)
         if int(n_records) > MOST_RECORDS:  # type: ignore[call-overload]
             raise ValueError(f"n_records must be at most 2^53, got {n_records}")
         if guarantee.neighbouring is Neighbouring.ADD_REMOVE:
             raise ValueError("n_records must be None under add-remove neighbours: it is private there")
+
+
+def check_plain(
+    mixture: object, guarantee: object, method: object, private: object, version: object, n_records: object,
+    background: object,
+) -> None:  # fmt: skip
+    """Raise unless the parts of a release that every reader uses have their kinds."""
+    if not isinstance(mixture, Mixture):
+        raise TypeError(f"mixture must be a Mixture, got {shown(mixture)}")
+    check_public(guarantee, method, private, version, n_records)
     if background is not None:
         if not isinstance(background, Mixture):
             raise TypeError(f"background must be a Mixture or None, got {shown(background)}")
@@ -118,8 +131,14 @@ def check_statistics(
     """Raise unless the released numbers and their law are what methods of a release read."""
     if "flagged" in noise:
         check_flag(flagged=noise["flagged"])
-        if noise.get("misfit") is not None:
-            check_real(misfit=noise["misfit"])
+        for name in ("misfit", "gain", "shortfall"):
+            if noise.get(name) is not None:
+                check_real(**{name: noise[name]})
+    caveats = noise.get("caveats", ())
+    if not isinstance(caveats, (list, tuple)) or len(caveats) > MOST_CAVEATS:
+        raise ValueError(f"caveats must be a list of at most {MOST_CAVEATS} texts, got {shown(caveats)}")
+    for i, caveat in enumerate(caveats):
+        check_text(longest=LONGEST_NAME, **{f"caveats[{i}]": caveat})
     if "sites" in noise:
         _check_sites(noise["sites"])
     if "sketches" in noise:
@@ -154,16 +173,39 @@ def check_histogram(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features
     counts = finite_numbers(raw["counts"], "counts")
     if counts.ndim != n_features or len(set(counts.shape)) != 1 or counts.size == 0:
         raise ValueError(f"counts must have {n_features} equal sides, got shape {counts.shape}")
+    _check_counts(counts, raw["bounds"], noise["scale"], n_features)
+
+
+def _check_counts(counts: FloatArray, given: Any, scale: Any, n_features: int) -> None:
     if not (np.abs(counts) <= MOST_RECORDS).all():
         raise ValueError(f"counts must be of size at most 2^53, got {np.abs(counts).max():g}")
-    bounds = finite_numbers(raw["bounds"], "bounds", (n_features, 2))
+    bounds = finite_numbers(given, "bounds", (n_features, 2))
     if not (bounds[:, 0] < bounds[:, 1]).all():
         raise ValueError(f"bounds must increase, got {bounds.tolist()}")
-    check_positive(scale=noise["scale"])
+    check_positive(scale=scale)
     if np.abs(bounds).max() > 1e100 or (bounds[:, 1] / 2 - bounds[:, 0] / 2).min() < 1e-100:  # as the method has it
         raise ValueError(f"bounds must lie within 1e100 and 1e-100 apart, got {bounds.tolist()}")
-    if not SMALLEST_SCALE <= noise["scale"] <= MOST_RECORDS:
-        raise ValueError(f"scale must be of size {SMALLEST_SCALE:g} to 2^53, got {noise['scale']:g}")
+    if not SMALLEST_SCALE <= scale <= MOST_RECORDS:
+        raise ValueError(f"scale must be of size {SMALLEST_SCALE:g} to 2^53, got {scale:g}")
+
+
+def check_slices(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features: int) -> Slices:
+    """The slices whose counts a release of method "slices" holds; raise unless its parts fit each other."""
+    for name, where in (("counts", raw), ("bounds", raw), ("directions", raw), ("scale", noise), ("n_cells", noise)):
+        if name not in where:
+            raise ValueError(f"a release of method 'slices' must have {name}, got none")
+    directions = finite_numbers(raw["directions"], "directions")
+    if directions.ndim != 2 or directions.shape[1] != n_features or directions.size == 0:
+        raise ValueError(f"directions must have {n_features} columns, got shape {directions.shape}")
+    if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
+        raise ValueError("directions must have length 1, got others")
+    check_count(n_cells=noise["n_cells"])
+    if len(directions) * noise["n_cells"] * n_features > MOST_SLICES:
+        raise ValueError(f"n_cells must leave at most {MOST_SLICES} slices, got {shown(noise['n_cells'])}")
+    slices = Slices(directions, int(noise["n_cells"]))
+    counts = finite_numbers(raw["counts"], "counts", (int(slices.offsets[-1]),))
+    _check_counts(counts, raw["bounds"], noise["scale"], n_features)
+    return slices
 
 
 def _check_sites(sites: Any) -> None:

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, shown
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_fittable, check_sizes, check_start
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
@@ -278,7 +279,9 @@ def fitted(
     if not law.get("sketches"):
         raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
     evidence = Evidence.from_arrays(raw, law)
-    first = {len(fields["weights"]): _start_from_dict(fields) for fields in law["starts"]}
+    check_fittable(evidence, "source")
+    check_sizes(evidence, "source")
+    first = {len(fields["weights"]): _start_from_dict(fields, evidence) for fields in law["starts"]}
     if "duels" in law:
         fit, choice = replayed(evidence, numbers, first, [(gain, scale) for gain, scale in law["duels"]])
     else:
@@ -294,6 +297,13 @@ def _start_to_dict(start: Fitted) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _start_from_dict(fields: Mapping[str, Any]) -> Fitted:
-    weights, means, factors = (np.array(fields[name], dtype=float) for name in ("weights", "means", "factors"))
-    return Fitted(weights, means, factors, background=fields["background"])
+def _start_from_dict(fields: Mapping[str, Any], evidence: Evidence) -> Fitted:
+    k, d = np.size(fields["weights"]), len(evidence.unit)
+    shapes = {"weights": (k,), "means": (k, d), "factors": (k, d, d)}
+    arrays = {name: finite_numbers(fields[name], name, shape) for name, shape in shapes.items()}
+    background = fields["background"]
+    if background is not None:
+        check_probability(background=background)
+    start = Fitted(arrays["weights"], arrays["means"], arrays["factors"], background=background)
+    check_start(start, "source")
+    return start
