@@ -152,7 +152,7 @@ def smallest_size(
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
     with _quiet():  # of sizes that are only looked at
         found = _smallest(n_features, n_components, budget)
-    warn_if_weak(epsilon, delta or 0.0, found.n_records)
+    warn_if_weak(epsilon, delta or 0.0, found.n_records if found.enough else None)
     return found
 
 
