@@ -28,7 +28,7 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm import Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.misfit import measured
+from pm_dpgmm.misfit import SHORTFALL, measured
 from pm_dpgmm.sketch_post import REJECTED, SketchFit, as_start, sketch_data
 
 DELTA, SMALL, N_SIMULATED, N_CLIPPED, MARGIN, FLOOR = 1e-6, 5_000, 50_000, 200_000, 0.05, 0.05
@@ -168,7 +168,7 @@ def line(row: Row) -> str:
     assert found is not None
     sizes = [f"{'-' if size is None else format(size, '.3f'):>9}" for size in (found.gain, found.shortfall)]
     return (
-        f"{row.name:<32}{row.epsilon:>4g}{row.n_records:>8,}{row.gap:>8.3f}{found.statistic:>8.0f}{''.join(sizes)}"
+        f"{row.name:<32}{row.epsilon:>4g}{row.n_records:>8,}{row.gap:>8.3f}{found.statistic:>8.0f}{' '.join(sizes)}"
         f"{'FLAG' if found.flagged else '':>6}{row.more:>8.3f}{row.seconds:>7.1f}{row.share:>6.0%}"
     )
 
@@ -182,7 +182,7 @@ def counted(rows: list[Row]) -> list[str]:
     )
     return [
         f"{words:<18}{len(chosen):>3} fits: {sum(row.release.noise['flagged'] for row in chosen)} flagged, by shortfall"
-        f" {sum((row.release.noise['shortfall'] or 0) >= 0.05 for row in chosen)}; by the chi-square alone"
+        f" {sum((row.release.noise['shortfall'] or 0) >= SHORTFALL for row in chosen)}; by the chi-square alone"
         f" {sum(row.release.noise['misfit'] > REJECTED for row in chosen)}"
         for words, chosen in kinds
     ]
@@ -197,7 +197,7 @@ def main() -> None:
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     print(
-        f"{'table':<32}{'eps':>4}{'records':>8}{'gap':>8}{'misfit':>8}{'gain':>9}{'shortfall':>9}{'more':>14}{'s':>7}"
+        f"{'table':<32}{'eps':>4}{'records':>8}{'gap':>8}{'misfit':>8}{'gain':>9}{'shortfall':>10}{'more':>14}{'s':>7}"
     )
     rows: list[Row] = []
     for tables in (real_tables(options.data, rng), simulated_tables(rng)):
