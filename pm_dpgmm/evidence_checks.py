@@ -73,7 +73,7 @@ def check_law(evidence: Evidence, name: str) -> None:
     contributes would hide it.
     """
     for sketch in evidence.sketches:
-        if not (LEAST_NOISE <= sketch.noise_scale and sketch.n_records <= LARGEST_NUMBER):
+        if not (sketch.noise_scale >= LEAST_NOISE and sketch.n_records <= LARGEST_NUMBER):
             raise ValueError(
                 f"{name} must have noise of scale 1 or more on its sketches and at most {LARGEST_NUMBER:g} records, got"
                 f" {sketch.noise_scale:g} and {sketch.n_records:g}"
