@@ -32,12 +32,12 @@ from pm_dpgmm.methods.sketch import SketchMethod
 FILES = Path(__file__).resolve().parents[2] / "tests" / "data" / "releases"
 LONGEST = 10.0  # seconds of processor time for one action; twice that ends it
 CLEAR = (TypeError, ValueError)
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 NUMBERS = (
     0, -0.0, 1, -1, 0.5, 2, 3, 7, 1e-320, 5e-324, 1e-300, 1e-12, 1e9, 1e12, 1e15, 1e16, 1e120, 1e300, 1.7e308, -1e300,
     2**31, 2**62, 2**63 - 1,
 )  # fmt: skip
-OTHERS = (
+OTHERS: tuple[Any, ...] = (
     None, True, False, "", "1.0", "\x1b[2J", "a\n```\n# b", "\u202e", "\ud800", "x" * 2000, [], {}, [[]], [1], [None],
     [[1.0, 2.0], [3.0]], {"kind": "point"}, {"kind": "sum"},
 )  # fmt: skip
@@ -201,7 +201,13 @@ def _fit_like(release: dpg.Release, n_features: int, folder: Path) -> dpg.Releas
     path.unlink(missing_ok=True)
     ledger = dpg.Ledger(path, epsilon=10.0, delta=1e-3)
     relation = str(release.guarantee.neighbouring)
-    settings = {"bounds": (-5, 5), "neighbouring": relation, "ledger": ledger, "progress": False, "random_seed": 1}
+    settings: dict[str, Any] = {
+        "bounds": (-5, 5),
+        "neighbouring": relation,
+        "ledger": ledger,
+        "progress": False,
+        "random_seed": 1,
+    }
     try:
         made = dpg.fit_gmm(records, min(release.n_components, 3), like=release, **BUDGET, **settings)
     except Exception as error:
