@@ -12,9 +12,10 @@ import numpy as np
 
 from pm_dpgmm._arguments import check_non_negative, check_positive, check_real, finite_numbers
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS
+from pm_dpgmm.mechanisms.gaussian_budget import LEAST_SCALE, MOST_NUMBERS
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.mechanisms.sketch_features import GRID
 
 if TYPE_CHECKING:
     from pm_dpgmm.evidence import Evidence
@@ -24,6 +25,7 @@ MOST_SKETCHES, MOST_TABLES = 64, 64  # each sketch is a pass over the records; a
 MOST_PARTS = 256  # of a table: 4 for each of 64 components; pairs of them are compared
 MOST_FITTED = {True: 2**11, False: 2**15}  # numbers that a fit weighs together: of one column, of more
 # Nothing that a fit computes overflows or vanishes within these; what releases hold stays far inside.
+LEAST_NOISE = LEAST_SCALE * GRID * (1 - 1e-9)
 LARGEST_NUMBER = 1e12  # released sums and noise: sums are below 2^33 for 2^31 records
 LARGEST_LENGTH = 1e120  # of units and centres: a method takes bounds up to 1e100
 LARGEST_TURN = 1e15  # frequency times unit: components are wider than e^-12 units
@@ -68,14 +70,29 @@ def check_evidence(evidence: Evidence) -> None:
             raise ValueError(f"bounds must increase, got {np.asarray(evidence.bounds).tolist()}")
 
 
+def check_law(evidence: Evidence, name: str) -> None:
+    """Raise ValueError unless the covariance of the sketches has a factor, and memory for it.
+
+    A mechanism's noise on a sketch is at least 1 (LEAST_SCALE grid steps): far less, and rounding of what sampling
+    contributes would hide it.
+    """
+    for sketch in evidence.sketches:
+        if not (sketch.noise_scale >= LEAST_NOISE and sketch.n_records <= LARGEST_NUMBER):
+            raise ValueError(
+                f"{name} must have noise of scale 1 or more on its sketches and at most {LARGEST_NUMBER:g} records, got"
+                f" {sketch.noise_scale:g} and {sketch.n_records:g}"
+            )
+    n_numbers, d = sum(sketch.values.size for sketch in evidence.sketches), len(evidence.unit)
+    if n_numbers > MOST_FITTED[d == 1]:
+        raise ValueError(f"{name} must hold sketches of at most {MOST_FITTED[d == 1]} numbers, got {n_numbers}")
+
+
 def check_fittable(evidence: Evidence, name: str) -> None:
     """Raise ValueError unless a mixture can be fitted to the evidence in bearable time and memory."""
+    check_law(evidence, name)
     d = len(evidence.unit)
     if d > 1 and not evidence.cells:
         raise ValueError(f"{name} must hold moments of cells, where a fit to {d} columns starts, got none")
-    n_numbers = sum(sketch.values.size for sketch in evidence.sketches)
-    if n_numbers > MOST_FITTED[d == 1]:
-        raise ValueError(f"{name} must hold sketches of at most {MOST_FITTED[d == 1]} numbers, got {n_numbers}")
     largest = max((len(table.counts) for table in (*evidence.cells, *evidence.parts)), default=0)
     if largest > MOST_PARTS:
         raise ValueError(f"{name} must hold at most {MOST_PARTS} cells or parts in a table, got {largest}")

@@ -12,6 +12,7 @@ from scipy import stats
 from pm_dpgmm._arguments import FloatArray, check_count
 from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_law
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.posterior_draws import posterior_of
@@ -171,6 +172,7 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:
 
 def _check_sketch(release: Release, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
     evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_law(evidence, "release")
     data = sketch_data(evidence)
     if mixtures is None:
         found = as_start(evidence, release.mixture, release.background_weight)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.evidence_checks import check_law
 from pm_dpgmm.feature_names import in_order
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
@@ -136,6 +137,7 @@ def laplace(release: Release) -> Laplace:
             f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
         )
     evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_law(evidence, "release")
     data = sketch_data(evidence)
     found = as_start(evidence, release.mixture, release.background_weight)
     prior = prior_about(found)

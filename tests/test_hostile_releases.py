@@ -58,7 +58,7 @@ BAD_SKETCHES = {
     "scale 0": ({"noise_scale": 0.0}, "noise_scale must be finite and greater than 0, got 0.0"),
     "negative scale": ({"noise_scale": -3.0}, "noise_scale must be finite and greater than 0, got -3.0"),
     "scale that is no number": ({"noise_scale": math.nan}, "noise_scale must be finite"),
-    "scale whose square vanishes": ({"noise_scale": 1e-200}, "noise scale must be of size"),
+    "scale whose square vanishes": ({"noise_scale": 1e-200}, "noise of scale 1 or more on its sketches"),
     "values of another shape": ({"values": np.zeros((2, 3))}, r"values must have shape \(2, 16\)"),
     "values that are not finite": ({"values": np.full((2, 16), np.inf)}, "values must be finite, got inf"),
     "no records": ({"n_records": 0.0}, "n_records must be finite, and at least 1"),
@@ -103,7 +103,7 @@ def test_a_reference_may_not_ask_for_hours_or_gigabytes():
 def test_shares_of_the_budget_never_round_to_nothing(tmp_path):
     """Noise scales far apart: shares used to be rounded to 0, and the fit failed with the budget spent."""
     ladder = FejerLadder(1.0, 3, 0.0)
-    scales = (1e12, 1.0, 1e-12, 1e11)
+    scales = (1e12, 1.0, 1e3, 1e11)
     evidence = Evidence(tuple(NoisySketch(ladder, np.zeros((2, 3)), scale, 50.0) for scale in scales), np.ones(1))
     shares = Reference.of(evidence).shares(Neighbouring.REPLACE_ONE)
     assert sum(shares) == 1 and min(shares) > 0.9e-6
@@ -266,6 +266,15 @@ def test_a_path_that_is_no_release_file_gets_one_clear_error(tmp_path, monkeypat
     monkeypatch.setattr(Path, "open", closed)
     with pytest.raises(PermissionError, match="path must be a release file that may be read, got"):
         dpg.load(path)
+
+
+def test_sketches_without_noise_are_refused_where_their_covariance_is_factored():
+    release = dpg.load(FILES / "sketch_one_column.json")
+    law = {**release.noise, "sketches": [release.noise["sketches"][0] | {"scale": 1e-9}]}
+    quiet = replace(release, noise=law)
+    for action in (lambda: quiet.select_k([1]), quiet.standard_errors, quiet.check_fit, lambda: quiet.refit(1)):
+        with pytest.raises(ValueError, match="release must have noise of scale 1 or more on its sketches"):
+            action()
 
 
 def test_texts_of_a_file_cannot_command_a_terminal_or_a_document(tmp_path):

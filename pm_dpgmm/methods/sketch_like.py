@@ -23,7 +23,6 @@ from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import as_start
 
-ARRAYS = ("weights", "means", "factors")  # of a start
 SHARE_STEPS, LEAST_SHARE = 10**9, 10**3  # shares of the budget are integers over their sum, about SHARE_STEPS
 LARGEST_SCALE = 2**56  # of noise in grid steps: sums and noise of one record's site fit 64 bits
 
@@ -55,7 +54,10 @@ class Reference:
         check_sizes(self.evidence, "like")
         for start in self.starts.values():
             check_start(start, "like")
-        kept = {k: replace(s, **{n: frozen(getattr(s, n)) for n in ARRAYS}) for k, s in self.starts.items()}
+        kept = {
+            k: replace(s, weights=frozen(s.weights), means=frozen(s.means), factors=frozen(s.factors))
+            for k, s in self.starts.items()
+        }
         object.__setattr__(self, "starts", kept)  # nothing of it can change after it was checked
 
     @classmethod

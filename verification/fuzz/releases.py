@@ -1,9 +1,9 @@
 """Release files that lie: what does the package do with them?
 
 ``python -m verification.fuzz.releases --inputs 5000 --seed 1`` changes stored releases (tests/data/releases) in one to
-three places, reads them, and does everything with what is read that a recipient may do. Allowed are a result and one
-clear error (TypeError or ValueError). Anything else, and anything that takes longer than ``LONGEST`` seconds, is
-printed with its seed; so is a fit that failed after its ledger was charged.
+three places, or replaces all their numbers by extreme ones, reads them, and does everything with what is read that a
+recipient may do. Allowed are a result and one clear error (TypeError or ValueError). Anything else, and anything that
+takes longer than ``LONGEST`` seconds, is printed with its seed; so is a fit that failed after its ledger was charged.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from pm_dpgmm.methods.sketch import SketchMethod
 FILES = Path(__file__).resolve().parents[2] / "tests" / "data" / "releases"
 LONGEST = 10.0  # seconds of processor time for one action; twice that ends it
 CLEAR = (TypeError, ValueError)
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 NUMBERS = (
     0, -0.0, 1, -1, 0.5, 2, 3, 7, 1e-320, 5e-324, 1e-300, 1e-12, 1e9, 1e12, 1e15, 1e16, 1e120, 1e300, 1.7e308, -1e300,
     2**31, 2**62, 2**63 - 1,
 )  # fmt: skip
-OTHERS = (
+OTHERS: tuple[Any, ...] = (
     None, True, False, "", "1.0", "\x1b[2J", "a\n```\n# b", "\u202e", "\ud800", "x" * 2000, [], {}, [[]], [1], [None],
     [[1.0, 2.0], [3.0]], {"kind": "point"}, {"kind": "sum"},
 )  # fmt: skip
@@ -46,6 +46,7 @@ RAW_TEXTS = (
     '{"a":' * 5000 + "1" + "}" * 5000,
 )  # fmt: skip
 MARK = "@here@"
+EXTREME = 0.25  # share of the sketches whose numbers are all replaced
 PARTNERS = {"sketch_one_column": ("sketch_like",), "sketch_like": ("sketch_one_column",)}  # that can be combined
 
 
@@ -112,6 +113,48 @@ def mutated(fields: dict[str, Any], rng: np.random.Generator) -> str:
     return text if raw_text is None else text.replace(json.dumps(MARK), raw_text)
 
 
+def extreme(fields: dict[str, Any], rng: np.random.Generator) -> str:
+    """JSON text of a copy whose statistics are random numbers of random sizes that mostly lie within what is accepted.
+
+    Shapes and structure stay right, so such files are read: fits must survive what they hold.
+    """
+    fields = copy.deepcopy(fields)
+    noise, raw = fields["noise"], fields["raw"]
+
+    def size(low: float, high: float) -> float:
+        return float(10.0 ** (rng.uniform(low, high) if rng.random() < 0.7 else rng.choice([low, high])))
+
+    def filled(values: Any, low: float, high: float, *, signed: bool = True) -> Any:
+        shape = np.shape(values)
+        powers = 10.0 ** rng.uniform(low, high, shape) if rng.random() < 0.5 else np.full(shape, size(low, high))
+        signs = rng.choice([-1.0, 0.0, 1.0], shape) if signed else np.ones(shape)
+        return (powers * signs).tolist()
+
+    for i, sketch in enumerate(noise["sketches"]):
+        waves = sketch["frequencies"]
+        if rng.random() < 0.5:
+            raw[f"sketch_{i}"] = filled(raw[f"sketch_{i}"], 0, 11.9)
+        if rng.random() < 0.5:
+            sketch["scale"] = size(-11.9, 11.9)
+        if rng.random() < 0.5 and waves["kind"] == "riesz":
+            waves["bases"] = filled(waves["bases"], -320, 13)
+        elif rng.random() < 0.5 and waves["kind"] == "fejer":
+            waves["step"] = size(-320, 12)
+    for i, table in enumerate(noise["moments"]):
+        if rng.random() < 0.5:
+            raw[f"moments_{i}"] = filled(raw[f"moments_{i}"], -5, 23.9)
+        if rng.random() < 0.5:
+            table["scale"] = size(-23.9, 23.9)
+        partition = table["partition"]
+        if rng.random() < 0.5:
+            partition["centres"] = filled(partition["centres"], -300, 8.9)
+        if rng.random() < 0.5:
+            partition["radii"] = filled(partition["radii"], -26.9, 8.9, signed=False)
+    if rng.random() < 0.3 and "ridge" in noise:
+        noise["ridge"] = filled(noise["ridge"], -300, 8.9, signed=False)
+    return json.dumps(fields)
+
+
 def _scaled(values: Any, factor: float) -> Any:
     if isinstance(values, list):
         return [_scaled(value, factor) for value in values]
@@ -158,7 +201,13 @@ def _fit_like(release: dpg.Release, n_features: int, folder: Path) -> dpg.Releas
     path.unlink(missing_ok=True)
     ledger = dpg.Ledger(path, epsilon=10.0, delta=1e-3)
     relation = str(release.guarantee.neighbouring)
-    settings = {"bounds": (-5, 5), "neighbouring": relation, "ledger": ledger, "progress": False, "random_seed": 1}
+    settings: dict[str, Any] = {
+        "bounds": (-5, 5),
+        "neighbouring": relation,
+        "ledger": ledger,
+        "progress": False,
+        "random_seed": 1,
+    }
     try:
         made = dpg.fit_gmm(records, min(release.n_components, 3), like=release, **BUDGET, **settings)
     except Exception as error:
@@ -189,7 +238,8 @@ def run(n_inputs: int, seed: int, *, every: int = 1, seconds: float = float("inf
             rng = np.random.default_rng([seed, number])
             path, fields = sources[number % len(sources)]
             file = folder / "release.json"
-            file.write_text(mutated(fields, rng), encoding="utf-8")
+            changed = extreme if "sketches" in fields["noise"] and rng.random() < EXTREME else mutated
+            file.write_text(changed(fields, rng), encoding="utf-8")
             report.n_inputs += 1
             label = f"seed {seed}, input {number} from {path.stem}"
             release = _tried(report, label, "load", lambda file=file: dpg.load(file))  # type: ignore[misc]

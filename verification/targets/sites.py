@@ -14,7 +14,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms import sketch as sketch_module
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
+from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
@@ -92,11 +92,11 @@ def hostile(records: FloatArray, n_samples: int, rng: np.random.Generator, *, no
     budget would round to nothing.
     """
     problem = Problem(len(records), 1, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
-    waves = [
-        (RieszFrames([[[5e-324]], [[1e15]], [[math.pi]]], [0.0]), 1e12),
+    waves: list[tuple[Frequencies, float]] = [
+        (RieszFrames(np.array([[[5e-324]], [[1e15]], [[math.pi]]]), np.zeros(1)), 1e12),
         (FejerLadder(step=math.pi, order=1, centre=0.0), 1.0),
         (FejerLadder(step=math.pi, order=3, centre=0.0), 1e6),
-        (RieszFrames(np.full((1, 2, 1), math.pi), [0.0]), 3.0),
+        (RieszFrames(np.full((1, 2, 1), math.pi), np.zeros(1)), 3.0),
     ]
     sketches = [NoisySketch(wave, np.full((2, wave.n_frequencies), 1e12), scale, 1.0) for wave, scale in waves]
     given = Reference.of(Evidence(tuple(sketches), np.ones(1)))
