@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     command = commands.add_parser("audit", help="audit a function mechanism(data, n_samples, rng)")
     command.add_argument("mechanism", help="module:function")
+    command.add_argument("--once", action="store_true", help="the function runs once: mechanism(data, rng)")
     command.add_argument("x", type=json.loads, help="data set, as JSON")
     command.add_argument("x_neighbour", type=json.loads, help="neighbouring data set, as JSON")
     command.add_argument("--epsilon", type=float, required=True)
@@ -208,6 +209,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     from verification.audit import audit
+    from verification.repeated import repeated
 
     module, _, function = options.mechanism.partition(":")
     try:
@@ -217,6 +219,8 @@ def _audit(options: argparse.Namespace) -> int:
         return 2
     x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
     try:
+        if options.once:
+            mechanism = repeated(mechanism)
         result = audit(
             mechanism,
             x,

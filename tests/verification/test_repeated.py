@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from verification import audit, repeated
+from verification.__main__ import main
 from verification.outputs import prepared
 from verification.profile import privacy_profile
 
@@ -201,3 +202,21 @@ def test_a_profile_and_densities_take_it_too():
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(TypeError, match=message):
         repeated(*arguments[0], **arguments[1])
+
+
+def test_the_command_line_takes_it_too(capsys):
+    arguments = [
+        "audit",
+        f"{__name__}:once",
+        "0",
+        "1",
+        "--epsilon",
+        "1",
+        "--n-samples",
+        "1000",
+        "--seed",
+        "1",
+        "--once",
+    ]
+    assert main(arguments) == 1
+    assert "refuted" in capsys.readouterr().out
