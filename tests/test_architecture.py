@@ -179,7 +179,10 @@ def test_hypothesis_loads_only_where_a_strategy_is_searched():
             assert [target for target, inside in found if not inside and target.split(".")[0] == "hypothesis"] == []
 
 
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}  # named unlike their modules
+# Named unlike their modules, or brought by a dependency whose own interface they are.
+DISTRIBUTIONS = {
+    "sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
+}  # fmt: skip
 OPTIONAL = {"pytest": {"verification.pytest_plugin"}}  # loaded by pytest alone
 
 
