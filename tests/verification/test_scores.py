@@ -138,7 +138,7 @@ def leak(kind, width, column, rate=1e-3):
         if kind == "value":
             rows[hit, column] = data
         elif kind == "large":
-            rows[hit, column] = 50 + 50 * data
+            rows[hit, column] = 100 * data - 50
         elif kind == "missing":
             rows[hit, column - int(data)] = np.nan
         elif kind == "again":  # the noise of one column again in another
