@@ -1,8 +1,10 @@
 """Imports follow the direction of the design; the audit core stands alone; importing the package stays light."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -213,11 +215,36 @@ def test_the_audit_core_imports_nothing_of_the_package():
 
 
 def test_hypothesis_loads_only_where_a_strategy_is_searched():
-    """A development dependency: auditing must not need it."""
+    """It takes half a second: an audit does without."""
     for name in AUDIT_CORE:
         if name != "neighbours":
             found = imports(ast.parse((ROOT / "verification" / f"{name}.py").read_text()))
             assert [target for target, inside in found if not inside and target.split(".")[0] == "hypothesis"] == []
+
+
+# Named unlike their modules, or brought by a dependency whose own interface they are.
+DISTRIBUTIONS = {
+    "sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
+}  # fmt: skip
+OPTIONAL = {"pytest": {"verification.pytest_plugin"}}  # loaded by pytest alone
+
+
+def undeclared(module, source, declared):
+    """Third-party imports of ``module`` outside functions that no dependency of an installation brings."""
+    names = {target.split(".")[0] for target, inside in imports(ast.parse(source)) if not inside}
+    third = names - set(sys.stdlib_module_names) - {"pm_dpgmm", "verification"}
+    return sorted(n for n in third if DISTRIBUTIONS.get(n, n) not in declared and module not in OPTIONAL.get(n, ()))
+
+
+def test_a_plain_installation_brings_every_package_that_is_imported():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=!~\[; ]", line)[0] for line in project["dependencies"]}
+    for package in ("pm_dpgmm", "verification"):
+        for name, path in modules(package):
+            assert undeclared(name, path.read_text(), declared) == [], name
+    without = declared - {"hypothesis"}
+    claims = [path for name, path in modules("verification") if name.startswith("verification.claims.")]
+    assert any(undeclared("verification.claims", path.read_text(), without) == ["hypothesis"] for path in claims)
 
 
 def test_only_noise_draws_for_a_release():

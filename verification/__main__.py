@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     words = "audit a function mechanism(data, n_samples, rng)"
     audit = command("audit", _audit, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json")
     audit.add_argument("mechanism", help="module:function")
+    audit.add_argument("--once", action="store_true", help="the function runs once: mechanism(data, rng)")
     audit.add_argument("x", type=_data, help="data set, as JSON")
     audit.add_argument("x_neighbour", type=_data, help="neighbouring data set, as JSON")
     audit.add_argument("--epsilon", type=float, required=True)
@@ -261,6 +262,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     from verification.audit import audit
+    from verification.repeated import repeated
 
     if options.certificate is not None:
         check_destination(options.certificate, name="--certificate", force=options.force)
@@ -272,6 +274,8 @@ def _audit(options: argparse.Namespace) -> int:
         return 2
     x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
     try:
+        if options.once:
+            mechanism = repeated(mechanism)
         result = audit(
             mechanism,
             x,

@@ -9,13 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+EXACT_SCORE = "exact log-likelihood ratio"
+BY_DENSITY = "the densities given"
+BY_VALUE = (
+    "single columns and their tails",
+    "sums, differences and products of columns",
+    "regions of up to a dozen columns",
+    "failures and infinities",
+    "values that repeat",
+)
+BY_BIT = ("each of the 64 bits of every number", "the parity of two bits of a number", "steps of a grid")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditResult:
     """A certified verdict on one privacy claim, one mechanism and one pair of neighbouring data sets.
 
     ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
-    nothing: read it with ``detection_limit``.
+    nothing: read it with ``detection_limit``, which holds for violations that the scores can see, and ``looked_for``,
+    which says what those are.
     """
 
     refuted: bool
@@ -28,7 +40,8 @@ class AuditResult:
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
-    detection_limit: float  # see detection_limit.py; infinite when nothing could have been caught
+    # Smallest epsilon that is refuted with probability 0.9 where a score shows it; infinite if none: detection_limit.py
+    detection_limit: float
     score: str  # name of the score that ranked the outputs
     event: str  # the certified event in words
     counts: dict[str, Any]  # certified counts; the bounds follow from them
@@ -45,12 +58,20 @@ class AuditResult:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
+        if self.score == EXACT_SCORE:
+            return (BY_DENSITY,)
+        return BY_VALUE if self.level == "value" else (*BY_VALUE, *BY_BIT)
+
     def as_dict(self) -> dict[str, Any]:
-        """Return every field as plain JSON types; an infinite number becomes the string "inf" or "-inf"."""
+        """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf" or "-inf"."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         plain["counts"] = dict(self.counts)
         plain["thresholds"] = list(self.thresholds)
         plain["notes"] = list(self.notes)
+        plain["looked_for"] = list(self.looked_for)
         plain["histogram_edges"] = self.histogram_edges.tolist()
         plain["histogram"] = self.histogram.tolist()
         return {name: _finite(value) for name, value in plain.items()}
@@ -67,7 +88,8 @@ class AuditResult:
         if self.refuted:
             return f"claim {claim} refuted: {bound} {certified}{notes}"
         if math.isfinite(self.detection_limit):
-            power = f"this audit would have caught epsilon >= {self.detection_limit:.4g}"
+            kinds = ", ".join(self.looked_for)
+            power = f"this audit would have caught epsilon >= {self.detection_limit:.4g} if it shows in {kinds}"
         else:
             power = "this audit had too few samples to catch any epsilon"
         return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"

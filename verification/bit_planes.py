@@ -73,7 +73,7 @@ def fit_bits(rows: FloatArray, label: BoolArray, *, n_bits: int, fit: Any) -> Bi
     return None if model is None else BitScore(planes, grids, model)
 
 
-def _z_values(product: FloatArray, total: FloatArray, size: FloatArray, spread: float) -> FloatArray:
+def _z_values(product: NDArray[Any], total: NDArray[Any], size: NDArray[Any], spread: float) -> FloatArray:
     """Size of the covariance of signs with centred labels in standard deviations; 0 for a constant sign."""
     variance = size - total**2 / np.maximum(size, 1)
     seen = variance > 0.5

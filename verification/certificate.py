@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -27,14 +28,16 @@ from verification._checks import (
 from verification.audit_result import AuditResult, one_criterion
 from verification.detection_limit import detection_limit, sequential_limit
 
-FORMAT = "privacy audit 1"
+FORMAT = "privacy audit 2"
 PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
 NOT_COVERED = (
     "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
     " fair coin, and no guess saw its own coin. This file cannot show that; only another run of the audit can."
+    " The digest shows words that were changed by mistake, not those of a forger, who can compute it too."
 )
+WORDS = ("mechanism", "pair", "versions", "level", "score", "event", "thresholds", "notes")  # follow from no count
 
 
 def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
@@ -50,7 +53,8 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
     -------
     dict
         ``format``, ``statement`` (the verdict in words, and that a pass is no proof), ``mechanism``, ``pair``,
-        ``versions``, ``not_covered`` and the fields of the result; without the histogram, which no bound follows from.
+        ``versions``, ``not_covered``, the fields of the result, without the histogram, which no bound follows from,
+        and ``digest`` (SHA-256) of those entries that no count leads to.
 
     Examples
     --------
@@ -62,7 +66,7 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
     True
     """
     fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
-    return {
+    found = {
         "format": FORMAT,
         "statement": str(result),
         "mechanism": mechanism,
@@ -71,6 +75,7 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         **fields,
     }
+    return found | {"digest": _digest(found)}
 
 
 def save_certificate(result: AuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = "") -> None:
@@ -131,6 +136,8 @@ def verify(stored: Mapping[str, Any]) -> Verification:
             problems.append(f"{name}: {shown(stored.get(name))} is stored, {shown(value)} follows from the counts")
     if stored.get("not_covered") != NOT_COVERED:
         problems.append("not_covered: the words are not those of this format")
+    if stored.get("digest") != _digest(stored):
+        problems.append(f"digest: one of {', '.join(WORDS)} is not as it was saved")
     return Verification(tuple(problems), str(stored.get("statement", "")))
 
 
@@ -180,9 +187,11 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "e_value": e_value,
         "detection_limit": _limit(stored, refuted=refuted),
     }
+    if not isinstance(stored["looked_for"], list):
+        raise TypeError(f"looked_for must be a list, got {shown(stored['looked_for'])}")
     fields = {name: stored[name] for name in AuditResult.__slots__ if not name.startswith("histogram")}
     words = AuditResult(**(fields | found), histogram_edges=np.empty(0), histogram=np.empty((2, 0), dtype=np.int64))
-    return found | {"statement": str(words)}, problems
+    return found | {"statement": str(words), "looked_for": list(words.looked_for)}, problems
 
 
 def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
@@ -204,11 +213,18 @@ def _check_size(**runs: Any) -> None:
 def _same(stored: Any, found: Any) -> bool:
     if isinstance(found, bool) or found is None:
         return stored is found
+    if isinstance(found, list):
+        return bool(stored == found)
     if found == math.inf or isinstance(found, str):
         return bool(stored == ("inf" if found == math.inf else found))
     if type(stored) not in (int, float) or abs(stored) > sys.float_info.max:
         return False
     return math.isclose(stored, found, rel_tol=TOLERANCE)
+
+
+def _digest(stored: Mapping[str, Any]) -> str:
+    words = json.dumps({name: stored.get(name) for name in WORDS}, sort_keys=True)
+    return hashlib.sha256(words.encode()).hexdigest()
 
 
 def _version(package: str) -> str:

@@ -28,7 +28,8 @@ def detection_limit(*, epsilon: float, delta: float, n_certified: int, false_ala
 
     The planted violation is a Laplace mechanism of sensitivity 1 (``delta`` = 0) or a Gaussian mechanism
     (``delta`` > 0; its epsilon at the same delta). The certification step is given the right score and event, so
-    learning and choosing are not part of this figure: an audit with a learned score catches a little less.
+    learning and choosing are not part of this figure: an audit with a learned score catches a little less where its
+    scores can see the violation (`AuditResult.looked_for`), far less where few runs show it, and nothing elsewhere.
 
     delta = 0: labels are guessed where the privacy loss has its largest size, outputs below 0 or above 1; the power is
     an exact binomial sum. delta > 0: labels are guessed beyond the threshold that is best in expectation; the power is

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from verification import scores
+from verification.audit_result import EXACT_SCORE
 from verification.events import Guesses, choose_guesses
 from verification.guessing import GuessCounts
 
@@ -77,7 +78,7 @@ def by_exact_score(ratio: FloatArray, *, delta: float, false_alarm: float) -> Sc
     guesses = choose_guesses(
         ratio[:start], coins, delta=delta, rounds=ratio.size - start, z=quantile(false_alarm), exact=True
     )
-    return Scored("exact log-likelihood ratio", guesses, ratio[:start], coins, True, ratio[start:])
+    return Scored(EXACT_SCORE, guesses, ratio[:start], coins, True, ratio[start:])
 
 
 def by_learned_score(

@@ -54,7 +54,8 @@ def checked_part(part: Any) -> NDArray[Any]:
 
 def widened(part: NDArray[Any]) -> FloatArray:
     """``part`` in double precision: every number exactly, and the content of every NaN in the same leading bits."""
-    wide = part.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN; its content is copied below
+        wide = part.astype(np.float64)
     if part.dtype.kind == "f" and part.dtype.itemsize in MANTISSA and np.isnan(wide).any():
         word, stored = MANTISSA[part.dtype.itemsize]
         native = np.ascontiguousarray(part.astype(part.dtype.newbyteorder("="), copy=False))

@@ -22,7 +22,10 @@ Installed with the package; nothing to import. Paste and run:
 A test whose claims hold fails with probability at most 1e-4, and for one seed always or never. ``--dp-audit-seed=N``
 replaces the seed, which otherwise follows from the name of the test; ``--dp-audit-samples=N`` sets the number of runs
 of each audit that does not say it itself. A test that passes is no proof: the `AuditResult` that both calls return says
-how large a violation the audit would have caught.
+how large a violation the audit would have caught, and of which kinds. A `WeakAuditWarning` says so when that is twice
+the claim or more; ``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
+
+A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.repeated(mechanism)``.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +45,11 @@ if TYPE_CHECKING:
 FLAKE_RATE = 1e-4  # of a test: error probability of all its assertions together
 DEFAULT_SAMPLES = 50_000  # a scalar mechanism is learned and certified within a second
 LEAST_SAMPLES = 100  # the least that `audit` accepts
+MOST_SAMPLES = 10**7  # that a warning recommends
+
+
+class WeakAuditWarning(UserWarning):
+    """A claim passed in so few runs that even twice its epsilon would hardly have been refuted."""
 
 
 class DpAudit:
@@ -94,6 +103,9 @@ class DpAudit:
         ------
         AssertionError
             If the claim is refuted, with the certified bound and how to reproduce it.
+        WeakAuditWarning
+            Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` would have been with
+            probability below 0.9; for epsilon = 0, if none would have been.
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
@@ -103,6 +115,8 @@ class DpAudit:
         result, reproduce = self._run(mechanism, x, x_neighbour, epsilon, delta, n_samples, error, options)
         if result.refuted:
             raise AssertionError(f"{result}\n{reproduce}")
+        if weak(result.detection_limit, epsilon):
+            warnings.warn(WeakAuditWarning(_advice(result)), stacklevel=2)
         return result
 
     def must_refute(
@@ -159,12 +173,38 @@ class DpAudit:
             **options,
         )
         samples = "" if n_samples is not None else f" --dp-audit-samples={self.n_samples}"
-        name = getattr(mechanism, "__qualname__", type(mechanism).__qualname__)
+        named = getattr(mechanism, "mechanism", mechanism)  # what `repeated` was given
+        name = getattr(named, "__qualname__", type(named).__qualname__)
         return result, (
             f"{name}, audit {self._n_audits} of the test, {result.n_samples} runs,"
             f" rng = numpy.random.default_rng([{self.seed}, {self._n_audits}])\n"
             f"reproduce: pytest '{self.test}' --dp-audit-seed={self.seed}{samples}"
         )
+
+
+def weak(limit: float, epsilon: float) -> bool:
+    """Whether an audit of this detection limit says next to nothing about a claim of ``epsilon``."""
+    return math.isinf(limit) or (epsilon > 0 and limit >= 2 * epsilon)
+
+
+def _advice(result: AuditResult) -> str:
+    from verification.detection_limit import detection_limit, sequential_limit
+
+    claim = {"epsilon": result.epsilon, "delta": result.delta, "false_alarm": result.false_alarm}
+    n = 2 * result.n_samples
+    while n <= MOST_SAMPLES:
+        share = max(1, n * result.n_certified // result.n_samples)
+        limit = (
+            sequential_limit(n_samples=n, **claim) if result.sequential else detection_limit(n_certified=share, **claim)
+        )
+        if not weak(limit, result.epsilon):
+            break
+        n *= 2
+    enough = f"about {n:,} runs would" if n <= MOST_SAMPLES else f"no number of runs up to {MOST_SAMPLES:,} would"
+    return (
+        f"{result.n_samples:,} runs could hardly have refuted epsilon = {result.epsilon:g} at twice that: the audit"
+        f" would have caught epsilon >= {result.detection_limit:.4g}; {enough} (n_samples= or --dp-audit-samples=)"
+    )
 
 
 @pytest.fixture

@@ -163,6 +163,8 @@ Parts = tuple[tuple[Any, ...], list[FloatArray | None], list[Any]]  # names, val
 
 
 def _parts(output: Any) -> Parts:
+    kind: str
+    named: list[tuple[Any, Any]]
     if is_dataclass(output) and not isinstance(output, type):
         kind, named = type(output).__name__, [(field.name, getattr(output, field.name)) for field in fields(output)]
     elif isinstance(output, Mapping):

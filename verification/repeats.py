@@ -7,6 +7,7 @@ slips through, a pool of noise that is used up, one draw added to two answers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +109,7 @@ def _keys(rows: FloatArray, kind: str, column: int, partner: NDArray[np.int64] |
     return row_keys(rows[:, [column]])
 
 
-def _strength(ones: FloatArray, counts: FloatArray, share: float) -> float:
+def _strength(ones: NDArray[Any], counts: FloatArray, share: float) -> float:
     """The larger of two z-values: of the most lopsided value, and of all values that repeat together.
 
     With the labels of k runs drawn by coins, (ones - k share)^2 / (k share (1 - share)) has mean 1 and variance at

@@ -67,6 +67,7 @@ class Portfolio:
     chosen: Chosen | None = None
 
 
+@np.errstate(invalid="ignore")  # arithmetic on a signalling NaN, which a mechanism may return
 def learn(
     rows: FloatArray,
     label: BoolArray,
@@ -132,6 +133,7 @@ def learn(
     return Portfolio(tuple(names), atoms, encoder, found, chosen)
 
 
+@np.errstate(invalid="ignore")
 def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None = None) -> dict[str, FloatArray]:
     """Return the named scores (all of them by default), each of shape (n,), finite, for ``rows`` of shape (n, d)."""
     names = portfolio.names if names is None else names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,9 +71,9 @@ def blocks(n: int, d: int) -> Iterator[slice]:
     yield from (slice(start, start + width) for start in range(0, d, width))
 
 
-def _low_share(hits: NDArray[np.generic], trials: FloatArray) -> FloatArray:
+def _low_share(hits: NDArray[Any], trials: FloatArray) -> FloatArray:
     """Lower end of the score interval of a probability, inside (0, 1)."""
-    hits = np.asarray(hits, dtype=float)
+    hits = hits.astype(float)
     centre = hits + CAUTION**2 / 2
     spread = CAUTION * np.sqrt(hits * (trials - hits) / trials + CAUTION**2 / 4)
     return np.clip((centre - spread) / (trials + CAUTION**2), 1e-9, 1 - 1e-9)

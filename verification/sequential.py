@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from verification import outputs as runs
 from verification import scores
-from verification.audit_result import AuditResult, one_criterion
+from verification.audit_result import EXACT_SCORE, AuditResult, one_criterion
 from verification.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
 from verification.bits import bit_features
 from verification.detection_limit import sequential_limit
@@ -23,7 +23,7 @@ FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
 LEARNERS = ("ridge", "quadratic", "monotone trees", "repeats", "mean+atoms")
 MAX_LEARNED = 60_000  # most recent runs that are learned from
-EXACT = ("exact log-likelihood ratio",)
+EXACT = (EXACT_SCORE,)
 
 
 def sequential_audit(

@@ -129,12 +129,23 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
         "refuted": (not original["refuted"], int(original["refuted"]), None, "true"),
         "statement": ("", original["statement"] + " This is a proof.", None, 3),
         "not_covered": ("Nothing.", "", None),
+        "looked_for": ([], ["everything"], [*original["looked_for"][::-1], "more"]),
         "notes": (["the data are public"], ["a", "b"]),
+        "event": ("never guess",),
+        "mechanism": ("another", ""),
+        "pair": ("any pair",),
+        "versions": ({},),
     }.items():
         for value in values:
             verification = verify(changed(name, (field,), value))
-            expected = "statement" if field == "notes" else field
-            assert [problem.split(":")[0] for problem in verification.problems] == [expected]
+            expected = {"notes": ["statement", "digest"]}.get(field, [field])
+            expected = ["digest"] if field in ("event", "mechanism", "pair", "versions") else expected
+            assert [problem.split(":")[0] for problem in verification.problems] == expected
+
+
+def test_a_pass_at_the_level_of_values_cannot_be_turned_into_one_of_bits():
+    problems = verify(changed("passed", ("level",), "bit")).problems
+    assert [problem.split(":")[0] for problem in problems] == ["statement", "looked_for", "digest"]
 
 
 @pytest.mark.parametrize("name", ["refuted", "refuted with delta", "blind", "sequential passed"])
@@ -220,10 +231,10 @@ def test_a_missing_entry_is_named(name):
         found = stored(name)
         del found[key]
         assert verify(found).problems == (f"cannot be computed again: KeyError: '{key}'",)
-    for key in ("mechanism", "pair", "versions"):  # names for the reader
+    for key in ("mechanism", "pair", "versions", "digest"):  # words for the reader
         found = stored(name)
         del found[key]
-        assert verify(found).holds
+        assert [problem.split(":")[0] for problem in verify(found).problems] == ["digest"]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +286,7 @@ def test_impossible_entries_are_named_and_cost_no_time(name, path, value, messag
         ("\N{SNOWMAN}", "Expecting value"),
         ("[" * 100_000, "recursion"),
         ('{"format": ' + "9" * 5_000 + "}", "4300 digits"),
-        ("[]", "certificate must have format 'privacy audit 1', got []"),
+        ("[]", "certificate must have format 'privacy audit 2', got []"),
         ("3", "certificate must have format"),
         ("{}", "certificate must have format"),
         ('{"format": "privacy audit 0"}', "certificate must have format"),

@@ -12,6 +12,7 @@ import sys
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 from verification import outputs as runs
@@ -88,6 +89,18 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
         (lambda d, n, r: (i for i in range(n)), TypeError, "must return numbers .* got dtype object"),
         (lambda d, n, r: {"y": r.random(n)}, TypeError, "must return numbers .* got dtype object"),
         (lambda d, n, r: np.full(n, "1.5"), TypeError, "must return numbers .* got dtype <U3"),
+        (
+            lambda d, n, r: r.random(n).astype(np.longdouble),
+            TypeError,
+            "floats of at most 64 bits, got dtype (longdouble|float128)",
+        ),
+        (lambda d, n, r: list(r.random(n).astype(np.longdouble)), TypeError, "floats of at most 64 bits"),
+        (lambda d, n, r: r.random(n).astype(np.clongdouble), TypeError, "must return numbers"),
+        (lambda d, n, r: np.ma.masked_less(r.random(n), 0.5), TypeError, "got a masked array"),
+        (lambda d, n, r: pd.Series(r.random(n), index=np.arange(n) + d), TypeError, "got a Series, whose labels"),
+        (lambda d, n, r: pd.DataFrame({"a": r.random(n)}), TypeError, "got a DataFrame, whose labels"),
+        (lambda d, n, r: [2**53 + 1, *r.random(n - 1)], ValueError, "within 2\\^53"),
+        (lambda d, n, r: [2**63, -1] * (n // 2), ValueError, "within 2\\^53"),
         (lambda d, n, r: (r.random(n), ["a"] * n), TypeError, "must return numbers .* got dtype <U1"),
         (
             lambda d, n, r: (r.random(n), r.random(n - 1)),
@@ -124,7 +137,6 @@ def test_a_width_that_changes_between_batches_is_named(settings):
         lambda y: y.astype(np.int8),
         lambda y: y.astype(np.uint64),
         lambda y: y.astype(np.float16),
-        lambda y: y.astype(np.longdouble),
         lambda y: y[:, None, None],
         lambda y: (y,),
         lambda y: (y, np.zeros((y.size, 0))),
@@ -169,6 +181,36 @@ def test_a_mechanism_may_write_every_answer_into_the_same_memory():
 
     for settings in ({"n_samples": 2_000}, {"sequential": True}):
         assert findings(thrifty, **settings) == findings(laplace, **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_a_type_that_depends_on_the_data_is_noted_and_an_error_at_the_level_of_bits(settings):
+    def mechanism(data, n, rng):
+        return rng.integers(9, size=n).astype(np.float32 if data else np.float64)
+
+    assert any("outputs of changing type (float32 and float64)" in note for note in run(mechanism, **settings).notes)
+    with pytest.raises(
+        ValueError, match="one type of number on x and x_neighbour at the level of bits, got float32 and"
+    ):
+        run(mechanism, level="bit", **settings)
+
+
+def test_large_integers_are_named_also_where_the_other_data_set_gives_another_type():
+    def mechanism(data, n, rng):
+        return 2**60 + rng.integers(9, size=n) if data == 0.0 else rng.random(n)
+
+    with pytest.raises(ValueError, match="within 2\\^53"):
+        run(mechanism)
+
+
+@pytest.mark.parametrize("kind, word, quiet", [(np.float32, np.uint32, 0x7FC00000), (np.float16, np.uint16, 0x7E00)])
+def test_narrow_floats_are_widened_with_the_content_of_nan(kind, word, quiet):
+    words = np.array([quiet + 5, quiet + 6, 0, 1 << (8 * np.dtype(kind).itemsize - 1), 1], dtype=word)
+    wide = as_rows((words.view(kind),))[:, 0]
+    assert np.isnan(wide[:2]).all() and wide.view(np.uint64)[0] != wide.view(np.uint64)[1]
+    assert np.signbit(wide[3]) and wide[4] == float(words.view(kind)[4]) > 0
+    signalling = np.array([quiet ^ (quiet & -quiet) | 1], dtype=word).view(kind)
+    assert as_rows((signalling,)).view(np.uint64)[0, 0] not in wide.view(np.uint64)
 
 
 # ------------------------------------------------------------------ order, blocks, workers
@@ -224,6 +266,27 @@ def test_workers_take_a_mechanism_that_has_no_name_and_their_errors_keep_the_cau
 
     with pytest.raises(RuntimeError, match=r"mechanism raised on x.*: ZeroDivisionError: in a worker"):
         run(fails, n_jobs=2)
+
+
+class KeepsGenerator:
+    def __init__(self):
+        self.own = np.random.default_rng(7)
+
+    def __call__(self, data, n, rng):
+        return data + self.own.laplace(size=n)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_workers_do_not_take_a_mechanism_whose_copies_repeat_each_other(settings):
+    assert any("elsewhere" in note for note in run(KeepsGenerator(), **settings).notes)
+    with pytest.raises(ValueError, match="from two copies of it, as workers would"):
+        run(KeepsGenerator(), n_jobs=2, **settings)
+
+
+def test_workers_take_entropy_of_the_operating_system():
+    with joblib.parallel_config(backend="threading"):
+        result = run(lambda data, n, rng: data + np.random.default_rng().laplace(size=n), n_jobs=2)
+    assert any("elsewhere" in note for note in result.notes)
 
 
 # ------------------------------------------------------------------ prepare and sample

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verification import audit, pytest_plugin
-from verification.pytest_plugin import FLAKE_RATE, DpAudit
+from verification import audit, pytest_plugin, repeated
+from verification.pytest_plugin import FLAKE_RATE, DpAudit, WeakAuditWarning, weak
 
 pytest_plugins = ["pytester"]
 
@@ -173,6 +173,53 @@ def test_the_example_of_the_documentation_runs(suite):
     suite(example).assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"delta": 1e-3}])
+def test_too_few_runs_for_twice_the_claim_are_warned_of(settings):
+    dp_audit = DpAudit("test", seed=1, n_samples=200)
+    settings = {"epsilon": 1.0} | settings
+    with pytest.warns(WeakAuditWarning, match="200 runs could hardly have refuted epsilon = .* runs would") as caught:
+        result = dp_audit(laplace(1 / settings["epsilon"]), 0.0, 1.0, **settings)
+    assert caught[0].filename == __file__ and result.detection_limit >= 2 * settings["epsilon"]
+    if not settings.get("sequential") and not settings.get("delta"):
+        n = int(str(caught[0].message).split("about ")[1].split(" ")[0].replace(",", ""))
+        assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=n).detection_limit < 2
+
+
+def test_a_refuted_claim_and_a_planted_fault_are_not_warned_of():
+    dp_audit = DpAudit("test", seed=1, n_samples=300)  # warnings are errors here
+    assert dp_audit.must_refute(laplace(0.01), 0.0, 1.0, epsilon=1.0).detection_limit < math.inf
+    with pytest.raises(AssertionError, match="refuted"):
+        dp_audit(laplace(0.01), 0.0, 1.0, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "limit, epsilon, expected",
+    [(2.0, 1.0, True), (1.99, 1.0, False), (math.inf, 1.0, True), (0.1, 0.0, False), (math.inf, 0.0, True)],
+)
+def test_what_says_next_to_nothing_is_twice_the_claim(limit, epsilon, expected):
+    assert weak(limit, epsilon) == expected
+
+
+def test_the_warning_is_shown_by_pytest_and_may_be_made_a_failure(suite):
+    weak_test = """
+        def test_few(dp_audit):
+            dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=200)
+    """
+    result = suite(weak_test)
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*WeakAuditWarning: 200 runs could hardly have refuted epsilon = 1*"])
+    suite(weak_test, "-Werror::verification.pytest_plugin.WeakAuditWarning").assert_outcomes(failed=1)
+
+
+def test_a_mechanism_that_runs_once_is_named_in_the_failure():
+    def noisy(data, rng):
+        return data + rng.laplace(scale=0.05)
+
+    with pytest.raises(AssertionError, match="noisy, audit 1 of the test, 400 runs"):
+        DpAudit("test", seed=1, n_samples=400)(repeated(noisy), 0.0, 1.0, epsilon=1.0)
+
+
+@pytest.mark.filterwarnings("ignore::verification.pytest_plugin.WeakAuditWarning")
 def test_the_errors_of_all_assertions_of_a_test_sum_to_the_flake_rate():
     dp_audit = DpAudit("test", seed=1, n_samples=100)
 
