@@ -1,8 +1,8 @@
 """Components that the released numbers do not ask for, and how far they may be from anything true.
 
-Post-processing. The curvature of the objective at one optimum says nothing of other optima that explain the numbers as
-well. Whether a component is needed says more: if the fit without it is hardly worse, it may be noise, and the others may
-be divided otherwise.
+Post-processing. The curvature of the objective at one optimum says nothing of other optima that explain the numbers
+as well. Whether a component is needed says more: if the fit without it is hardly worse, it may be noise, and the
+others may be divided otherwise.
 """
 
 from __future__ import annotations

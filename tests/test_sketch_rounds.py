@@ -85,7 +85,8 @@ def test_outliers_go_to_a_background_of_its_own():
 def test_data_that_no_mixture_explains_are_flagged():
     angles = np.random.default_rng(1).uniform(0, 2 * np.pi, 50_000)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1) * 5
-    release = dpg.fit_gmm(ring, 1, random_seed=1, **BOUNDS, **BUDGET)
+    with pytest.warns(dpg.FitWarning, match="does not explain"):
+        release = dpg.fit_gmm(ring, 1, random_seed=1, **BOUNDS, **BUDGET)
     assert release.noise["flagged"] is True and release.noise["misfit"] > REJECTED
     assert "does not explain the released numbers" in release.flag
     fine = dpg.fit_gmm(records_of(2), 2, random_seed=1, **BOUNDS, **BUDGET)
