@@ -110,7 +110,10 @@ def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
 
 def unmeasured_width(fit: SketchFit) -> str | None:
     """That components could as well be ten times narrower, or wider, along some axis."""
-    narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    try:
+        narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    except np.linalg.LinAlgError:  # the budget is spent, so go on; such a fit has an infinite misfit
+        return None
     weights = fit.mixture.weights
     parts = []
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):

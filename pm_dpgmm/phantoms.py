@@ -32,7 +32,8 @@ def phantom_chances(data: SketchData, found: Fitted, prior: Prior) -> FloatArray
     here = refined(data, found, prior, steps=0).objective
     without = [refined(data, found.without(i), prior, steps=STEPS).objective for i in range(k)]
     needed = np.array(without) - here
-    return np.asarray(special.expit((FREE * found.n_parameters / k - needed) / 2))
+    chances = special.expit((FREE * found.n_parameters / k - needed) / 2)
+    return np.asarray(np.where(np.isfinite(chances), chances, 1.0))  # no fit without it: nothing is known
 
 
 def widened_root(root: FloatArray, found: Fitted, chances: FloatArray) -> FloatArray:

@@ -157,7 +157,7 @@ def test_every_branch_spends_within_the_limit(budget, monkeypatch):
     assert len(spent) == 3 and all(0.999999 < share <= 1 for share in spent)
 
 
-@pytest.mark.filterwarnings("ignore:some widths were not measured:pm_dpgmm.FitWarning")
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # atoms: no width, and no mixture
 def test_constant_and_clipped_records_give_a_narrow_component_or_atoms_but_no_crash():
     rng = np.random.default_rng(3)
     constant = dpg.fit_gmm(np.linspace(7, 7 + 1e-9, 5_000)[:, None], 1, bounds=(0, 80), random_seed=1, **BUDGET)
