@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
@@ -117,7 +118,7 @@ def unmeasured_width(fit: SketchFit) -> str | None:
     weights = fit.mixture.weights
     parts = []
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
-        which = open_ended.any(axis=1)
+        which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
         if weights[which].sum() > NOTABLE:
             parts.append(f"{_listed(which)} could be ten times {word} or more")
     if not parts:
@@ -174,6 +175,6 @@ def _by_three(row: FloatArray) -> FloatArray:
     return np.convolve(row, np.ones(3), mode="valid")
 
 
-def _listed(which: FloatArray) -> str:
+def _listed(which: NDArray[np.bool_]) -> str:
     numbers = np.flatnonzero(which).tolist()
     return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
