@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
@@ -17,19 +18,21 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.phantoms import phantom_chances
 from pm_dpgmm.sketch_fit import objective_rises
-from pm_dpgmm.sketch_post import SketchFit, signal
+from pm_dpgmm.sketch_post import FAINT, SketchFit, prior_about, signal
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
 NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
+MOST_FEATURES = 8  # of a thorough search
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = (
     5.0,
     0.005,
     2.0,
 )  # excess of pairs: deviations of it, share of all, times predicted
-TOO_FEW = {1: 10.0}  # signal below which a fit of that many columns cannot be relied on; more columns:
-TOO_FEW_OF_MORE = 15.0
+TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
+LIKELY_NOISE = 0.5  # chance of a component to be noise
 
 
 class FitWarning(UserWarning):
@@ -66,14 +69,19 @@ def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatAr
     list of str
         Empty where nothing speaks against the fit.
     """
-    found = [too_few(evidence, fit), unmeasured_width(fit), unexpected_pairs(raw, evidence, fit)]
+    found = [
+        too_few(evidence, fit),
+        noise_components(evidence, fit),
+        unmeasured_width(fit),
+        unexpected_pairs(raw, evidence, fit),
+    ]
     return [text for text in found if text]
 
 
 def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
     """That the budget does not pay for so many parameters: a rule of public sizes, no simulation."""
     k, d = fit.found.means.shape
-    strength, least = signal(evidence, k), TOO_FEW.get(d, TOO_FEW_OF_MORE)
+    strength, least = signal(evidence, k), TOO_FEW if d == 1 else TOO_FEW_OF_MORE
     if k == 1 or strength >= least:
         return None
     return (
@@ -82,20 +90,34 @@ def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
     )
 
 
+def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
+    """That components may be noise; asked where there is little signal, as a search for a better fit is, too."""
+    k, d = fit.found.means.shape
+    if k == 1 or d > MOST_FEATURES or signal(evidence, k) >= FAINT:
+        return None
+    likely = phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE
+    if not likely.any():
+        return None
+    return f"{_listed(likely)} may be noise: without one of them the released numbers are explained as well"
+
+
 def unmeasured_width(fit: SketchFit) -> str | None:
     """That components could as well be ten times narrower, or wider, along some axis."""
-    narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    try:
+        narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    except np.linalg.LinAlgError:  # the budget is spent, so go on; such a fit has an infinite misfit
+        return None
     weights = fit.mixture.weights
     parts = []
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
-        which = open_ended.any(axis=1)
+        which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
         if weights[which].sum() > NOTABLE:
             parts.append(f"{_listed(which)} could be ten times {word} or more")
     if not parts:
         return None
     return (
-        f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities there"
-        " are arbitrary; the columns have several scales (transform them, or give bounds) or the records are too few"
+        f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities"
+        " there are arbitrary; the columns have several scales (transform them or give bounds) or the records are few"
     )
 
 
@@ -145,6 +167,6 @@ def _by_three(row: FloatArray) -> FloatArray:
     return np.convolve(row, np.ones(3), mode="valid")
 
 
-def _listed(which: FloatArray) -> str:
+def _listed(which: NDArray[np.bool_]) -> str:
     numbers = np.flatnonzero(which).tolist()
     return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -1,8 +1,8 @@
 """Components that the released numbers do not ask for, and how far they may be from anything true.
 
-Post-processing. The curvature of the objective at one optimum says nothing of other optima that explain the numbers as
-well. Whether a component is needed says more: if the fit without it is hardly worse, it may be noise, and the others may
-be divided otherwise.
+Post-processing. The curvature of the objective at one optimum says nothing of other optima that explain the numbers
+as well. Whether a component is needed says more: if the fit without it is hardly worse, it may be noise, and the
+others may be divided otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def phantom_chances(data: SketchData, found: Fitted, prior: Prior) -> FloatArray
     here = refined(data, found, prior, steps=0).objective
     without = [refined(data, found.without(i), prior, steps=STEPS).objective for i in range(k)]
     needed = np.array(without) - here
-    return np.asarray(special.expit((FREE * found.n_parameters / k - needed) / 2))
+    chances = special.expit((FREE * found.n_parameters / k - needed) / 2)
+    return np.asarray(np.where(np.isfinite(chances), chances, 1.0))  # no fit without it: nothing is known
 
 
 def widened_root(root: FloatArray, found: Fitted, chances: FloatArray) -> FloatArray:

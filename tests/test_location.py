@@ -71,7 +71,7 @@ def test_without_bounds_every_cluster_is_kept():
         intervals, raw, left = unbounded_intervals(records, WITH_FAILURE, problem(1), rng)
         assert intervals is not None
         assert (lost(records, labels, intervals)[:, 0] < [0.2, 0.1, 0.1]).all()
-        assert set(raw) == {"pair_distance_counts", "bin_width", "bin_index_0", "bin_counts_0"}
+        assert set(raw) == {"pair_distance_counts", "pair_distance_law", "bin_width", "bin_index_0", "bin_counts_0"}
         share = LOCATION_SHARE + LEAST_SCALE_SHARE
         assert 0.999999 * share < left.spent / left.limit <= share
 

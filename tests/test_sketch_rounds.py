@@ -85,7 +85,8 @@ def test_outliers_go_to_a_background_of_its_own():
 def test_data_that_no_mixture_explains_are_flagged():
     angles = np.random.default_rng(1).uniform(0, 2 * np.pi, 50_000)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1) * 5
-    release = dpg.fit_gmm(ring, 1, random_seed=1, **BOUNDS, **BUDGET)
+    with pytest.warns(dpg.FitWarning, match="does not explain"):
+        release = dpg.fit_gmm(ring, 1, random_seed=1, **BOUNDS, **BUDGET)
     assert release.noise["flagged"] is True and release.noise["misfit"] > REJECTED
     assert "more than 1 component would gain about" in release.flag  # the ring's own density gains more than a nat
     assert release.misfit.gain > 0.8 and release.misfit.shortfall < 0.05
@@ -102,6 +103,7 @@ def shapeless(kind, n, d, rng):
     }[kind]
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # noise is fitted on purpose
 @pytest.mark.parametrize("kind", ["normal", "heavy", "on a line", "corners"])
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
 def test_noise_alone_never_costs_the_release(kind, rejected, judge):
@@ -124,6 +126,7 @@ def test_noise_alone_never_costs_the_release(kind, rejected, judge):
         assert np.isfinite(release.means).all() and np.isfinite(release.density.log_density(np.zeros((1, d)))).all()
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # noise is fitted on purpose
 def test_a_noisy_number_of_records_below_one_counts_as_one():
     frequencies = sketch_rounds.RieszFrames(np.eye(2)[None], np.zeros(2))
     sketch = NoisySketch(frequencies, np.zeros((2, 4)), 10.0, -30.0, 20.0)
@@ -150,6 +153,7 @@ def test_covariances_that_rounding_made_flat_still_have_factors():
     assert np.abs(factors @ factors.swapaxes(1, 2) - flat).max() < 1e-11
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # noise is fitted on purpose
 @pytest.mark.parametrize("sign", [1, -1], ids=["the other always wins", "the champion always wins"])
 def test_duels_choose_the_fit_and_the_metric_of_the_last_sketch(sign, judge, monkeypatch):
     """After a rejected first fit: what a duel says is what happens, and its winner turns the second sketch's frames."""

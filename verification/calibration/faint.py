@@ -14,9 +14,9 @@ import argparse
 import sys
 import warnings
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm import FitWarning, Mixture, Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
@@ -73,7 +73,7 @@ def covered(truth: Mixture, release: Release) -> tuple[FloatArray, FloatArray, F
     errors = release.standard_errors()
     scale = np.sqrt(truth.covariance().diagonal())
     gaps = np.square((release.means[:, None] - truth.means) / scale).sum(axis=2)
-    order = list(min(permutations(range(len(gaps))), key=lambda p: sum(gaps[p[k], k] for k in range(len(gaps)))))
+    order = linear_sum_assignment(gaps.T)[1]  # component of the release for each of the truth
     true_deviations, deviations = (
         np.sqrt(np.diagonal(c, axis1=1, axis2=2)) for c in (truth.covariances, release.covariances)
     )
@@ -83,7 +83,8 @@ def covered(truth: Mixture, release: Release) -> tuple[FloatArray, FloatArray, F
         (true_deviations, deviations, errors.standard_deviations),
     )
     held = [np.abs(true - found[order]) <= QUANTILE * error[order] for true, found, error in pairs]
-    return held[0], held[1], held[2], errors.means
+    weights, means, spreads = (np.asarray(item, dtype=float) for item in held)
+    return weights, means, spreads, errors.means
 
 
 def coverage(n_records: int, count: int, first: int = 0) -> Coverage:
@@ -91,11 +92,12 @@ def coverage(n_records: int, count: int, first: int = 0) -> Coverage:
     held: list[list[float]] = []
     for seed in range(first, first + count):
         truth, bounds, release = drawn(n_records, seed)
-        weights, means, deviations, errors = covered(truth, release)
+        *shares, errors = covered(truth, release)
         width = float(np.median(2 * QUANTILE * errors / (bounds[:, 1] - bounds[:, 0])))
-        held.append([weights.mean(), means.mean(), deviations.mean(), width, bool(getattr(release, "warnings", ()))])
+        held.append([*(float(share.mean()) for share in shares), width, float(bool(release.warnings))])
     table = np.array(held, dtype=float)
-    return Coverage(n_records, count, *table[:, :3].mean(axis=0), float(np.median(table[:, 3])), table[:, 4].mean())
+    weights, means, deviations, _, warned = table.mean(axis=0).tolist()
+    return Coverage(n_records, count, weights, means, deviations, float(np.median(table[:, 3])), warned)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pm_dpgmm import Unstable, fit_gmm, sketch_choice, sketch_post
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods import Problem, two_phase
+from pm_dpgmm.methods import Problem, sketch, two_phase
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
@@ -60,6 +60,7 @@ def by_two_phases(records: FloatArray, n_samples: int, rng: np.random.Generator,
         for place, name, quick in (
             (sketch_choice, "fit_evidence", quick_fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
+            (sketch, "sketch_caveats", lambda evidence, fit, raw: []),
             (TwoPhase, "guarantee", lambda self, problem: claim),
             (SketchMethod, "guarantee", lambda self, problem: claim),
             (TwoPhase, "check", lambda self, problem: None),

@@ -7,6 +7,7 @@ two by the moments of the parts, accepted or rejected by the sign of a released 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,13 +19,13 @@ from unittest import mock
 
 import numpy as np
 
-from pm_dpgmm import Unstable, fit_gmm, sketch_choice, sketch_post
+from pm_dpgmm import FitWarning, Unstable, fit_gmm, sketch_choice, sketch_post
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms import moments as moments_module
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import Problem, sketch_rounds
+from pm_dpgmm.methods import Problem, sketch, sketch_rounds
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch_rounds import Schedule
 from pm_dpgmm.mixture import Mixture
@@ -109,6 +110,7 @@ def published(
             (sketch_choice, "fit_evidence", quick_fit),
             (sketch_rounds, "fit_evidence", quick_fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
+            (sketch, "sketch_caveats", lambda evidence, fit, raw: []),  # of quick fits there is nothing to say
             (Schedule, "of", short_schedule),
             (sketch_rounds, "N_BASE", BASE),
             (SketchMethod, "check", lambda self, problem: None),
@@ -116,6 +118,8 @@ def published(
             (SketchMethod, "guarantee", lambda self, problem: claim),
         ):
             stack.enter_context(mock.patch.object(place, name, quick))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", FitWarning)  # rejected ones
         return rows_of(run, n_samples)
 
 

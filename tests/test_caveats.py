@@ -1,0 +1,106 @@
+"""A fit that its released numbers do not support says so, and a good one does not."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pm_dpgmm as dpg
+from pm_dpgmm.caveats import pair_shares, warnings_of
+from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.release import Release
+from verification.benchmarks import multi_scale
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+
+
+def records(weights, means, deviations, n, seed=1):
+    mixture = dpg.Mixture(weights, np.array(means)[:, None], np.square(deviations)[:, None, None])
+    return mixture.sample(n, rng=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("n", [10_000, 100_000])
+@pytest.mark.parametrize(
+    "means, deviations", [((-1e9, 1e9), (1.0, 1.0)), ((0.0, 0.0), (1e-3, 1e3)), ((1e9, 1e9 + 10), (1.0, 1e-6))]
+)
+def test_a_column_of_several_scales_is_not_silent(means, deviations, n):
+    X = records([0.5, 0.5], means, deviations, n)
+    with pytest.warns(dpg.FitWarning, match="narrower|distances"):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert release.warnings and all(text in release.flag for text in release.warnings)
+    assert "WARNING" in release.summary() and "WARNING" in repr(release.standard_errors())
+
+
+@pytest.mark.parametrize("seed", [11, 35, 36, 47, 75])  # of one column and two, without bounds and with
+def test_wrong_fits_of_the_study_of_many_scales_warn(seed):
+    found = multi_scale.result(seed)
+    assert found.variation > multi_scale.LARGE and found.warnings and not found.silent
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+@pytest.mark.parametrize("bounds", [None, (-20, 30)])
+def test_a_good_fit_neither_warns_nor_is_flagged(n_features, bounds):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, n_features)) + 8 * (rng.random((20_000, 1)) < 0.4)
+    release = dpg.fit_gmm(X, 2, bounds=bounds, **BUDGET, random_seed=1)  # warnings are errors here
+    assert release.warnings == () and release.flag is None and "WARNING" not in release.summary()
+
+
+def test_the_warning_is_one_carries_the_release_and_survives_a_file(tmp_path):
+    X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert [item.category for item in caught] == [dpg.FitWarning] and caught[0].filename == __file__
+    assert caught[0].message.release is release and issubclass(dpg.FitWarning, UserWarning)
+    again = dpg.load(release.save(tmp_path / "release.json"))
+    assert again.warnings == release.warnings and len(release.warnings) >= 1
+    assert release.warnings[0] in release.card(tmp_path / "card.md").read_text()
+
+
+def test_warnings_are_made_of_the_released_numbers_alone():
+    """A release read from a file gives the same texts when the same mixture is judged again."""
+    X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
+    with pytest.warns(dpg.FitWarning):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    from pm_dpgmm.caveats import sketch_caveats
+    from pm_dpgmm.evidence import Evidence
+    from pm_dpgmm.sketch_post import SketchFit, as_start, sketch_data
+
+    back = Release.from_dict(release.to_dict())
+    evidence = Evidence.from_arrays(back.raw, back.noise)
+    fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
+    assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
+
+
+def test_misfit_is_the_first_of_the_warnings():
+    assert warnings_of({}) == () and warnings_of({"caveats": ["one"]}) == ("one",)
+    first, second = warnings_of({"flagged": True, "misfit": 50.0, "caveats": ["one"]})
+    assert "misfit 50" in first and second == "one"
+
+
+def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
+    """Three clusters in four columns, 342 records: in the old code means lay outside, and nothing was said."""
+    bounds = np.array([[30.0, 60.0], [12.0, 23.0], [165.0, 240.0], [2500.0, 6500.0]])
+    means = np.array([[38.8, 18.3, 190.0, 3700.0], [48.8, 18.4, 196.0, 3730.0], [47.5, 15.0, 217.0, 5080.0]])
+    for seed in (0,):
+        rng = np.random.default_rng(seed)
+        X = means[rng.integers(3, size=342)] + rng.normal(size=(342, 4)) * [2.9, 1.1, 6.5, 450.0]
+        with pytest.warns(dpg.FitWarning, match="too few records"):
+            release = dpg.fit_gmm(X, 3, bounds=bounds, epsilon=0.5, delta=1e-6, random_seed=seed)
+        assert ((release.means >= bounds[:, 0]) & (release.means <= bounds[:, 1])).all()
+        errors = release.standard_errors()
+        assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
+
+
+def test_pairs_of_draws_have_the_exponents_that_a_simulation_gives():
+    mixture = dpg.Mixture([0.3, 0.7], [[0.0], [5.0]], [[[1.0]], [[0.01]]])
+    rng = np.random.default_rng(3)
+    one, other = (mixture.sample(200_000, rng=rng)[:, 0] for _ in range(2))
+    counts = np.bincount(np.frexp(np.abs(one - other))[1] - 1 - EXPONENTS[0], minlength=EXPONENTS.size)
+    shares = pair_shares(mixture, 0)
+    assert abs(shares.sum() - 1) < 1e-12 and (shares >= 0).all()
+    seen = shares * 200_000 > 5
+    chi_square = (np.square(counts - 200_000 * shares) / (200_000 * np.maximum(shares, 1e-300)))[seen].sum()
+    assert chi_square < stats.chi2.isf(1e-6, seen.sum())  # false alarm: 1e-6
