@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 
 from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of
 from pm_dpgmm.mixture import Mixture
@@ -62,7 +63,10 @@ def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: 
     found = pm.logp(pm.Categorical.dist(p=inputs[-1]), value)
     if is_known(value):
         return found
-    return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, op.licences > 0)
+    licensed = op.licences > 0
+    # PyTensor leaves checks out where it compiles with JAX; NUTS then stops at a density that is no number
+    found = pt.switch(licensed, found, np.nan)
+    return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, licensed)
 
 
 @contextmanager
