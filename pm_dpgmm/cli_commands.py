@@ -161,8 +161,8 @@ def ledger(options: argparse.Namespace) -> int:
         "neighbouring": str(found.neighbouring),
         "budget": {"epsilon": found.epsilon, "delta": found.delta},
         "spent": {"epsilon": epsilon, "delta": delta},
-        "left": {"epsilon": max(0.0, found.epsilon - epsilon), "delta": max(0.0, found.delta - delta)},
-        "spending": _rows(options.ledger, "select time, epsilon, delta, mechanism from spending"),
+        "left": {"epsilon": left[0], "delta": left[1]},
+        "spending": [list(entry) for entry in entries],
     }
     if options.json:
         print(json.dumps(fields))
