@@ -155,7 +155,7 @@ def ledger(options: argparse.Namespace) -> int:
             check_destination(options.ledger, name="ledger")
         relation = options.neighbouring or "replace-one"
         found = Ledger(options.ledger, epsilon=options.epsilon, delta=options.delta or 0.0, neighbouring=relation)
-    epsilon, delta = found.spent
+    entries, (epsilon, delta), left = found.entries(), found.spent, found.remaining
     fields: dict[str, Any] = {
         "ledger": str(options.ledger),
         "neighbouring": str(found.neighbouring),
