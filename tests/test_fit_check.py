@@ -42,6 +42,7 @@ def test_p_values_of_right_histograms_are_uniform_and_those_of_wrong_ones_tiny(d
     assert "contradicts the" in wrong.summary() or wrong.p_value == 0.001
 
 
+@pytest.mark.filterwarnings("ignore:the mixture does not explain:pm_dpgmm.FitWarning")
 def test_a_sketch_is_tested_by_its_exact_law():
     """Four releases, the sum of -2 log p is chi-square: false alarm 1e-4 at either end."""
     p_values = [fitted(1, seed, method="sketch").check_fit().p_value for seed in range(4)]
