@@ -5,7 +5,7 @@
 # make test-oldest  the part that depends on PyMC, on files and on the core, with the oldest supported Python and PyMC
 
 # The first of these versions that runs: a name on the path may be a shim of pyenv for a version that is not active.
-PYTHONS ?= 3.11 3.13 3.12
+PYTHONS ?= 3.13 3.12 3.11
 OLDEST = 3.11
 ifndef PYTHON
 PYTHON := $(shell for v in $(PYTHONS); do for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python$$v; do \
