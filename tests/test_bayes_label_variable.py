@@ -64,7 +64,7 @@ def refuses(model):
         lambda model: pm.sample(step=pm.Metropolis(compile_kwargs=FAST), **QUICK),
         lambda model: pm.sample(step=pm.Slice([model["x_label"]], compile_kwargs=FAST), **QUICK),
         lambda model: pm.sample_smc(20, chains=1, cores=1, progressbar=False, compile_kwargs=FAST),
-        lambda model: pm.find_MAP(progressbar=False, compile_kwargs=FAST),
+        lambda model: pm.find_MAP(progressbar=False),
     ],
     ids=["gibbs", "metropolis", "slice", "smc", "map"],
 )

@@ -95,7 +95,7 @@ def test_a_release_stands_beside_the_draws(release, idata):
 def test_the_mode_is_no_set_of_draws(release, model):
     """PyMC 6 returns a dictionary unless asked for inference data."""
     with model:
-        point = pm.find_MAP(progressbar=False, compile_kwargs=FAST)
+        point = pm.find_MAP(progressbar=False)
     calls = [
         lambda: dpg.relabel(point, to=release),
         lambda: dpg.label_probs(point, [[0.0]]),
