@@ -42,7 +42,7 @@ class KSelection:
     >>> import numpy as np
     >>> import pm_dpgmm as dpg
     >>> X = np.random.default_rng(1).normal([[0.0]] * 2000 + [[9.0]] * 2000)
-    >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 15))
+    >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-5, 15))
     >>> found = release.select_k(range(1, 4))
     >>> found.chosen, found.release.n_components, found.release.guarantee is release.guarantee
     (2, 2, True)

@@ -44,17 +44,20 @@ def test_the_continuous_prior_has_the_released_density(release):
 def test_the_labelled_prior_has_the_released_density(release):
     """Label and offset of every component at which the vector is ``point``, with the Jacobian of the offset."""
     pm = pytest.importorskip("pymc")
+    from pm_dpgmm.bayes import label_density
+
     with pm.Model() as model:
         release.prior("x", form="labelled")
     log_density = model.compile_logp(mode="FAST_COMPILE")
     density = release.density
     factors = np.linalg.cholesky(density.covariances)
     for point in POINTS[:10]:
-        parts = [
-            float(log_density({"x_label": k, "x_offset": np.linalg.solve(factor, point - mean)}))
-            - np.log(np.diag(factor)).sum()
-            for k, (mean, factor) in enumerate(zip(density.means, factors, strict=True))
-        ]
+        with label_density(model):
+            parts = [
+                float(log_density({"x_label": k, "x_offset": np.linalg.solve(factor, point - mean)}))
+                - np.log(np.diag(factor)).sum()
+                for k, (mean, factor) in enumerate(zip(density.means, factors, strict=True))
+            ]
         assert len(parts) == 3 and logsumexp(parts) == pytest.approx(release.log_density(point[None])[0], abs=1e-9)
 
 

@@ -75,8 +75,8 @@ def test_warnings_are_made_of_the_released_numbers_alone():
 
 
 def test_misfit_is_the_first_of_the_warnings():
-    assert warnings_of({}) == () and warnings_of({"caveats": ["one"]}) == ("one",)
-    first, second = warnings_of({"flagged": True, "misfit": 50.0, "caveats": ["one"]})
+    assert warnings_of({}, 2) == () and warnings_of({"caveats": ["one"]}, 2) == ("one",)
+    first, second = warnings_of({"flagged": True, "misfit": 50.0, "caveats": ["one"]}, 2)
     assert "misfit 50" in first and second == "one"
 
 

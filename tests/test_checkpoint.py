@@ -19,9 +19,21 @@ from pm_dpgmm.methods import sketch_rounds
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
 BOUNDS = {"bounds": (-15, 20)}
-PUBLIC = {"statistic", "law", "unit", "ridge", "starts", "duels", "sketches", "moments"}  # keys of a sketch's noise
+PUBLIC = {
+    "statistic",
+    "law",
+    "unit",
+    "ridge",
+    "bounds",
+    "starts",
+    "duels",
+    "sketches",
+    "moments",
+}  # keys of a sketch's noise
 
 
 def records_of(n_features, n=3_000):
@@ -237,13 +249,13 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda f: "", "complete checkpoint file"),
+        (lambda f: "", "complete JSON checkpoint file"),
         (lambda f: json.dumps(f | {"schema": "other"}), "must be a file of schema"),
         (lambda f: json.dumps(f | {"schema_version": 99}), "schema_version must be 1"),
         (lambda f: json.dumps({k: v for k, v in f.items() if k != "raw"}), "valid checkpoint file"),
-        (lambda f: json.dumps(f | {"raw": {}}), "must be a complete checkpoint, got one without 'counts'"),
+        (lambda f: json.dumps(f | {"raw": {}}), "must have counts, got none"),
         (lambda f: json.dumps(f | {"method": "populous"}), "method must be one of 'sketch'"),
-        (lambda f: "[" * 100_000, "complete checkpoint file"),
+        (lambda f: "[" * 100_000, "complete JSON checkpoint file"),
     ],
 )
 def test_bad_checkpoints_are_one_clear_error(change, words, tmp_path):

@@ -41,7 +41,7 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (["--columns", "age", "height"], "--columns must be among"),
+        (["--columns", "age", "height"], "columns must be among"),
         (["--columns", "name"], "X must be numeric"),
         (["--columns", "age", "--bounds", "0", "1", "2"], "--bounds must be pairs"),
         (["--columns", "age", "--epsilon", "0"], "epsilon must be finite and greater than 0"),

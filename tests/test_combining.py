@@ -17,6 +17,8 @@ from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import GaussianLoss, MaxLoss, PointLoss
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 PLANE = dpg.Mixture([0.4, 0.6], [[0.0, 0.0], [5.0, 2.0]], [np.eye(2)] * 2)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
 SITES = 4
@@ -62,7 +64,6 @@ def test_the_sum_of_four_sites_has_the_noise_of_one_release_with_four_times_the_
     assert stats.ks_2samp(noise["merged"], noise["single"]).pvalue > 1e-5
 
 
-@pytest.mark.filterwarnings("ignore:the mixture does not explain:pm_dpgmm.FitWarning")
 def test_numbers_add_up_and_survive_everything(sites, tmp_path):
     both = dpg.combine(sites)
     assert both.n_records == 7_000 and both.method == "sketch" and both.settings == {"sites": 3}

@@ -8,6 +8,8 @@ import pytest
 import pm_dpgmm as dpg
 from verification.fuzz.releases import FILES
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 RECORDS = np.random.default_rng(1).normal(size=(300, 1))
 
@@ -23,6 +25,11 @@ def by_estimator(release):
     return dpg.PrivateGaussianMixture(1, epsilon=1.0, delta=1e-6, settings={"like": release}).fit(RECORDS).release_
 
 
+def resumed(release, folder):
+    dpg.fit_gmm(RECORDS, 1, like=release, checkpoint=folder / "fit.json", **BUDGET)
+    return dpg.resume(folder / "fit.json")
+
+
 # Every public function that gives releases, called with one that is not private and with no seed of its own.
 MADE = {
     "fit_gmm": lambda release, folder: [dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET)],
@@ -31,6 +38,7 @@ MADE = {
         dpg.combine([release, dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET)], n_components=1),
         dpg.combine([dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET), release], n_components=1),
     ],
+    "resume": lambda release, folder: [resumed(release, folder)],
     "load": lambda release, folder: [dpg.load(release.save(folder / "release.json"))],
     "Release.load": lambda release, folder: [dpg.Release.load(release.save(folder / "release.json"))],
     "Release.from_dict": lambda release, folder: [dpg.Release.from_dict(release.to_dict())],

@@ -125,20 +125,20 @@ def test_a_guarantee_that_promises_little_is_warned_of(epsilon, delta, relation,
     settings = {"epsilon": epsilon, "delta": delta, "neighbouring": relation, "bounds": (-5, 13)}
     settings["ledger"] = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=20.0, delta=0.9, neighbouring=relation)
     with pytest.warns(dpg.WeakGuarantee, match=words) as caught:
-        dpg.fit_gmm(X, 1, **settings)
+        dpg.fit_gmm(X, 2, **settings)
     assert len(caught) == 1 and caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(dpg.WeakGuarantee):
-            dpg.fit_gmm(X, 1, **settings)
+            dpg.fit_gmm(X, 2, **settings)
     assert len(settings["ledger"].entries()) == 1  # where warnings are errors nothing was spent
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_private_number_of_records_and_an_unused_delta_are_not_warned_of():
     """delta >= 1/N: under add-remove neighbours the warning would tell N."""
-    dpg.fit_gmm(X, 1, epsilon=10.0, delta=0.5, bounds=(-5, 13), method="histogram")
-    dpg.fit_gmm(X, 1, epsilon=10.0, delta=1e-3, neighbouring="add-remove", bounds=(-5, 13))
+    dpg.fit_gmm(X, 2, epsilon=10.0, delta=0.5, bounds=(-5, 13), method="histogram")
+    dpg.fit_gmm(X, 2, epsilon=10.0, delta=1e-3, neighbouring="add-remove", bounds=(-5, 13))
 
 
 def test_a_public_guess_of_the_number_of_records_is_used():

@@ -16,6 +16,8 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sketch_fit import _packed, _slopes, distances
 from pm_dpgmm.sketch_post import as_start, sketch_data
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 TRUTH = {
     1: Mixture([0.6, 0.4], [[0.0], [4.0]], [[[1.0]], [[0.5]]]),
     2: Mixture([0.6, 0.4], [[0.0, 0.0], [4.0, 3.0]], [[[1.0, 0.4], [0.4, 1.0]], [[0.5, 0.0], [0.0, 0.8]]]),
@@ -42,7 +44,6 @@ def test_p_values_of_right_histograms_are_uniform_and_those_of_wrong_ones_tiny(d
     assert "contradicts the" in wrong.summary() or wrong.p_value == 0.001
 
 
-@pytest.mark.filterwarnings("ignore:the mixture does not explain:pm_dpgmm.FitWarning")
 def test_a_sketch_is_tested_by_its_exact_law():
     """Four releases, the sum of -2 log p is chi-square: false alarm 1e-4 at either end."""
     p_values = [fitted(1, seed, method="sketch").check_fit().p_value for seed in range(4)]

@@ -12,6 +12,8 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.misfit import GAIN, SHORTFALL, Misfit, measured
 from pm_dpgmm.sketch_post import REJECTED, SketchFit, as_start, sketch_data
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 CLOSE = dpg.Mixture([0.3, 0.3, 0.4], [[-4.0], [0.0], [5.0]], [[[1.0]]] * 3)
 APART = dpg.Mixture([0.3, 0.3, 0.4], [[-8.0], [0.0], [9.0]], [[[1.0]]] * 3)
 

@@ -26,6 +26,8 @@ from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_records
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(2_503, 3)) * np.array([1.0, 1e-7, 1e9])
 NAMES = ("a", "b", "c")

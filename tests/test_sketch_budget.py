@@ -15,6 +15,8 @@ from pm_dpgmm.methods import Problem, sketch_rounds
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch_rounds import DUEL, most_numbers
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 BOUNDS, NONE, HIDDEN = {"bounds": (-15, 20)}, {}, {"neighbouring": "add-remove"}
 KINDS = pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from pm_dpgmm.methods import Problem, sketch_like
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.privacy import Neighbouring
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 PLANE = dpg.Mixture([0.4, 0.6], [[0.0, 0.0], [5.0, 2.0]], [np.eye(2)] * 2)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
 

@@ -21,6 +21,8 @@ from pm_dpgmm.sketch_model import Prior, SketchData
 from pm_dpgmm.sketch_post import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.sketch_search import fit_sketch
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
 TRUE = Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 
@@ -69,7 +71,6 @@ def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     json.dumps(dict(again.noise))
 
 
-@pytest.mark.filterwarnings("ignore:the mixture does not explain:pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_releases_at_the_same_public_frequencies_have_their_own_noise(n_features, monkeypatch):
     """Frequencies are those of the first release, every seed is set: differences of noise are normal. Alarm 1e-6."""
@@ -139,7 +140,6 @@ def test_what_cannot_be_finished_is_refused_before_anything_is_spent(monkeypatch
         method.SketchMethod().check(problem)
 
 
-@pytest.mark.filterwarnings("ignore:the mixture does not explain:pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("budget", [{"bounds": (0, 80)}, {"bounds": None}], ids=["bounds", "none"])
 def test_every_branch_spends_within_the_limit(budget, monkeypatch):
     """Loose, tight, empty and spread-out data take different numbers of histograms; the sum never passes the limit."""
@@ -157,7 +157,6 @@ def test_every_branch_spends_within_the_limit(budget, monkeypatch):
     assert len(spent) == 3 and all(0.999999 < share <= 1 for share in spent)
 
 
-@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # atoms: no width, and no mixture
 def test_constant_and_clipped_records_give_a_narrow_component_or_atoms_but_no_crash():
     rng = np.random.default_rng(3)
     constant = dpg.fit_gmm(np.linspace(7, 7 + 1e-9, 5_000)[:, None], 1, bounds=(0, 80), random_seed=1, **BUDGET)
