@@ -119,6 +119,7 @@ def test_seeds_follow_from_the_test_and_the_option_replaces_them(suite):
     assert bounds(printed) == bounds(first)[1:]
 
 
+@pytest.mark.filterwarnings("default::verification.pytest_plugin.WeakAuditWarning")  # the suite inside inherits filters
 def test_the_number_of_runs_is_an_option(suite):
     result = suite(
         """
@@ -200,6 +201,7 @@ def test_what_says_next_to_nothing_is_twice_the_claim(limit, epsilon, expected):
     assert weak(limit, epsilon) == expected
 
 
+@pytest.mark.filterwarnings("default::verification.pytest_plugin.WeakAuditWarning")  # the suite inside inherits filters
 def test_the_warning_is_shown_by_pytest_and_may_be_made_a_failure(suite):
     weak_test = """
         def test_few(dp_audit):
