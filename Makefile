@@ -2,11 +2,11 @@
 # make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
 # make report check the papers' claims, audit, write report/report.html
 # Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11 to 3.13, make and a C++ compiler.
-# make test-oldest  the part that depends on PyMC, on files and on the core, with the oldest supported Python and PyMC
+# make test-newest  the part that depends on PyMC, on files and on the audit core, with today's Python and PyMC
 
 # The first of these versions that runs: a name on the path may be a shim of pyenv for a version that is not active.
-PYTHONS ?= 3.13 3.12 3.11
-OLDEST = 3.11
+PYTHONS ?= 3.11 3.12 3.13
+NEWEST = 3.13
 ifndef PYTHON
 PYTHON := $(shell for v in $(PYTHONS); do for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python$$v; do \
 	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo python3)
@@ -19,7 +19,7 @@ STAMP = $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum 
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test test-oldest check audit report benchmark lock notes clean
+.PHONY: demo test test-newest newest check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -28,16 +28,17 @@ test: $(STAMP)
 	$(BIN)/python -m pytest
 
 # a make of its own, since the interpreter names the environment
-test-oldest:
-	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) oldest
+test-newest:
+	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(NEWEST) newest
 
-OLDEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
+NEWEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
 	map_learner noise plots privacy record_blocks release without_pymc) \
 	$(patsubst %,tests/verification/test_%.py,audit betting bits certificate events guessing multiplicity outputs profile \
 	pytest_plugin references scores search sequential)
 
-oldest: $(STAMP)
-	$(BIN)/python -m pytest $(OLDEST_TESTS)
+newest: $(STAMP)
+	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(NEWEST) is needed, found " + v if v != "$(NEWEST)" else 0)'
+	$(BIN)/python -m pytest $(NEWEST_TESTS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
