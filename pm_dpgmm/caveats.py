@@ -26,11 +26,8 @@ SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one ax
 MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
 NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
 MOST_FEATURES = 8  # of a thorough search
-PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = (
-    5.0,
-    0.005,
-    2.0,
-)  # excess of pairs: deviations of it, share of all, times predicted
+# excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
+PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
 TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
 LIKELY_NOISE = 0.5  # chance of a component to be noise
 

@@ -223,10 +223,8 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
             return
         try:
             latest[0].save(path)
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # the budget is spent: the fit goes on, and its numbers are still in memory
+        except (OSError, ValueError) as error:
+            # the budget is spent: the fit goes on, and its numbers are still in memory
             message = f"checkpoint {str(path)!r} could not be written: {error}; the fit goes on without"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
