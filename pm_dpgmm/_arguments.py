@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,14 @@ def shown(value: object) -> str:
 
 
 def check_real(**parameters: Any) -> None:
-    """Raise TypeError unless every value is a real number (booleans are not)."""
+    """Raise unless every value is a real number (booleans are not) that a float can hold: TypeError, ValueError."""
     for name, value in parameters.items():
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
             raise TypeError(f"{name} must be a real number, got {shown(value)} of type {type(value).__name__}")
+        try:
+            float(value)
+        except OverflowError:
+            raise ValueError(f"{name} must be a number that a float can hold, got {shown(value)}") from None
 
 
 def check_positive(**parameters: Any) -> None:
@@ -132,6 +138,28 @@ def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) 
 def printable(text: str) -> str:
     """A text for terminals and documents, on one line: what is no visible character is written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def read_path(path: Any, *, name: str = "path") -> Path:
+    """The path; TypeError unless it is text or a path, ValueError if no file can have it."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"{name} must be the path of a file, got {shown(path)}")
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeError:  # half a character
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise ValueError(f"{name} must be the path of a file, got {shown(path)}")
+    return Path(path)
+
+
+def generator_of(random_seed: Any) -> np.random.Generator:
+    """A generator from None (fresh entropy), an integer of at least 0 or a generator; TypeError or ValueError else."""
+    if isinstance(random_seed, np.random.Generator):
+        return random_seed
+    if random_seed is not None:
+        check_count(least=0, random_seed=random_seed)
+    return np.random.default_rng(random_seed)
 
 
 def frozen(array: Any) -> FloatArray:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, shown
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
 from pm_dpgmm.files import write_text
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.privacy import Guarantee
@@ -88,12 +88,12 @@ class Checkpoint:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a file that only its owner can read, all or nothing; returns the path."""
-        return write_text(Path(path), json.dumps(self.to_dict(), allow_nan=False), mode=MODE)
+        return write_text(read_path(path), json.dumps(self.to_dict(), allow_nan=False), mode=MODE)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """Read a file written by :meth:`save`; FileNotFoundError or ValueError says what is wrong with it."""
-        fields = read_json(Path(path), kind="checkpoint file")
+        fields = read_json(read_path(path), kind="checkpoint file")
         if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
             raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
         if fields.get("schema_version") != SCHEMA_VERSION:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.feature_names import labels_of
 from pm_dpgmm.fit import fit_gmm
@@ -85,7 +85,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: None = None) -> Self:
         """Spend the budget on ``X`` (N, D): what :func:`pm_dpgmm.fit_gmm` reads, with its guarantee and errors."""
         parameters = self.get_params(deep=False)
-        settings = parameters.pop("settings") or {}
+        settings = parameters.pop("settings")
+        if not (settings is None or isinstance(settings, dict)):
+            raise TypeError(f"settings must be a dict of the method's settings or None, got {shown(settings)}")
+        settings = settings or {}
         parameters["random_seed"] = parameters.pop("random_state")
         self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
         self.n_features_in_ = self.release_.n_features

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from pm_dpgmm._arguments import read_path
+
 
 def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
     """Write a text file atomically: a reader sees the old file or the new one, never a part.
@@ -59,7 +61,7 @@ def check_destination(
     FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError, OSError, ValueError
         One message with name, rule and what was given.
     """
-    given = Path(path)
+    given = read_path(path, name=name)
     target = _resolved(given, name)
     _check_place(target, given, name)
     for other in never:
@@ -80,7 +82,7 @@ def check_destination(
 
 def make_folder(path: str | os.PathLike[str], *, name: str = "path") -> Path:
     """A folder that can be written to, made if it is missing; OSError or ValueError with one message otherwise."""
-    given = Path(path)
+    given = read_path(path, name=name)
     try:
         if given.exists() and not given.is_dir():
             raise NotADirectoryError(f"{name} must be a folder, got the file {str(given)!r}")

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_choices, shown
+from pm_dpgmm._arguments import (
+    check_choice,
+    check_count,
+    check_delta,
+    check_flag,
+    check_positive,
+    generator_of,
+    read_choices,
+    shown,
+)
 from pm_dpgmm.caveats import FitWarning
 from pm_dpgmm.checkpoint import keeping, release_of
 from pm_dpgmm.files import check_destination
@@ -161,7 +170,8 @@ def fit_gmm(
         if n_jobs == 0:
             raise ValueError("n_jobs must not be 0, got 0; None or 1 is one fit at a time")
     check_learner(learner)
-    rng = None if random_seed is None else _generator(random_seed)
+    check_flag(progress=progress)
+    rng = None if random_seed is None else generator_of(random_seed)
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)
 
@@ -218,13 +228,6 @@ def fit_gmm(
     if release.flag:  # made of released and public numbers: to warn is free
         warnings.warn(FitWarning(f"{release.flag} (release.warnings)", release), stacklevel=2)
     return release
-
-
-def _generator(random_seed: object) -> np.random.Generator:
-    if isinstance(random_seed, np.random.Generator):
-        return random_seed
-    check_count(least=0, random_seed=random_seed)
-    return np.random.default_rng(random_seed)  # type: ignore[arg-type]
 
 
 def _method(method: str | Method, settings: dict[str, Any], problem: Problem) -> Method:

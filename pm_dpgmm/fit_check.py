@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._arguments import FloatArray, check_count, generator_of
 from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_law
@@ -126,7 +126,7 @@ def check_fit(
     if mixtures is not None:
         mixtures = list(mixtures)
         check_count(n_mixtures=len(mixtures))
-    return check(release, mixtures, np.random.default_rng(random_seed))
+    return check(release, mixtures, generator_of(random_seed))
 
 
 def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:

@@ -9,10 +9,9 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import NamedTuple
 
-from pm_dpgmm._arguments import check_delta, check_positive, shown
+from pm_dpgmm._arguments import check_delta, check_positive, read_path, shown
 from pm_dpgmm.privacy import Neighbouring
 
 ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
@@ -82,9 +81,9 @@ class Ledger:
     ) -> None:
         check_positive(epsilon=epsilon)
         check_delta(delta)
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise TypeError(f"path must be the path of a file, got {shown(path)}")
-        self.path = Path(path).resolve()
+        if path == "":
+            raise TypeError("path must be the path of a file, got ''")
+        self.path = read_path(path).resolve()
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighbouring = Neighbouring.parse(neighbouring)
         self._seen = 0  # entries that there were: fewer are a file of earlier times

@@ -31,9 +31,9 @@ class Mixture:
 
     Raises
     ------
-    ValueError
-        If shapes disagree, a number is not finite, the weights are no probabilities or a covariance is not
-        symmetric positive definite.
+    TypeError, ValueError
+        If something is no number, shapes disagree, a number is not finite, the weights are no probabilities or a
+        covariance is not symmetric positive definite.
 
     Examples
     --------
@@ -50,13 +50,13 @@ class Mixture:
     __reduce__ = by_constructor
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike) -> None:
-        means = np.asarray(means, dtype=float)
+        means = _numbers(means, "means")
         if means.ndim != 2 or 0 in means.shape:
             raise ValueError(f"means must have shape (n_components, n_features), got {means.shape}")
         k, d = means.shape
         given = {"weights": (weights, (k,)), "means": (means, (k, d)), "covariances": (covariances, (k, d, d))}
         for name, (values, shape) in given.items():
-            array = frozen(values)
+            array = frozen(_numbers(values, name))
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
             if not np.isfinite(array).all():
@@ -219,8 +219,15 @@ class Mixture:
         return Mixture(weights, means, covariances)
 
 
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be numbers in rows of equal length, got {shown(values)}") from None
+
+
 def _as_points(points: ArrayLike, n_features: int) -> FloatArray:
-    array = np.asarray(points, dtype=float)
+    array = _numbers(points, "points")
     if array.ndim != 2 or array.shape[1] != n_features:
         raise ValueError(f"points must have shape (n_points, {n_features}), got {array.shape}")
     return array

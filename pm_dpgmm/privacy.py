@@ -94,7 +94,10 @@ class Guarantee:
 
     def curve(self, epsilon: ArrayLike) -> FloatArray:
         """Smallest proved delta at each ``epsilon`` (>= 0), same shape."""
-        values = np.asarray(epsilon, dtype=float)
+        try:
+            values = np.asarray(epsilon, dtype=float)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"epsilon must be numbers, got {shown(epsilon)}") from None
         if not (values >= 0).all():
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
         return np.vectorize(self.loss.delta, otypes=[float])(values)
@@ -226,6 +229,9 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     if not guarantees:
         raise ValueError("compose needs at least one guarantee, got none")
     check_delta(delta)
+    for guarantee in guarantees:
+        if not isinstance(guarantee, Guarantee):
+            raise TypeError(f"compose needs guarantees (release.guarantee), got {shown(guarantee)}")
     relations = {guarantee.neighbouring for guarantee in guarantees}
     if len(relations) > 1:
         raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")

@@ -106,7 +106,7 @@ def read_bounds(bounds: ArrayLike | None, n_features: int) -> FloatArray | None:
         return None
     try:
         values = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"bounds must be numbers, got {shown(bounds)}") from None
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))

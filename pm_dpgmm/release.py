@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, frozen, printable, shown
+from pm_dpgmm._arguments import FloatArray, frozen, generator_of, printable, read_path, shown
 from pm_dpgmm.card import card, summary
 from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.feature_names import in_order, place_of
@@ -166,7 +166,7 @@ class Release(PyMCMethods):
         self, n_points: int, *, random_seed: int | np.random.Generator | None = None, as_frame: bool = False
     ) -> Any:
         """Synthetic records from ``density``, shape (n_points, D); with ``as_frame`` a DataFrame with the names."""
-        points = self.density.sample(n_points, rng=np.random.default_rng(random_seed))
+        points = self.density.sample(n_points, rng=generator_of(random_seed))
         if not as_frame:
             return points
         import pandas as pd
@@ -271,7 +271,7 @@ class Release(PyMCMethods):
 
     def card(self, path: str | os.PathLike[str]) -> Path:
         """Write a Markdown card to publish beside the file: summary, guarantee, noise law. Returns the path."""
-        return write_text(Path(path), card(self))
+        return write_text(read_path(path), card(self))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
@@ -306,7 +306,7 @@ class Release(PyMCMethods):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release as JSON, all or nothing. Returns the path."""
-        return write_text(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
+        return write_text(read_path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
@@ -319,7 +319,7 @@ class Release(PyMCMethods):
         ValueError
             If it is no regular file, larger than 64 MiB, truncated, of another schema or version, or inconsistent.
         """
-        fields = read_json(Path(path), kind="release file")
+        fields = read_json(read_path(path), kind="release file")
         try:
             return cls.from_dict(fields)
         except (TypeError, ValueError) as error:

@@ -14,6 +14,7 @@ from pm_dpgmm.evidence_checks import check_fittable
 from pm_dpgmm.misfit import measured
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.release import Release
+from pm_dpgmm.release_checks import MOST_COMPONENTS
 from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
@@ -106,7 +107,7 @@ def refit(release: Release, n_components: int) -> Release:
     The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
     of so many components explained the first round.
     """
-    (number,) = read_choices([n_components])
+    (number,) = read_choices([n_components], most=MOST_COMPONENTS)
     if is_count_release(release):
         return refit_counts(release, number)
     evidence = _evidence(release, "refit")
@@ -116,7 +117,7 @@ def refit(release: Release, n_components: int) -> Release:
 
 def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
     """See :meth:`pm_dpgmm.Release.select_k`."""
-    numbers = read_choices(n_components)
+    numbers = read_choices(n_components, most=MOST_COMPONENTS)
     if is_count_release(release):
         price = count_price(penalty, release.raw["counts"].size)
         fits = compared_counts(release, numbers, price)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, printable
+from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, generator_of, printable, shown
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_law
@@ -32,7 +32,7 @@ from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
-N_DRAWS = 1000
+N_DRAWS, MOST_DRAWS = 1000, 10**6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Laplace:
 
     def fits(self, n_draws: int, random_seed: int | np.random.Generator | None) -> list[SketchFit]:
         """Independent draws."""
-        standard = np.random.default_rng(random_seed).standard_normal((n_draws, self.root.shape[1]))
+        standard = generator_of(random_seed).standard_normal((n_draws, self.root.shape[1]))
         return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
 
 
@@ -177,7 +177,7 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     A Laplace approximation: normal in log weights, means and log-Cholesky factors around the released mixture. Not to
     be trusted where components could be exchanged or the records are not like the mixture (``release.flag``).
     """
-    check_count(n_draws=n_draws)
+    check_draws(n_draws)
     warn_without_background(release, "draws() are of the components alone", stacklevel=3)
     return [fit.mixture for fit in laplace(release).fits(n_draws, random_seed)]
 
@@ -262,7 +262,7 @@ def interval(
     >>> bool(found.lower < found.estimate < found.upper)
     True
     """
-    check_count(n_draws=n_draws)
+    check_draws(n_draws)
     check_probability(probability=probability)
     law = laplace(release)
     values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
@@ -306,6 +306,8 @@ def band(
     TypeError, ValueError
         If the release is of another method than "sketch", or ``names`` and ``given`` do not name different features.
     """
+    if not (given is None or isinstance(given, Mapping)):
+        raise TypeError(f"given must map feature names to values, got {shown(given)}")
     known = dict(given or {})
     free = [name for name in release.feature_names if name not in known]
     wanted = free if names is None else list(names)
@@ -315,7 +317,10 @@ def band(
     for name in known:
         if name not in release.feature_names:
             raise ValueError(f"given must be among {release.feature_names}, got {name!r}")
-    rows = np.asarray(in_order(points, wanted, name="points"), dtype=float)
+    try:
+        rows = np.asarray(in_order(points, wanted, name="points"), dtype=float)
+    except (TypeError, OverflowError):
+        raise TypeError(f"points must be numbers, got {shown(points)}") from None
     rows = rows[:, None] if rows.ndim == 1 and len(wanted) == 1 else rows
 
     def density(mixture: Mixture) -> FloatArray:
@@ -326,6 +331,13 @@ def band(
         return np.exp(mixture.log_density(rows))
 
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
+
+
+def check_draws(n_draws: object) -> None:
+    """Raise unless it is a number of draws that memory can hold."""
+    check_count(n_draws=n_draws)
+    if int(n_draws) > MOST_DRAWS:  # type: ignore[call-overload]
+        raise ValueError(f"n_draws must be at most {MOST_DRAWS}, got {shown(n_draws)}")
 
 
 def _caution(release: Release) -> str | None:

@@ -1,3 +1,4 @@
+import contextlib
 import copy
 import multiprocessing
 import os
@@ -132,17 +133,17 @@ def emptied(path):
 
 
 def older(path):
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("delete from spending")
 
 
 def raised(path):
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("update budget set epsilon = 100")
 
 
 def second_budget(path):
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("insert into budget values (100, 0, 'replace-one')")
 
 
@@ -177,7 +178,7 @@ def test_a_file_that_was_deleted_or_replaced_is_an_error_and_not_a_fresh_budget(
 )
 def test_entries_that_are_no_costs_are_an_error(tmp_path, entry):
     ledger = filled(tmp_path / "l.sqlite")
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("insert into spending (epsilon, delta) values (?, ?)", entry)
     for use in (lambda: ledger.reserve(0.5, 0.0, REPLACE, "sketch"), lambda: Ledger(ledger.path, epsilon=1.0)):
         with pytest.raises(ValueError, match="must hold costs, got the entry"):
@@ -204,7 +205,7 @@ def test_budgets_and_costs_are_numbers(tmp_path, number):
 
 
 def test_files_of_something_else_are_refused(tmp_path):
-    with sqlite3.connect(tmp_path / "other.sqlite") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as connection, connection:
         connection.execute("create table customers (name text)")
     with pytest.raises(ValueError, match=r"path must be a ledger or a new file, got .* with other tables"):
         Ledger(tmp_path / "other.sqlite", epsilon=1.0)
@@ -222,7 +223,7 @@ def test_files_of_something_else_are_refused(tmp_path):
 
 def test_a_ledger_of_before_identities_is_read(tmp_path):
     ledger = filled(tmp_path / "l.sqlite")
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("drop table identity")
     again = Ledger(ledger.path, epsilon=1.0)
     assert again.spent == (0.75, 0.0)
@@ -266,7 +267,7 @@ def test_a_file_that_cannot_be_written_is_said_to_be_so(open_folder):
 def test_many_small_costs_add_up_exactly(tmp_path):
     ledger = Ledger(tmp_path / "l.sqlite", epsilon=1.0)
     n = 100_000
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.executemany("insert into spending (epsilon, delta) values (?, 0)", [(1e-5,)] * (n - 1))
     assert ledger.spent[0] == float((n - 1) * Fraction(1e-5))  # the nearest float of the exact sum
     ledger.reserve(1e-5, 0.0, REPLACE, "last")

@@ -23,7 +23,11 @@ def check_real(name: str, value: Any, low: float, high: float, *, rule: str) -> 
     """Raise unless ``value`` is a real number (no boolean) with ``low < value < high``; ``rule`` words it."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {shown(value)} of type {type(value).__name__}")
-    if not low < float(value) < high:  # false for NaN
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no float holds
+        number = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    if not low < number < high:  # false for NaN
         raise ValueError(f"{name} must {rule}, got {shown(value)}")
 
 

@@ -205,7 +205,7 @@ def audit(
 
 def check_jobs(n_jobs: Any) -> None:
     """Raise unless ``n_jobs`` is a positive integer or -1."""
-    if n_jobs != -1 or isinstance(n_jobs, bool):
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs != -1:
         check_count(least=1, n_jobs=n_jobs)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, generator_of, shown
 from pm_dpgmm.bayes.centred import centred_variables
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
@@ -93,7 +93,7 @@ def initvals(
     """
     check_count(chains=chains)
     check_non_negative(jitter=jitter)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
     mixtures = [_jittered(mixture, jitter, rng=rng) for _ in range(chains)]
     values = _mapped_values(owner, start, targets, mixture, mixtures)

@@ -10,7 +10,7 @@ import pymc as pm
 from scipy import stats
 from scipy.special import expit, logit, softmax
 
-from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, shown
+from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, generator_of, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.label_check import label_gaps, labels_of
 from pm_dpgmm.bayes.label_variable import label_density, read_elsewhere
@@ -119,7 +119,7 @@ def check_modes(
     posterior = posterior_of(idata)
     name = name or _vector_name(posterior, mixture)
     draws = _draws_of(posterior, name, mixture)  # (C, S, N, D)
-    rng = np.random.default_rng(random_seed)
+    rng = generator_of(random_seed)
     n_chains, _, n_vectors, _ = draws.shape
     k = mixture.n_components
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, check_probability
+from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_flag, check_positive, check_probability
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
 from pm_dpgmm.learner_rehearsal import rehearse_learner
@@ -27,6 +27,8 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray, Rng, permutation, places, seeds
 from pm_dpgmm.populous_design import Assumed, Design, best_design, fewest_records
 from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable
+
+LEAST_NOISE = 1e-9  # relative; the records that less would need exceed 2^53
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,12 @@ class Populous:
     name: ClassVar[str] = "populous"
 
     def __post_init__(self) -> None:
+        check_flag(rehearse=self.rehearse)
         check_positive(separation=self.separation)
         if self.noise is not None:
             check_probability(noise=self.noise)
+            if self.noise < LEAST_NOISE:
+                raise ValueError(f"noise must be at least {LEAST_NOISE:g}, got {self.noise!r}")
         check_positive(efficiency=self.efficiency)
         if self.efficiency > 1:
             raise ValueError(f"efficiency must be at most 1, got {self.efficiency}")

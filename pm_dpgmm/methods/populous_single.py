@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_probability
+from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_flag, check_probability
 from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.learner_rehearsal import rehearse_learner
 from pm_dpgmm.learners import fit_subsets
@@ -79,6 +79,7 @@ class PopulousSingle:
     name: ClassVar[str] = "populous-single"
 
     def __post_init__(self) -> None:
+        check_flag(rehearse=self.rehearse)
         if self.n_subsets is not None:
             check_count(least=4, n_subsets=self.n_subsets)
         check_probability(test_share=self.test_share, noise=self.noise)

@@ -1,0 +1,39 @@
+"""Hostile arguments for every public function: one clear error each, and no ledger is charged for bad input."""
+
+from pathlib import Path
+
+import pm_dpgmm as dpg
+from verification.fuzz import entries
+from verification.fuzz.entries import CLEAR, _fault, run
+
+# Made by calls that the search makes, read by nobody, or run where PyMC or figures are.
+ELSEWHERE = {
+    "BackgroundWarning", "BatchedEM", "BudgetExceeded", "Checkpoint", "FitCheck", "FitWarning", "Guarantee",
+    "HistogramMethod", "KSelection", "Misfit", "Neighbouring", "Plan", "Populous", "PopulousSingle",
+    "PrivateGaussianMixture", "Release", "SliceMethod", "Unstable", "WeakGuarantee", "__version__", "check_modes", "gmm",
+    "label_probs", "plot_coverage", "plot_prior_posterior", "plot_release", "relabel", "smallest_size",
+}  # fmt: skip
+
+
+def test_bad_arguments_get_one_clear_error_and_cost_nothing():
+    """The longer run: python -m verification.fuzz.entries."""
+    report = run(250, seed=1)
+    assert report.n_inputs == 250 and not report.faults, report
+
+
+def test_no_public_function_is_forgotten(tmp_path):
+    called = " ".join(entries.entries(tmp_path))
+    for name in set(dpg.__all__) - ELSEWHERE:
+        assert name in called, f"{name} is called by nothing in verification/fuzz/entries.py"
+
+
+def test_unclear_errors_are_faults():
+    def crashes():
+        return [][0]
+
+    def deep():
+        return Path(3)
+
+    assert "IndexError" in _fault(crashes, CLEAR, scikit=False)
+    assert "in pathlib.py" in _fault(deep, CLEAR, scikit=False) or "pathlib" in _fault(deep, CLEAR, scikit=False)
+    assert _fault(lambda: dpg.Mixture("x", [[0.0]], [[[1.0]]]), CLEAR, scikit=False) == "refused"
