@@ -195,12 +195,8 @@ def _fault(call: Callable[[], Any], clear: tuple[type[Exception], ...], *, sciki
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error)
-        if (
-            not isinstance(error, clear)
-            or not text
-            or len(text) > 1000
-            or not (frame.filename.startswith(OURS) or scikit)
-        ):
+        told = scikit or (isinstance(error, clear) and frame.filename.startswith(OURS))
+        if not told or not text or len(text) > 1000:
             return f"{type(error).__name__}: {text[:160]!r} in {Path(frame.filename).name}:{frame.lineno}"
         return "refused"
     finally:
