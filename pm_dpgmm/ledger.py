@@ -81,7 +81,7 @@ class Ledger:
     ) -> None:
         check_positive(epsilon=epsilon)
         check_delta(delta)
-        if path == "":
+        if isinstance(path, str) and not path:
             raise TypeError("path must be the path of a file, got ''")
         self.path = read_path(path).resolve()
         self.epsilon, self.delta = float(epsilon), float(delta)
