@@ -12,7 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+<<<<<<< HEAD
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
+=======
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, shown
+>>>>>>> X1
 from pm_dpgmm.files import write_text
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.privacy import Guarantee
@@ -161,7 +167,8 @@ def resume(
         raise TypeError(f"source must be a path, a Checkpoint or an exception that carries one, got {shown(source)}")
     numbers = source.n_components if n_components is None else read_choices(n_components)
     try:
-        found = _outcome(source, numbers)
+        with np.errstate(all="ignore"):  # as in the fit
+            found = _outcome(source, numbers)
     except (AttributeError, IndexError, KeyError) as error:
         raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None
     return release_of(

@@ -40,6 +40,7 @@ from pm_dpgmm.privacy import Neighbouring, warn_if_weak
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
+from pm_dpgmm.release_checks import check_names
 
 METHODS: dict[str, type] = {
     "sketch": SketchMethod,
@@ -181,6 +182,7 @@ def fit_gmm(
     else:
         records, feature_names = read_records(X)
         n_records = len(records)
+    check_names(feature_names)
     n_features = len(feature_names)
     if n_records < choices[-1]:
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
@@ -201,7 +203,8 @@ def fit_gmm(
     expected = getattr(chosen, "feature_names", None)
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
-    chosen.check(problem)
+    with np.errstate(all="ignore"):
+        chosen.check(problem)
     public = n_records if relation is Neighbouring.REPLACE_ONE else getattr(chosen, "assumed_records", None)
     cost = chosen.cost(problem)
     warn_if_weak(*cost, public)
@@ -220,7 +223,9 @@ def fit_gmm(
         "n_records": n_records if relation is Neighbouring.REPLACE_ONE else None,
         "private": rng is None and getattr(chosen, "private", True),
     }
-    with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step:
+    # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
+    quiet = np.errstate(all="ignore")
+    with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step, quiet:
         outcome = chosen.release(
             records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
         )

@@ -48,7 +48,7 @@ class LearnerNotLoaded(TypeError):
 
 
 class Server(NamedTuple):
-    """A process that forks a child for every fit. It leaves, and kills the child, when its line is shut."""
+    """A process that forks others for every fit. It leaves, and kills the child, when its line is shut."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
@@ -160,7 +160,7 @@ def supervised_fit(
 ) -> tuple[int, Mixture | str | None]:
     """``i`` and its outcome: a valid fit, None, or "died"."""
     for _ in range(STARTS):
-        server = _take(call, learner)
+        server = _take(call, learner, (request[1], request[0].shape[1]))
         if server is None:
             continue
         try:
@@ -187,8 +187,11 @@ def supervised_fit(
     return i, "died"
 
 
-def _take(call: str, learner: bytes) -> Server | None:
-    """A server of this call that has no work, or a new one; None if it disappears while it starts."""
+def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
+    """A server of this call that has no work, or a new one; None if it disappears while it starts.
+
+    ``sizes``: components and columns, the same for all fits of a call.
+    """
     with _lock:
         gone = [(name, server) for name, idle in _idle.items() for server in idle if server.process.poll() is not None]
         for name, server in gone:
@@ -215,6 +218,11 @@ def _take(call: str, learner: bytes) -> Server | None:
     if problem is not None:
         _retire(call, server)
         raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")
+    try:
+        server.connection.send(sizes)
+    except OSError:
+        _retire(call, server)
+        return None
     return server
 
 

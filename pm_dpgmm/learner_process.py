@@ -1,4 +1,7 @@
-"""What runs beside this process for a learner: a server that loads it once and forks a child for every fit.
+"""What runs beside this process for a learner: a server that loads it once and forks a supervisor for every fit.
+
+The supervisor reads the subset and forks once more, for the learner; both end with the fit, so the server, from which
+all are forked, never has a record in its memory: not even in what was freed, which uninitialised arrays would show.
 
 Proof: learner_pool.md. POSIX only.
 """
@@ -33,7 +36,10 @@ DIED_CODE = 1  # exit code of a child whose failure may be another process's fau
 
 
 def serve(descriptor: int) -> None:
-    """Load a learner from the connection ``descriptor``, then answer one request after another until it closes."""
+    """Load a learner from the connection ``descriptor`` and prepare it, then have one request after another answered.
+
+    What it reads itself, the learner and the numbers of components and columns, is public.
+    """
     connection = Connection(descriptor)
     try:
         import cloudpickle
@@ -44,18 +50,30 @@ def serve(descriptor: int) -> None:
         connection.send(f"{type(error).__name__}: {error}")
         return
     connection.send(None)
-    prepared: tuple[int, int] | None = None
     with contextlib.suppress(EOFError, OSError):
+        n_components, n_features = connection.recv()
+        with contextlib.suppress(Exception):  # compile here and not in every child
+            getattr(learner, "prepare", lambda k, d: None)(n_components, n_features)
+        gc.freeze()  # children share the memory of what is loaded
         while connection.poll(IDLE):
-            request = connection.recv()
-            connection.send("taken")
-            sizes = request[1], request[0].shape[1]  # public
-            if prepared != sizes:
-                with contextlib.suppress(Exception):  # compile here and not in every child
-                    getattr(learner, "prepare", lambda k, d: None)(*sizes)
-                gc.freeze()  # children share the memory of what is loaded
-                prepared = sizes
-            connection.send(fit_in_child(learner, *request, connection=connection))
+            supervisor = os.fork()
+            if supervisor == 0:
+                _answer(learner, connection)
+            if os.waitpid(supervisor, 0)[1] != 0:  # the line is closed, or the learner killed it
+                break
+
+
+def _answer(learner: Any, connection: Connection) -> None:
+    """The supervisor of one fit: read the request, answer it and exit, with 0 if the answer was sent."""
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold records
+        request = connection.recv()
+        connection.send("taken")
+        connection.send(fit_in_child(learner, *request, connection=connection))
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def rehearse(descriptor: int) -> None:

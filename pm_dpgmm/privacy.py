@@ -88,8 +88,8 @@ class Guarantee:
         check_text(longest=LONGEST_MECHANISM, mechanism=self.mechanism)
         object.__setattr__(self, "neighbouring", Neighbouring.parse(self.neighbouring))
         needed = self.loss.delta(self.epsilon)
-        # rounding of the curve, not slack in the claim; a pure claim has none
-        if not needed <= (self.delta * (1 + 1e-9) + 1e-15 if self.delta else 0.0):  # NaN too
+        # rounding of the curve, not slack in the claim: below a thousandth of it, and a pure claim has none
+        if not needed <= self.delta * (1 + 1e-9) + min(1e-15, 1e-3 * self.delta):  # NaN too
             raise ValueError(f"delta must be at least {needed:.6g} at epsilon {self.epsilon:g}, got {self.delta:.6g}")
 
     def curve(self, epsilon: ArrayLike) -> FloatArray:
@@ -154,6 +154,10 @@ class Unstable(RuntimeError):
     def __init__(self, message: str, guarantee: Guarantee) -> None:
         super().__init__(message)
         self.guarantee = guarantee
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {name: value for name, value in vars(self).items() if name != "guarantee"}
+        return type(self), (str(self), self.guarantee), kept
 
 
 class WeakGuarantee(UserWarning):

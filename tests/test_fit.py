@@ -51,6 +51,7 @@ BAD_INPUT = {
     "no columns": (np.zeros((5, 0)), {}, ValueError, "at least one row and one column"),
     "fewer rows than components": (X[:2], {"n_components": 3}, ValueError, "at least n_components = 3 rows, got 2"),
     "constant column": (np.hstack([X, np.ones((1000, 1))]), {}, ValueError, "constant column 'x1'"),
+    "a very long name": (pd.DataFrame(X, columns=["a" * 1001]), {}, ValueError, r"feature_names\[0\] must have at most 1000 characters, got 1001"),
     "repeated names": (pd.DataFrame(X2, columns=["a", "a"]), {}, ValueError, "distinct column names"),
     "bounds reversed": (X, {"bounds": (5, -5)}, ValueError, r"bounds must have low < high .* got \[\[5.0, -5.0\]\]"),
     "bounds equal": (X, {"bounds": (5, 5)}, ValueError, "bounds must have low < high"),
@@ -111,6 +112,23 @@ def test_bad_input_gets_one_clear_error_before_budget_is_spent(case, no_noise, t
         dpg.fit_gmm(records, arguments.pop("n_components"), **arguments)
     assert type(caught.value) is kind
     assert dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0).spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("action", ["raise", "warn"])
+@pytest.mark.parametrize("value", [5e-324, 1e308])
+def test_floating_point_settings_of_the_caller_show_no_record(action, value, tmp_path):
+    """A number near 0 or the largest underflows or overflows on its way to a count."""
+    rows = X.copy()
+    rows[3] = value
+    settings = {"epsilon": 1.0, "bounds": (-5, 13), "random_seed": 1}
+    plain = dpg.fit_gmm(rows, 2, **settings)
+    with np.errstate(all=action), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", dpg.FitWarning)
+        shown = dpg.fit_gmm(rows, 2, checkpoint=tmp_path / "partial.json", **settings)
+        again = dpg.resume(tmp_path / "partial.json")
+        dpg.fit_gmm(rows, 2, delta=1e-6, **settings)
+    assert shown.to_dict() == again.to_dict() == plain.to_dict()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
+import copy
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pm_dpgmm.noise import laplace_scale
-from pm_dpgmm.privacy import Guarantee, Neighbouring, compose, smallest_epsilon, split_budget
+from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, compose, smallest_epsilon, split_budget
 from pm_dpgmm.privacy_loss import GaussianLoss, GeometricLoss, PointLoss, SumLoss, TruncatedLaplaceLoss
 
 REPLACE = Neighbouring.REPLACE_ONE
@@ -118,6 +120,17 @@ def test_parts_of_a_budget_add_up_to_no_more_than_it_in_exact_rationals(epsilon,
         assert float(sum(map(Fraction, spent))) == pytest.approx(total, rel=1e-15)
 
 
+@pytest.mark.parametrize("claimed", [1e-300, 1e-20, 1e-16])
+def test_a_claim_of_a_tiny_delta_below_its_curve_is_refused(claimed):
+    """1e-15 is the rounding of a curve of ordinary size; here it would be most of the claim."""
+    loss = GaussianLoss(mu=0.13)
+    assert 1.9e-16 < loss.delta(1.0) < 2e-16
+    with pytest.raises(ValueError, match=r"delta must be at least 1\.9"):
+        guarantee(loss, delta=claimed)
+    with pytest.raises(ValueError, match=r"delta must be at least 1\.9"):
+        Guarantee.from_dict(guarantee(loss, delta=1e-6).to_dict() | {"delta": claimed})
+
+
 def test_a_pure_claim_below_its_exact_curve_is_refused():
     """2 / scale in floats is epsilon, in rationals it is a little more."""
     epsilon = next(e for e in np.random.default_rng(0).uniform(0.1, 3, 1000) if 2 / Fraction(2 / e) > Fraction(e)
@@ -136,3 +149,13 @@ def test_pure_guarantees_compose_to_no_less_than_the_exact_sum(epsilons):
     losses = [GeometricLoss(laplace_scale(2, epsilon), 2) for epsilon in epsilons]
     parts = [guarantee(loss, epsilon=e, delta=0.0) for loss, e in zip(losses, epsilons, strict=True)]
     assert sum(map(Fraction, epsilons)) <= Fraction(compose(*parts, delta=0.0).epsilon)
+
+
+def test_a_refusal_survives_a_pickle_and_a_copy_with_all_it_carries():
+    """Pools of processes send exceptions as pickles: one that cannot be loaded there breaks the pool."""
+    refusal = Unstable("refused", guarantee(GaussianLoss(mu=1.0), delta=0.2))
+    refusal.released = ("paid", "for")
+    refusal.add_note("a note")
+    for again in (pickle.loads(pickle.dumps(refusal)), copy.copy(refusal), copy.deepcopy(refusal)):
+        assert type(again) is Unstable and str(again) == "refused" and again.guarantee == refusal.guarantee
+        assert again.released == ("paid", "for") and again.__notes__ == ["a note"]
