@@ -99,12 +99,12 @@ def run_both(
     if len(shapes) > 1:
         mixed = len({is_tuple for is_tuple, _ in shapes}) > 1
 
-        def kind(is_tuple: bool) -> str:
+        def holder(is_tuple: bool) -> str:
             return ("a tuple of " if is_tuple else "an array of ") if mixed else ""
 
         raise ValueError(
             f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
-            + " and ".join(f"{kind(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
+            + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
         )
     runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
     outputs = []

@@ -95,8 +95,8 @@ def fit_repeats(rows: FloatArray, label: BoolArray, *, n_bits: int = 0) -> Repea
     def judge(
         source: tuple[str, int],
         values: KeyArray,
-        ones: FloatArray,
-        counts: NDArray[np.int64],
+        ones: NDArray[Any],
+        counts: NDArray[Any],
         limits: tuple[float, float] = NO_LIMITS,
     ) -> None:
         nonlocal n_again
@@ -123,8 +123,8 @@ def fit_repeats(rows: FloatArray, label: BoolArray, *, n_bits: int = 0) -> Repea
     if d > 1:
         few = max(1, MOST_CELLS // d)
         partner = partners(rows[:few])
-        for j in np.flatnonzero((partner >= 0).any(axis=0)):
-            look("partner", int(j), partner[:, j].astype(np.uint64), label[:few])
+        for column in np.flatnonzero((partner >= 0).any(axis=0)):
+            look("partner", int(column), partner[:, column].astype(np.uint64), label[:few])
         few = min(n, max(1, MOST_POOLED // d))
         pooled = np.concatenate([_keys(rows[:few], "value", j, None, n_bits) for j in range(d)])
         look("anywhere", 0, pooled, np.tile(label[:few], d))
