@@ -26,7 +26,8 @@ ZERO = LEVELS.size // 2
 CUTS = np.array([0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0])  # where a tail of predictions starts
 EXCESS = np.array([0.1, 0.3, 0.8, 2.0, 5.0])  # log-odds of a right guess above epsilon that a bettor believes in
 SHRINK = np.array([0.5, 0.75, 1.0])  # how much of a prediction a bettor believes
-WEIGHTS = {"monotone trees": 2.0}  # of the learners' capitals; 1 for all others: trees find the most and start late
+# Of the learners' capitals; 1 for all others: monotone trees find the most and start late, others seldom find more.
+WEIGHTS = {"monotone trees": 2.0, "trees": 0.5}
 STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95])  # of the largest stake allowed, for delta > 0
 SIDES = np.array([2, 1, 1])  # guess both labels, label 1 only, label 0 only
 LOG_SIDE_WEIGHTS = np.log([0.5, 0.25, 0.25])

@@ -15,7 +15,8 @@ Signs = NDArray[np.float32]
 WORD, MANTISSA = 64, 52
 LEAST_Z = 5.0  # standard deviations from fair coins, for the best of thousands of bits and pairs of bits
 MOST_PLANES = 48  # that a regression is given
-MOST_PAIRED = 64  # columns up to which pairs of bits are formed
+MOST_PAIRED = 1_280_000  # runs times columns of which pairs of bits are formed, LEAST_PAIRED runs at least
+LEAST_PAIRED = 2_000
 LEAST_VARIANCE = 1e-3  # of a bit that is paired: one that is nearly constant would repeat the other one
 GAIN = 3.0  # by which a pair must exceed both of its bits
 WIDEST = 62  # bits of a whole number of grid steps
@@ -59,12 +60,13 @@ def fit_bits(rows: FloatArray, label: BoolArray, *, n_bits: int, fit: Any) -> Bi
     y = label - label.mean()
     grids = tuple(_grid(rows[:, j]) for j in range(n_bits))
     found: list[tuple[float, Plane]] = []
+    few = min(len(y), max(LEAST_PAIRED, MOST_PAIRED // n_bits)) if n_bits else 0
     for j in range(n_bits):
         for part, signs in _parts(rows[:, j], grids[j]).items():
             z = _z_values(y @ signs, signs.sum(axis=0), np.abs(signs).sum(axis=0), float(y.std()))
             found += [(float(z[b]), Plane(j, part, (int(b),))) for b in np.flatnonzero(z > LEAST_Z)]
-            if n_bits <= MOST_PAIRED:
-                found += [(value, Plane(j, part, pair)) for value, pair in _pairs(signs, y, z)]
+            pairs = _pairs(signs[:few], y[:few], z * np.sqrt(few / len(y)))
+            found += [(value, Plane(j, part, pair)) for value, pair in pairs]
     found.sort(key=lambda pair: -pair[0])
     planes = tuple(plane for _, plane in found[:MOST_PLANES])
     if not planes:

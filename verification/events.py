@@ -21,6 +21,7 @@ STEP = 0.02  # growth of the candidate events: about that share of the guesses m
 # Standard deviations by which the share of right guesses is believed to be lower than seen: the best of many is lucky.
 # With delta > 0 small events cost something anyway.
 CAUTION, CAUTION_DELTA = 2.0, 1.5
+BOLD, BOLD_RANK = 1.0, 4  # the same where nothing is found otherwise: a few runs that stand out are all there is
 LOOK = 5  # runs: wrong ones count as far beyond a threshold as this many of those inside reach, and up to this number
 
 
@@ -68,6 +69,7 @@ def choose_guesses(
     z: float,
     exact: bool = False,
     at_epsilon: float | None = None,
+    bold: bool = False,
 ) -> Guesses:
     """The pair of thresholds with the largest bound of epsilon at ``delta`` to be expected.
 
@@ -83,14 +85,17 @@ def choose_guesses(
         The shares of right guesses are exact: no CAUTION, and nothing beyond the thresholds counts.
     at_epsilon : float, optional
         Choose for the largest bound of delta at this epsilon instead; ``delta`` is not used then.
+    bold : bool
+        Less caution and smaller events, for scores of which nothing can be expected otherwise.
 
     Candidates lie on a geometric grid of ranks, so that they do not follow the luck of single labels; the share of
     right guesses is lowered by CAUTION standard deviations, because the best of many candidates is partly luck. Both
     keep far-tail events with a handful of hits from winning.
     """
     label = np.asarray(label, dtype=float)
-    ups, up_right, up_wrong, up_near = _tail(score, label)
-    downs, down_right, down_wrong, down_near = _tail(-score, 1 - label)
+    least = BOLD_RANK if bold else FIRST_RANK
+    ups, up_right, up_wrong, up_near = _tail(score, label, least)
+    downs, down_right, down_wrong, down_near = _tail(-score, 1 - label, least)
     near = up_near[:, None] + down_near
     right = up_right[:, None] + down_right
     wrong = up_wrong[:, None] + down_wrong
@@ -101,7 +106,7 @@ def choose_guesses(
         if exact:
             share = right / guesses
         else:
-            share = _wilson(right, guesses + near, CAUTION if delta == 0 else CAUTION_DELTA)
+            share = _wilson(right, guesses + near, BOLD if bold else CAUTION if delta == 0 else CAUTION_DELTA)
     share = np.where(guesses > 0, share, 0.0)
     if at_epsilon is None:
         value = epsilon_to_expect(scale * guesses, share, rounds * delta * tails / 2, z)
@@ -149,13 +154,13 @@ def _delta_to_expect(guesses: FloatArray, share: FloatArray, marks: FloatArray, 
     return np.minimum(1.0, excess / (max(1 - s, 1e-300) * np.maximum(marks, 1e-6)))
 
 
-def _tail(score: FloatArray, label: FloatArray) -> tuple[FloatArray, ...]:
+def _tail(score: FloatArray, label: FloatArray, least: int = FIRST_RANK) -> tuple[FloatArray, ...]:
     """Candidate thresholds from the top; hits of label 1 and 0 at or above each, of 0 just below; first no event."""
     zero = np.zeros(1)
     order = np.argsort(-score, kind="stable")
     score, label = score[order], label[order]
     ends = np.append(np.flatnonzero(score[1:] != score[:-1]), score.size - 1)  # last member of each tie
-    first = min(FIRST_RANK, score.size)
+    first = min(least, score.size)
     ranks = np.geomspace(first, score.size, math.ceil(math.log(score.size / first) / math.log1p(STEP)) + 1)
     ends = ends[np.unique(np.searchsorted(ends + 1.0, ranks - 0.5))]
     wrong = np.cumsum(1 - label)

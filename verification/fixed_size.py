@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,19 +106,27 @@ def by_learned_score(
         coins, half = label[:size].astype(float), size // 2
         before = 0.0
         if models is not None:  # what the last stage chose, seen on runs that are new to it
-            old = scores.evaluate(models[0], rows[half:size], [name])[name]
+            old = _evaluate(models[0], rows[half:size], [name])[name]
             before = choose_guesses(old, coins[half:], delta=delta, rounds=n - size, z=z).value
         models = (
             scores.learn(rows[half:size], label[half:size], rng=rng, n_bits=n_bits),
             scores.learn(rows[:half], label[:half], rng=rng, n_bits=n_bits),
         )
         parts = [scores.evaluate(models[0], rows[:half]), scores.evaluate(models[1], rows[half:size])]
-        crossed = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name in parts[1]}
-        crossed = crossed or {"none": np.zeros(size)}  # halves so unlike that no score was learned on both
-        choices = {
-            name: choose_guesses(score, coins, delta=delta, rounds=n - size, z=z) for name, score in crossed.items()
+        names = [name for name in parts[0] if name in parts[1] or name in scores.APART]
+        names += [name for name in parts[1] if name in scores.APART and name not in names]  # for few runs in one half
+        empty = (np.zeros(half), np.zeros(size - half))
+        crossed = {
+            name: np.concatenate([part.get(name, nothing) for part, nothing in zip(parts, empty, strict=True)])
+            for name in names
         }
+        crossed = crossed or {"none": np.zeros(size)}  # halves so unlike that no score was learned on both
+        settings: dict[str, Any] = {"delta": delta, "rounds": n - size, "z": z}
+        choices = {other: choose_guesses(score, coins, **settings) for other, score in crossed.items()}
         name = _best(choices, crossed, coins, delta)
+        if following is None and choices[name].value <= 0:
+            choices = {other: choose_guesses(score, coins, bold=True, **settings) for other, score in crossed.items()}
+            name = _best(choices, crossed, coins, delta)
         progress(size)
         if following is None:
             break
@@ -131,13 +140,19 @@ def by_learned_score(
     rest: list[FloatArray] = []
     doubts: list[BoolArray] = []
     for model, part in zip(models, (slice(size, middle), slice(middle, n)), strict=True):
-        found = scores.evaluate(model, rows[part], [name, *witnesses])
+        found = _evaluate(model, rows[part], [name, *witnesses])
         rest.append(found[name])
         agreed = np.all([_sides(choices[other], found[other]) for other in (name, *witnesses)], axis=0)
         doubts.append(~agreed.any(axis=0))
     words = " and ".join([name, *witnesses])
     doubted = np.concatenate(doubts) if witnesses else None
     return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted)
+
+
+def _evaluate(model: scores.Portfolio, rows: FloatArray, names: list[str]) -> dict[str, FloatArray]:
+    """The named scores; 0 for one of which this half learned nothing."""
+    found = scores.evaluate(model, rows, [name for name in names if name in model.names])
+    return {name: found.get(name, np.zeros(len(rows))) for name in names}
 
 
 def _witnesses(choices: dict[str, Guesses], candidates: dict[str, FloatArray], name: str) -> list[str]:

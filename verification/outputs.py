@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._checks import check_callable, shown
-from verification.parts import ONE_SHAPE, OutputError, checked_part, widened
+from verification.given_data import CHANGED, check_readable, fingerprint, same_data
+from verification.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -22,6 +23,8 @@ BLOCKS, LEAST_BLOCK = 4, 100  # per data set; fixed, so that a result does not d
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
+ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
+SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +33,8 @@ class Runner:
 
     sample: Callable[..., Any]  # sample(state, n, rng)
     states: tuple[Any, Any]  # on x_neighbour, on x: a coin is the index
+    same_data: bool = False
+    prepared: bool = False  # states are the mechanism's own, who may keep in them what it likes
     blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
     types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
 
@@ -37,7 +42,7 @@ class Runner:
         """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
         try:
             output = self.sample(self.states[which], n, rng)
-        except OutputError:
+        except (OutputError, OutputTypeError):
             raise
         except Exception as error:
             raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
@@ -49,19 +54,21 @@ NAMES = ("x_neighbour", "x")
 
 def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
     """The runner of a callable ``mechanism(data, n, rng)``, or of ``prepare(data)`` with ``sample(state, n, rng)``."""
+    check_readable(x=x, x_neighbour=x_neighbour)
+    same = same_data(x, x_neighbour)
     if not (hasattr(mechanism, "prepare") and hasattr(mechanism, "sample")):
         check_callable(mechanism=mechanism)
-        return Runner(mechanism, (x_neighbour, x))
+        return Runner(mechanism, (x_neighbour, x), same)
     check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
     states = []
     for data, name in ((x_neighbour, NAMES[0]), (x, NAMES[1])):
         try:
             states.append(mechanism.prepare(data))
-        except OutputError:
+        except (OutputError, OutputTypeError):
             raise
         except Exception as error:
             raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
-    return Runner(mechanism.sample, (states[0], states[1]), getattr(mechanism, "blocks", None))
+    return Runner(mechanism.sample, (states[0], states[1]), same, True, getattr(mechanism, "blocks", None))
 
 
 def run_both(
@@ -90,9 +97,14 @@ def run_both(
             progress(len(block[0][0]))
     shapes = {(is_tuple, tuple(part.shape[1:] for part in block)) for block, is_tuple in drawn}
     if len(shapes) > 1:
+        mixed = len({is_tuple for is_tuple, _ in shapes}) > 1
+
+        def holder(is_tuple: bool) -> str:
+            return ("a tuple of " if is_tuple else "an array of ") if mixed else ""
+
         raise ValueError(
             f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
-            + " and ".join(shown(list(shape)) for _, shape in sorted(shapes))
+            + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
         )
     runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
     outputs = []
@@ -125,24 +137,37 @@ def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[
     Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
     repeat from call to call, and no count of them means anything. With workers also when two copies of the mechanism
     repeat each other so, as copies of a generator that it keeps would. Outputs with few values coincide by chance; the
-    rule asks for a chance below 1e-9.
+    rule asks for a chance below 1e-9. Raises it, too, for a number that is one value in all runs of a call and another
+    one in the next, or where fewer runs are asked for: such runs are not independent, and would tell the data sets
+    apart though no record does. And for data that are not the same after a run.
     """
+    before = None if runner.prepared else fingerprint(runner.states[1])
     seeds = rng.integers(2**32, size=(2, 4))
 
-    def rows(seed: NDArray[np.int64], own: Runner = runner) -> NDArray[Any]:
-        parts, _ = own.draw(1, PROBES, np.random.default_rng(seed))
+    def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
+        parts, _ = own.draw(1, n, np.random.default_rng(seed))
         return np.nan_to_num(as_rows(parts), nan=FAILURE)  # NaN would differ from itself
 
-    first, again, other = rows(seeds[0]), rows(seeds[0]), rows(seeds[1])
-    for more in (again, other):
-        if first.shape != more.shape:
+    first = rows(seeds[0])
+    if not runner.prepared and fingerprint(runner.states[1]) != before:
+        raise ValueError(CHANGED)
+    again, other, fewer = rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
+    for more in (again, other, fewer):
+        if first.shape[1:] != more.shape[1:]:
             raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on x")
+        shared = (first == first[0]).all(axis=0) & (more == more[0]).all(axis=0) & (first[0] != more[0])
+        if shared.any():  # by chance less than once in 2^90, whatever the law
+            raise ValueError(
+                f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on x and"
+                f" another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
+            )
     if _repeats(first, other):
         raise ValueError(
             f"mechanism must draw its randomness from rng, got the same {PROBES} runs on x from two generators"
         )
+    notes = [SAME_DATA] if runner.same_data else []
     if np.array_equal(first, again):
-        return []
+        return notes
     if n_jobs != 1:
         import cloudpickle
 
@@ -153,7 +178,7 @@ def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[
                 f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on x"
                 " from two copies of it, as workers would"
             )
-    return ["the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"]
+    return [*notes, "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"]
 
 
 def _repeats(first: FloatArray, other: FloatArray) -> bool:
@@ -184,7 +209,7 @@ class Watch:
     def notes(self) -> list[str]:
         """At most one sentence."""
         if self.failed:
-            return ["every run on both data sets failed (all NaN), so there was nothing to compare"]
+            return [ALL_FAILED]
         if self.fixed:
             return ["the mechanism is not random: each data set has a single output"]
         return []

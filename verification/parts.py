@@ -20,29 +20,29 @@ class OutputError(ValueError):
     """Runs that cannot be put side by side."""
 
 
+class OutputTypeError(TypeError):
+    """An output of which some would go unseen."""
+
+
 def checked_part(part: Any) -> NDArray[Any]:
     """A copy of ``part`` as a plain array of numbers; raise TypeError or ValueError where some of it would go unseen.
 
-    Refused are masked arrays and labelled ones, complex numbers, objects, floats of more than 64 bits and integers
-    beyond 2^53.
+    Refused are masked arrays and labelled ones, alone or in lists, complex numbers, objects, floats of more than 64
+    bits and integers beyond 2^53.
     """
-    if isinstance(part, np.ma.MaskedArray):
-        raise TypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
-    if hasattr(part, "to_numpy"):
-        raise TypeError(
-            "mechanism must return plain arrays, got a"
-            f" {type(part).__name__}, whose labels would go unseen; return its to_numpy()"
-        )
+    _check_plain(part)
     try:
         array = np.array(part)  # a copy, because the next call may write to the same memory
     except ValueError as error:  # lists of different lengths
         raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shown(part)}") from error
     except OverflowError as error:
-        raise ValueError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
+        raise OutputError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"mechanism must return numbers (NaN for failure), got dtype {array.dtype}: {shown(part)}")
+        raise OutputTypeError(
+            f"mechanism must return numbers (NaN for failure), got dtype {array.dtype}: {shown(part)}"
+        )
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        raise TypeError(
+        raise OutputTypeError(
             f"mechanism must return floats of at most 64 bits, got dtype {array.dtype}, whose last bits would go unseen"
         )
     if array.dtype.kind in "iu" and array.size and (array.max() > EXACT or array.min() < -EXACT):
@@ -67,6 +67,21 @@ def widened(part: NDArray[Any]) -> FloatArray:
     return wide
 
 
+def _check_plain(part: Any) -> None:
+    """Raise where NumPy would drop a mask or labels, also those of the entries of a list."""
+    if isinstance(part, np.ma.MaskedArray):
+        raise OutputTypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
+    if hasattr(part, "to_numpy"):
+        raise OutputTypeError(
+            "mechanism must return plain arrays, got a"
+            f" {type(part).__name__}, whose labels would go unseen; return its to_numpy()"
+        )
+    if isinstance(part, (list, tuple)):
+        for entry in part:
+            if not isinstance(entry, (float, int)):
+                _check_plain(entry)
+
+
 def _check_integers_among_floats(part: Any, array: NDArray[Any]) -> None:
     """Raise where a list holds an integer beyond 2^53 beside a float, whose type NumPy then gives to both."""
     if np.any(np.isfinite(array) & (np.abs(array) >= EXACT)):
@@ -76,7 +91,7 @@ def _check_integers_among_floats(part: Any, array: NDArray[Any]) -> None:
 
 
 def _raise_beyond(least: Any, largest: Any) -> None:
-    raise ValueError(
+    raise OutputError(
         "integer outputs must lie within 2^53, beyond which low digits would go unseen; return high and low"
         f" parts, got values from {least} to {largest}"
     )

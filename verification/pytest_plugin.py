@@ -23,7 +23,8 @@ A test whose claims hold fails with probability at most 1e-4, and for one seed a
 replaces the seed, which otherwise follows from the name of the test; ``--dp-audit-samples=N`` sets the number of runs
 of each audit that does not say it itself. A test that passes is no proof: the `AuditResult` that both calls return says
 how large a violation the audit would have caught, and of which kinds. A `WeakAuditWarning` says so when that is twice
-the claim or more; ``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
+the claim or more, when every run failed, or when both data sets are the same;
+``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
 
 A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.repeated(mechanism)``.
 """
@@ -49,7 +50,7 @@ MOST_SAMPLES = 10**7  # that a warning recommends
 
 
 class WeakAuditWarning(UserWarning):
-    """A claim passed in so few runs that even twice its epsilon would hardly have been refuted."""
+    """A claim passed that could hardly have failed: too few runs, no run that succeeded, or twice the same data."""
 
 
 class DpAudit:
@@ -105,10 +106,13 @@ class DpAudit:
             If the claim is refuted, with the certified bound and how to reproduce it.
         WeakAuditWarning
             Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` would have been with
-            probability below 0.9; for epsilon = 0, if none would have been.
+            probability below 0.9; for epsilon = 0, if none would have been; if every run failed; if both data sets are
+            the same.
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
+        from verification.outputs import ALL_FAILED, SAME_DATA
+
         __tracebackhide__ = True
         self._n_asserted += 1
         error = FLAKE_RATE * 6 / (math.pi * self._n_asserted) ** 2
@@ -117,6 +121,9 @@ class DpAudit:
             raise AssertionError(f"{result}\n{reproduce}")
         if weak(result.detection_limit, epsilon):
             warnings.warn(WeakAuditWarning(_advice(result)), stacklevel=2)
+        nothing = [note for note in result.notes if note in (ALL_FAILED, SAME_DATA)]
+        if nothing:
+            warnings.warn(WeakAuditWarning(f"the audit had nothing to find: {'; '.join(nothing)}"), stacklevel=2)
         return result
 
     def must_refute(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._checks import check_callable, shown
+from verification.given_data import CHANGED, fingerprint
 from verification.parts import ONE_SHAPE, OutputError, checked_part, widened
 
 FloatArray = NDArray[np.float64]
@@ -20,7 +20,6 @@ BLOCKS = 50  # per data set: steps of the progress bar, and what workers share
 PILOT_RUNS = 20  # at most, on each data set, until one succeeds and shows the form of the output
 NO_OUTPUT = np.array(0x7FF8000000000001, dtype=np.uint64).view(np.float64)  # None, which as bits is not np.nan
 ALONE = "number or array"
-PLAIN = (np.ndarray, list, dict, tuple, set)  # data whose copies can be compared
 
 
 def repeated(mechanism: Callable[..., Any], *, failures: tuple[type[Exception], ...] = ()) -> Repeated:
@@ -93,10 +92,10 @@ class Repeated:
     def prepare(self, data: Any) -> Any:
         """``data`` as they are, after a few runs that show the form of the output."""
         for seed in range(PILOT_RUNS):
-            before = pickle.dumps(data) if isinstance(data, PLAIN) else None
+            before = fingerprint(data)
             _, parts = self._once(data, np.random.default_rng(seed))
-            if before is not None and pickle.dumps(data) != before:
-                raise OutputError("mechanism must leave its data as they are, got other data after a run; copy them")
+            if fingerprint(data) != before:
+                raise OutputError(CHANGED)
             self._fit(parts)
             if self.form is not None and None not in self.form.shapes:
                 break

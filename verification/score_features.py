@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from verification.column_pairs import Pairs, difference_pairs, product_pairs
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -14,8 +15,6 @@ KeyArray = NDArray[np.uint64]
 
 ATOM_COUNT = 20  # repeats in the learn part that make a value an atom
 PRIOR_COUNT = 6.0  # pseudo-count of a table cell: what a few dozen samples can overrule
-MAX_PAIRED = 6  # columns up to which all pairwise differences are formed
-MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
 MAX_ATOM_COLUMNS = 64
 LARGEST = 1e300  # magnitudes are cut here for the regressions, so that differences stay finite
 LINEAR_RANGE = 12.0  # in robust standard deviations; logarithmic beyond, so that no outlier rules a regression
@@ -41,6 +40,8 @@ class Encoder:
     column_atoms: tuple[tuple[int, Table], ...]
     patterns: Table | None
     flags: tuple[tuple[int, int], ...]  # (raw column, state) seen in the learn part
+    differences: Pairs  # raw columns whose difference is an extended column
+    products: Pairs
 
 
 def row_keys(rows: FloatArray) -> KeyArray:
@@ -88,7 +89,9 @@ def overrule(table: Table, keys: KeyArray, score: FloatArray) -> FloatArray:
 
 def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d)."""
-    columns = _extended(rows)
+    z = _all_standardised(rows)
+    differences, products = difference_pairs(z), product_pairs(z, label)
+    columns = _extended(rows, differences)
     p = columns.shape[1]
     centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []
     for j, column in enumerate(columns.T):
@@ -102,23 +105,22 @@ def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     states = _states(rows)
     flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
     patterns = fit_table(_pattern_keys(states), label, least=1) if flags else None
-    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags)
+    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, differences, products)
 
 
 def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, flags and table entries, shape (n, p)."""
     z = _standardised(encoder, rows[:, : encoder.n_raw], encoder.n_raw)
-    return np.column_stack([z, *_extras(encoder, rows, _extended(rows))])
+    return np.column_stack([z, *_extras(encoder, rows, _extended(rows, encoder.differences))])
 
 
 def quadratic(encoder: Encoder, rows: FloatArray) -> FloatArray:
-    """Standardised columns, magnitudes, squares, pairwise products (few columns), flags and table entries."""
-    columns = _extended(rows)
+    """Standardised columns, magnitudes, squares, pairwise products, flags and table entries."""
+    columns = _extended(rows, encoder.differences)
     z = _standardised(encoder, columns, columns.shape[1])
-    raw = _standardised(encoder, rows, encoder.n_raw)
+    raw = _standardised(encoder, rows, encoder.n_raw, keep=True)
     parts = [z, np.abs(z), z**2 / LINEAR_RANGE]
-    if raw.shape[1] <= MAX_PRODUCTS:
-        parts += [(raw[:, i] * raw[:, j])[:, None] / LINEAR_RANGE for i, j in combinations(range(raw.shape[1]), 2)]
+    parts += [(raw[:, i] * raw[:, j])[:, None] / LINEAR_RANGE for i, j in encoder.products]
     return np.column_stack([*parts, *_extras(encoder, rows, columns)])
 
 
@@ -128,7 +130,7 @@ def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
     Ranks are monotone, so trees lose nothing, and no magnitude can overflow. Left and right ranks are added, which
     sets a learned value apart from its surroundings.
     """
-    columns = _extended(rows)
+    columns = _extended(rows, encoder.differences)
     out = np.empty(columns.shape, dtype=np.float32)
     for j, values in enumerate(encoder.sorted_values):
         column = columns[:, j]
@@ -142,13 +144,19 @@ def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
     return np.column_stack(parts).astype(np.float32)
 
 
-def _extended(rows: FloatArray) -> FloatArray:
-    """Raw columns, then their pairwise differences when they are few: order, ties and shared noise show there."""
-    if not 2 <= rows.shape[1] <= MAX_PAIRED:
+def _extended(rows: FloatArray, differences: Pairs) -> FloatArray:
+    """Raw columns, then differences of pairs: order, ties and shared noise show there."""
+    if not differences:
         return rows
     with np.errstate(over="ignore", invalid="ignore"):
-        pairs = [rows[:, i] - rows[:, j] for i, j in combinations(range(rows.shape[1]), 2)]
+        pairs = [rows[:, i] - rows[:, j] for i, j in differences]
     return np.column_stack([rows, *pairs])
+
+
+def _all_standardised(rows: FloatArray) -> FloatArray:
+    """Raw columns in robust standard deviations, 0 where there is no number."""
+    centre, scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
+    return _by_scale(rows, centre, scale)
 
 
 def _robust_scale(values: FloatArray) -> tuple[float, float]:
@@ -168,6 +176,11 @@ def _robust_scale(values: FloatArray) -> tuple[float, float]:
 def _standardised(encoder: Encoder, columns: FloatArray, n_columns: int, *, keep: bool = False) -> FloatArray:
     """Columns in robust standard deviations, logarithmic beyond LINEAR_RANGE; constants dropped unless ``keep``."""
     centre, scale = encoder.centre[:n_columns], encoder.scale[:n_columns]
+    z = _by_scale(columns, centre, scale)
+    return z if keep else z[:, scale > 0]
+
+
+def _by_scale(columns: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
         z = (np.clip(columns, -LARGEST, LARGEST) - centre) / np.where(scale > 0, scale, 1.0)
     z[np.isnan(z)] = 0.0
@@ -175,7 +188,7 @@ def _standardised(encoder: Encoder, columns: FloatArray, n_columns: int, *, keep
     if large.any():
         size = np.minimum(np.abs(z[large]), LARGEST)
         z[large] = np.sign(z[large]) * (LINEAR_RANGE + np.log(size / LINEAR_RANGE))
-    return z if keep else z[:, scale > 0]
+    return np.asarray(z)
 
 
 def _states(rows: FloatArray) -> NDArray[np.int8]:

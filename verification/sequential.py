@@ -21,7 +21,8 @@ BoolArray = NDArray[np.bool_]
 
 FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
-LEARNERS = ("ridge", "quadratic", "monotone trees", "repeats", "mean+atoms")
+LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")
+TREE_RUNS = 1_000  # from which trees may turn: before, what they see inside a column is mostly luck
 MAX_LEARNED = 60_000  # most recent runs that are learned from
 EXACT = (EXACT_SCORE,)
 
@@ -79,7 +80,8 @@ def sequential_audit(
             stopped = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon
         if log_density is None and n < n_samples and not stopped:
             past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-            model = scores.learn(past, coins, rng=rng, models=scores.SMALL, n_bits=n_bits)
+            models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
+            model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)

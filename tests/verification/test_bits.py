@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from verification import scores
 from verification.audit import audit
+from verification.bit_planes import fit_bits
 from verification.bits import LOW_BITS, MANTISSA, NO_BIT, bit_features
 
 TINY, LARGE = 5e-324, np.finfo(float).max
@@ -228,3 +229,19 @@ def test_random_bits_tell_nothing():
     for seed in range(2):
         assert not run(noise, "bit", seed=seed, n_samples=2_000).refuted
     assert not run(lambda data, n, rng: rng.integers(2**40, size=n) / 2**7, "bit", n_samples=2_000).refuted
+
+
+def test_pairs_of_bits_of_many_columns_are_seen():
+    rng = np.random.default_rng(4)
+
+    def rows(data, n):
+        table = rng.laplace(size=(n, 80))
+        table[:, 70] = parity(20, 40)(data, n, rng)
+        return table
+
+    label = rng.random(1_000) < 0.5
+    mixed = np.where(label[:, None], rows(1, 1_000), rows(0, 1_000))
+    found = fit_bits(mixed, label, n_bits=80, fit=lambda inputs, label: inputs)
+    assert found is not None and [(plane.column, plane.bits) for plane in found.planes] == [
+        (70, (23, 43))
+    ]  # from the top

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from verification import outputs as runs
+from verification import repeated
 from verification.audit import audit
 from verification.outputs import Runner, Watch, as_rows, log_ratio, prepared, probe, progress_bar, run_both
 
@@ -114,7 +115,7 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
         (Changing(1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
         (Changing(1, 2, 1), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
         (Changing(1, 1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
-        (Changing(1, 1, 1, 1, 2), ValueError, "mechanism must return runs of one shape on x and x_neighbour"),
+        (Changing(1, 1, 1, 1, 1, 2), ValueError, "mechanism must return runs of one shape on x and x_neighbour"),
     ],
 )
 def test_outputs_that_break_the_rules_are_named(mechanism, error, message):
@@ -124,7 +125,7 @@ def test_outputs_that_break_the_rules_are_named(mechanism, error, message):
 
 @pytest.mark.parametrize("settings", [{}, {"log_density": lambda y, data: -np.abs(y[:, 0] - data)}])
 def test_a_width_that_changes_between_batches_is_named(settings):
-    probes_and_first_batch = (1,) * 5
+    probes_and_first_batch = (1,) * 6
     with pytest.raises(ValueError, match=r"runs of one shape \(pad with NaN\), got \(1,\) and \(2,\)"):
         run(Changing(*probes_and_first_batch, 2), sequential=True, **settings)
 
@@ -447,3 +448,58 @@ def test_integers_whose_low_digits_would_be_lost_are_named(value):
 
     with pytest.raises(ValueError, match="within 2\\^53"):
         audit(secret_in_the_last_digit, 0, 1, epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(1))
+
+
+# ------------------------------------------------------------------ data and runs that an audit cannot do with
+@pytest.mark.parametrize("make", [iter, lambda values: (v for v in values)])
+@pytest.mark.parametrize("wrapped", [lambda m: m, lambda m: repeated(lambda data, rng: m(data, 1, rng)[0])])
+def test_data_that_are_gone_once_they_are_read_are_refused(make, wrapped):
+    """The first runs would use them up, and all others would compare nothing with nothing."""
+    mechanism = wrapped(lambda data, n, rng: sum(data) + rng.laplace(size=n))
+    with pytest.raises(TypeError, match="x must be data that every run can read again, got"):
+        audit(mechanism, make([1.0, 50.0]), [1.0], epsilon=1.0, n_samples=200)
+    with pytest.raises(TypeError, match="x_neighbour must be data that every run can read again, got"):
+        audit(mechanism, [1.0], make([1.0, 50.0]), epsilon=1.0, n_samples=200)
+
+
+def clears(data, n, rng):
+    total = float(np.sum(data))
+    data[:] = [0.0] * len(data)
+    return total + rng.laplace(size=n)
+
+
+@pytest.mark.parametrize("data", [[1.0, 50.0], np.array([1.0, 50.0])])
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_data_that_a_mechanism_changes_are_refused(data, settings):
+    with pytest.raises(ValueError, match="mechanism must leave its data as they are"):
+        audit(clears, data.copy(), [1.0, 1.0], epsilon=1.0, n_samples=200, **settings)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda d, n, rng: np.full(n, rng.laplace()),
+        lambda d, n, rng: (rng.laplace(size=n), np.full((n, 2), rng.laplace())),
+        lambda d, n, rng: (rng.laplace(size=n), np.full(n, n)),
+    ],
+)
+def test_a_number_that_all_runs_of_a_call_share_is_refused(mechanism):
+    """It would tell blocks of runs apart, and so their labels, whatever the data: a sound claim would be refuted."""
+    with pytest.raises(ValueError, match="mechanism must draw every run by itself"):
+        run(mechanism)
+
+
+@pytest.mark.parametrize("entry", [np.ma.array([1.0, 2.0], mask=[True, False]), pd.Series([1.0, 2.0], index=[3, 4])])
+def test_masks_and_labels_within_lists_are_refused(entry):
+    for mechanism in (lambda d, n, rng: [entry] * n, lambda d, n, rng: (rng.random(n), [[entry]] * n)):
+        with pytest.raises(TypeError, match="mechanism must return plain arrays"):
+            run(mechanism)
+    with pytest.raises(TypeError, match="mechanism must return plain arrays"):
+        run(repeated(lambda d, rng: entry))
+
+
+def test_the_same_data_twice_are_noted():
+    for x, y in (([1.0], [1.0]), (np.ones(2), np.ones(2)), ({"a": [1]}, {"a": [1]}), (3, 3)):
+        found = audit(lambda d, n, rng: rng.laplace(size=n), x, y, epsilon=1.0, n_samples=100)
+        assert found.notes == (runs.SAME_DATA,)
+    assert not runs.prepared(lambda d, n, rng: rng.laplace(size=n), [1.0], [2.0]).same_data

@@ -260,3 +260,15 @@ def test_what_the_fixture_sets_cannot_be_given(name):
 def test_wrong_arguments_are_named_by_the_audit():
     with pytest.raises(ValueError, match="epsilon must be finite and at least 0"):
         DpAudit("test", seed=1, n_samples=1_000)(laplace(1.0), 0.0, 1.0, epsilon=-1.0)
+
+
+@pytest.mark.parametrize(
+    "mechanism, neighbour, words",
+    [
+        (lambda data, n, rng: np.full(n, np.nan), 1.0, "every run on both data sets failed"),
+        (lambda data, n, rng: data + rng.laplace(scale=1e-3, size=n), 0.0, "x and x_neighbour are the same data"),
+    ],
+)
+def test_an_audit_that_had_nothing_to_find_warns(mechanism, neighbour, words):
+    with pytest.warns(WeakAuditWarning, match=f"the audit had nothing to find: {words}"):
+        DpAudit("t", seed=1, n_samples=2_000)(mechanism, 0.0, neighbour, epsilon=1.0)

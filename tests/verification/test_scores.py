@@ -5,6 +5,8 @@ Two audits of sound mechanisms run at false_alarm = 1e-4 with fixed seeds: 2e-4 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -227,3 +229,51 @@ def test_halves_that_share_no_score_are_no_error():
         rng=np.random.default_rng(1),
     )  # fmt: skip
     assert result.n_samples == 1_000
+
+
+def test_a_rare_leak_on_one_data_set_only_is_seen_in_few_runs():
+    """A constant, or values far from all others, in about six of six thousand runs on one of the data sets."""
+    for width, leaked in ((1, 0.3), (64, 0.3), (64, None)):
+
+        def mechanism(data, n, rng, width=width, leaked=leaked):
+            rows = rng.laplace(size=(n, width))
+            if data:
+                hit = np.arange(n) % 1_000 == 7
+                rows[hit, width // 2] = 1e3 * rng.normal(size=hit.sum()) if leaked is None else leaked
+            return rows
+
+        rng = np.random.default_rng(width)
+        (rows, label), (unseen, coins) = (both(mechanism, 12_000, rng) for _ in range(2))
+        score = fit_repeats(rows, label).decision_function(unseen)
+        assert coins[score > 1].sum() >= 3 and not (~coins[score > 1]).any()
+
+
+def test_a_value_that_comes_again_in_any_column_is_seen():
+    def mechanism(data, n, rng):
+        rows = rng.laplace(size=(n, 500))
+        if data:
+            rows[np.arange(n), rng.integers(500, size=n)] = 0.3
+        return rows
+
+    rng = np.random.default_rng(1)
+    (rows, label), (unseen, coins) = (both(mechanism, 400, rng) for _ in range(2))
+    score = fit_repeats(rows, label).decision_function(unseen)
+    assert np.array_equal(score > 1, coins)
+
+
+def test_products_and_differences_of_many_columns_are_seen():
+    def mechanism(kind, data, n, rng, width=40):
+        rows = rng.laplace(size=(n, width))
+        if kind == "product":
+            rows[:, 30] = np.abs(rows[:, 30]) * np.sign(rows[:, 3]) * (1 if data else -1)
+        else:
+            rows[:, 30] = rows[:, 3] + (0.01 if data else 0.02) * rng.choice([-1, 1], size=n)
+        return rows
+
+    for kind, name in (("product", "quadratic"), ("difference", "monotone trees"), ("difference", "quadratic")):
+        rng = np.random.default_rng(2)
+        (rows, label), (unseen, coins) = (both(partial(mechanism, kind), 1_500, rng) for _ in range(2))
+        model = scores.learn(rows, label, rng=rng, models=(name,))
+        if name == "quadratic" or kind == "product":
+            assert accuracy(model, unseen, coins, name) > 0.9
+        assert (3, 30) in (model.encoder.products if kind == "product" else model.encoder.differences)

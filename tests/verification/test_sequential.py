@@ -219,3 +219,17 @@ def test_the_detection_limit_is_the_power_it_claims(delta):
     settings = {"n_samples": 400, "delta": delta, "log_density": log_density}
     caught = sum(run(mechanism, (3, seed), **settings).refuted for seed in range(40))
     assert caught > 17
+
+
+def test_a_bet_sees_regions_that_are_no_tails():
+    """Noise over sixteen cells, eight of which are nine times as likely on one data set; true epsilon ln 9."""
+    cells = np.random.default_rng(5).permutation(16).reshape(2, 8)
+
+    def comb(data, n, rng):
+        mine = np.where(rng.random(n) < 0.9, int(data), 1 - int(data))
+        return (cells[mine, rng.integers(8, size=n)] + rng.random(n)) / 16
+
+    found = audit(
+        comb, 1, 0, epsilon=1.0, n_samples=5_000, sequential=True, false_alarm=1e-3, rng=np.random.default_rng(1)
+    )
+    assert found.refuted and found.score == "trees"

@@ -1,0 +1,69 @@
+"""Which two of many columns tell something together: their product, or the difference where they share noise."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Pairs = tuple[tuple[int, int], ...]
+
+MAX_PAIRED = 6  # columns up to which all pairwise differences are formed
+MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
+MOST_PAIRS = 24  # of more columns
+WORK = 200_000_000  # runs times pairs of columns that are looked at
+SHARED = 0.7  # correlation from which two columns are taken to share noise
+LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
+
+
+def difference_pairs(z: FloatArray) -> Pairs:
+    """Columns whose difference is formed: all of few, else each with the one it is most alike.
+
+    ``z``: standardised columns, shape (n, d). Order, ties and shared noise show in differences.
+    """
+    d = z.shape[1]
+    if d <= MAX_PAIRED:
+        return tuple(combinations(range(d), 2))
+    alike = _products(_centred(z), None) - np.eye(d)
+    best = np.argmax(alike, axis=1)
+    value = alike[np.arange(d), best]
+    order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
+    pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
+    return tuple(pairs)[:MOST_PAIRS]
+
+
+def product_pairs(z: FloatArray, label: BoolArray) -> Pairs:
+    """Columns whose product is formed: all of few, else those of which it follows the label."""
+    d = z.shape[1]
+    if d <= MAX_PRODUCTS:
+        return tuple(combinations(range(d), 2))
+    signs = _centred(z)
+    y = label - label.mean()
+    n = min(len(y), _rows(d))
+    strength = np.triu(np.abs(_products(signs, y)), 1) * np.sqrt(n) / max(float(y[:n].std()), 1e-12)
+    first, second = np.nonzero(strength > LEAST_Z)
+    order = np.argsort(-strength[first, second], kind="stable")[:MOST_PAIRS]
+    return tuple((int(first[k]), int(second[k])) for k in order)
+
+
+def _rows(d: int) -> int:
+    return max(50, WORK // (d * d))
+
+
+def _centred(z: FloatArray) -> FloatArray:
+    """Columns of mean 0 in (-1, 1), so that no outlier decides."""
+    squeezed = np.tanh(z[: _rows(z.shape[1])] / 2)
+    return np.asarray(squeezed - squeezed.mean(axis=0))
+
+
+def _products(signs: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Means of weights times products of two columns, in units of the size of the products; shape (d, d)."""
+    n = len(signs)
+    if weights is None:
+        size = np.sqrt(np.maximum((signs**2).mean(axis=0), 1e-12))
+        return np.asarray(signs.T @ signs / n / np.outer(size, size))
+    size = np.sqrt(np.maximum((signs**2).T @ signs**2 / n, 1e-12))
+    return np.asarray(signs.T @ (signs * weights[:n, None]) / n / size)
