@@ -220,7 +220,10 @@ class Mixture:
 
 
 def _as_points(points: ArrayLike, n_features: int) -> FloatArray:
-    array = np.asarray(points, dtype=float)
+    try:
+        array = np.asarray(points, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"points must be numeric, got {shown(points)} of type {type(points).__name__}") from None
     if array.ndim != 2 or array.shape[1] != n_features:
         raise ValueError(f"points must have shape (n_points, {n_features}), got {array.shape}")
     return array
