@@ -20,7 +20,7 @@ from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances
 from pm_dpgmm.sketch_fit import objective_rises
-from pm_dpgmm.sketch_post import FAINT, SketchFit, prior_about, signal
+from pm_dpgmm.sketch_post import SketchFit, prior_about, signal
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
@@ -88,9 +88,9 @@ def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
 
 
 def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
-    """That components may be noise; asked where there is little signal, as a search for a better fit is, too."""
+    """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise."""
     k, d = fit.found.means.shape
-    if k == 1 or d > MOST_FEATURES or signal(evidence, k) >= FAINT:
+    if k == 1 or d > MOST_FEATURES:
         return None
     likely = phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE
     if not likely.any():

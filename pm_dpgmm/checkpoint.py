@@ -12,13 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-<<<<<<< HEAD
-from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
-=======
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, shown
->>>>>>> X1
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
 from pm_dpgmm.files import write_text
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.privacy import Guarantee

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.background import warn_without_background
-from pm_dpgmm.feature_names import labels_of
+from pm_dpgmm.feature_names import check_columns, check_order, labels_of, names_of
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.release import Release
@@ -118,7 +118,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _points(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "release_")
-        return np.asarray(validate_data(self, X, reset=False, dtype=float))
+        points = np.asarray(validate_data(self, X, reset=False, dtype=float))
+        # tables whose names scikit-learn does not read: record batches of Arrow, columns that are numbered
+        check = check_columns if "feature_names_in_" in vars(self) else check_order
+        check(names_of(X), self.release_.feature_names, name="X")
+        return points
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log of the released density, background and all, at every row of ``X``, shape (N,)."""

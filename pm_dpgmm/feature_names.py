@@ -102,3 +102,31 @@ def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:
             " them, or give an array in that order"
         )
     return selected(table, [given.index(feature) for feature in features])
+
+
+def check_order(given: Sequence[Any] | None, features: Sequence[str] | None, *, name: str) -> None:
+    """ValueError if ``given`` are the features in another order; names of one's own, numbers and None are let pass.
+
+    For labels that a user chose for the features, in a model or in posterior draws; those of data are held to
+    :func:`check_columns`.
+    """
+    if given is None or features is None:
+        return
+    labels = tuple(map(str, given))
+    if labels != tuple(features) and sorted(labels) == sorted(features):
+        raise ValueError(f"{name} must have its columns in the order {shown(tuple(features))}, got {shown(labels)}")
+
+
+def check_columns(given: Sequence[str] | None, features: Sequence[Any] | None, *, name: str) -> None:
+    """ValueError unless ``given``, columns of a table of data, are the features in their order.
+
+    Passes where there is nothing to compare: None, as for an array, or features that are numbered.
+    """
+    if given is None or features is None or not all(isinstance(feature, str) for feature in features):
+        return
+    check_order(given, features, name=name)
+    if tuple(given) != tuple(features):
+        raise ValueError(
+            f"{name} must have the columns {shown(tuple(features))} and no others, got {shown(tuple(given))}; select or"
+            " rename them, or give an array in that order"
+        )

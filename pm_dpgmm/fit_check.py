@@ -13,9 +13,10 @@ from pm_dpgmm._arguments import FloatArray, check_count, generator_of
 from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_law
+from pm_dpgmm.feature_names import check_order
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.posterior_draws import posterior_of
+from pm_dpgmm.posterior_draws import last_labels, posterior_of
 from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram
 from pm_dpgmm.sketch_fit import distances
@@ -129,7 +130,7 @@ def check_fit(
     return check(release, mixtures, generator_of(random_seed))
 
 
-def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:
+def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequence[str] | None = None) -> list[Mixture]:
     """Posterior draws as mixtures, evenly spread over all chains.
 
     Parameters
@@ -139,13 +140,15 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:
     name : str, optional
         Not needed when there is only one such set.
     n_draws : int
+    features : sequence of str, optional
+        Whose order the draws must not contradict.
 
     Raises
     ------
     TypeError
         If ``idata`` is no inference data.
     ValueError
-        If there is no such set of variables, or several and no ``name``.
+        If there is no such set of variables, or several and no ``name``, or the features are in another order.
     """
     check_count(n_draws=n_draws)
     posterior = posterior_of(idata)
@@ -159,6 +162,7 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int) -> list[Mixture]:
             f"name must be that of one set of variables <name>_weights, _means and _covariances in the posterior, got"
             f" {name!r} of {', '.join(sets or names) or 'none'}"
         )
+    check_order(last_labels(posterior[f"{sets[0]}_means"]), features, name=f"{sets[0]}_means")
     stacked = []
     for part in parts:
         values = posterior[f"{sets[0]}_{part}"].transpose("chain", "draw", ...).values

@@ -78,3 +78,9 @@ def posterior_of(idata: Any) -> xarray.Dataset:
     if is_dataset(idata):
         return idata
     return idata.to_dataset() if is_group(idata) else group_of(idata, "posterior")
+
+
+def last_labels(variable: xarray.DataArray) -> list[Any] | None:
+    """Labels of the last dimension of a variable, None where it has none."""
+    last = variable.dims[-1]
+    return variable.coords[last].to_numpy().tolist() if last in variable.coords else None

@@ -226,7 +226,7 @@ class Release(PyMCMethods):
         """
         from pm_dpgmm.fit_check import check_fit, mixtures_of
 
-        drawn = None if idata is None else mixtures_of(idata, name=name, n_draws=n_draws)
+        drawn = None if idata is None else mixtures_of(idata, name=name, n_draws=n_draws, features=self.feature_names)
         if drawn and drawn[0].n_features != self.n_features:
             raise ValueError(f"idata must have {self.n_features} features as the release, got {drawn[0].n_features}")
         return check_fit(self, drawn, random_seed=random_seed)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -253,6 +254,42 @@ def test_a_release_like_object_and_shared_data_are_accepted_and_dist_is_the_twin
     assert dpg.gmm is gmm and gmm.dist is gmm_dist
 
 
+OTHER_TABLES = {
+    "swapped": lambda frame: frame[["weight", "height"]],
+    "one other": lambda frame: frame.rename(columns={"height": "b"}),
+    "twice": lambda frame: frame.set_axis(["height", "height"], axis=1),
+    "numbered": lambda frame: frame.set_axis([0, 1], axis=1),
+    "polars": lambda frame: pl.from_pandas(frame[["weight", "height"]]),
+    "arrow": lambda frame: pa.Table.from_pandas(frame[["weight", "height"]]),
+    "arrow, others": lambda frame: pa.Table.from_pandas(frame.set_axis(["a", "b"], axis=1)),
+    "batch": lambda frame: pa.RecordBatch.from_pandas(frame[["weight", "height"]]),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_TABLES)
+def test_rows_in_tables_with_other_columns_are_refused_wherever_names_are_known(kind):
+    frame = pd.DataFrame([[0.1, 4.0], [0.2, 3.0]], columns=["height", "weight"])
+    other = OTHER_TABLES[kind](frame)
+    g = Mixture([1.0], [[0.0, 4.0]], [np.eye(2)])
+    named = SimpleNamespace(weights=g.weights, means=g.means, chol=[np.eye(2)], feature_names=("height", "weight"))
+    dims = ("chain", "draw", "component", "feature", "feature_bis")
+    parts = {"weights": g.weights, "means": g.means, "covariances": g.covariances}
+    draws = xarray.Dataset(
+        {name: (dims[: part.ndim + 2], part[None, None]) for name, part in parts.items()},
+        coords={"feature": ["height", "weight"]},
+    )
+    with pm.Model(coords={"feature": ["height", "weight"]}):
+        for call in (
+            lambda rows: gmm("y", named, observed=rows),
+            lambda rows: gmm("z", g, observed=rows, dims=("obs", "feature")),
+            lambda rows: label_probs(draws, rows),
+        ):
+            with pytest.raises(ValueError, match=r"must have|must be"):
+                call(other)
+            call(pa.Table.from_pandas(frame))
+    assert label_probs(draws.drop_vars("feature"), other).shape == (2, 1)  # no names to compare with
+
+
 def test_columns_in_another_order_than_the_features_are_refused():
     frame = pd.DataFrame([[0.1, 4.0], [0.2, 3.0]], columns=["weight", "height"])
     g = Mixture([1.0], [[0.0, 4.0]], [np.eye(2)])
@@ -262,7 +299,8 @@ def test_columns_in_another_order_than_the_features_are_refused():
         with pytest.raises(ValueError, match=r"observed must have its columns in the order \('height', 'weight'\)"):
             gmm("y", th, observed=frame)
         gmm("z", th, observed=frame[["height", "weight"]])
-        gmm("other", th, observed=frame.set_axis(["a", "b"], axis=1))  # names of one's own
+        with pytest.raises(ValueError, match=r"observed must have the columns \('height', 'weight'\) and no others"):
+            gmm("other", th, observed=frame.set_axis(["a", "b"], axis=1))
     dims = ("chain", "draw", "component", "feature", "feature_bis")
     draws = xarray.Dataset(
         {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import arviz as az
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -160,3 +163,30 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
         label_probs(posterior(), [[1.0]])
     with pytest.raises(TypeError, match="X must be numeric"):
         label_probs(posterior(), [["a", "b"]])
+
+
+def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are_refused():
+    X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (1000, 2))
+    release = dpg.fit_gmm(pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=1.0, delta=1e-6, random_seed=1)
+    with pm.Model():
+        th = release.params("g")
+        x = release.prior("x", dims="feature")
+        draws = pm.draw([th.weights, th.means, th.covariances, x], 100, random_seed=1)
+    dims = ("chain", "draw", "component", "feature", "feature_bis")
+    posterior = xr.Dataset(
+        {name: (dims[: part.ndim + 1], part[None]) for name, part in zip(
+            ("g_weights", "g_means", "g_covariances"), draws[:3], strict=True)}
+        | {"x": (("chain", "draw", "feature"), draws[3][None])},
+    )  # fmt: skip
+    readers = {
+        "g_means": (lambda idata: dpg.relabel(idata, to=release), release.check_fit),
+        "x": (lambda idata: dpg.check_modes(idata, release, name="x", random_seed=1),),
+    }
+    for name, calls in readers.items():
+        for call in calls:
+            for fine in (None, ["a", "b"], [0, 1], ["A", "B"]):
+                call(posterior if fine is None else posterior.assign_coords(feature=fine))
+            with pytest.raises(ValueError, match=rf"{name} must have its columns in the order \('a', 'b'\)"):
+                call(posterior.assign_coords(feature=["b", "a"]))
+    with pm.Model(), pytest.raises(ValueError, match=r"th must have its columns in the order \('a', 'b'\)"):
+        release.observe(replace(th, feature_names=("b", "a")))

@@ -94,6 +94,17 @@ def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
         assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
 
 
+def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
+    """200 of 20,000 records lie apart; at epsilon 0.3 they are not found, and the second component is anywhere."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(20_000, 4))
+    X[:200] += 8.0
+    with pytest.warns(dpg.FitWarning, match="may be noise"):
+        release = dpg.fit_gmm(X, 2, epsilon=0.3, delta=1e-6, bounds=(-6, 14), progress=False, random_seed=3)
+    far = release.means[release.means.max(axis=1) > 5]
+    assert len(far) == 0 and "too few records" not in release.flag
+
+
 def test_pairs_of_draws_have_the_exponents_that_a_simulation_gives():
     mixture = dpg.Mixture([0.3, 0.7], [[0.0], [5.0]], [[[1.0]], [[0.01]]])
     rng = np.random.default_rng(3)

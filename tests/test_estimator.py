@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -63,6 +64,26 @@ def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
         for read in (est.predict, est.predict_proba, est.score_samples, est.score):
             with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
                 read(wrong)
+
+
+def test_tables_whose_names_scikit_learn_does_not_read_are_matched_too():
+    est = dpg.PrivateGaussianMixture(1, bounds=(-5, 13)).fit(PAIR)
+    for wrong in (
+        pa.RecordBatch.from_pandas(PAIR[["bmi", "age"]]),
+        pa.RecordBatch.from_pandas(PAIR.set_axis(["a", "b"], axis=1)),
+    ):
+        with (
+            pytest.warns(UserWarning, match="X does not have valid feature names"),
+            pytest.raises(ValueError, match="X must have"),
+        ):
+            est.score_samples(wrong)
+    right = pa.RecordBatch.from_pandas(PAIR)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        found = est.score_samples(right)
+    np.testing.assert_array_equal(found, est.score_samples(PAIR))
+    numbered = pd.DataFrame(PAIR.to_numpy())
+    with pytest.raises(ValueError, match="X must have its columns in the order"):
+        est.fit(numbered).predict(numbered[[1, 0]])
 
 
 def test_names_of_an_earlier_fit_are_forgotten():

@@ -16,7 +16,8 @@ from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim, check_new
-from pm_dpgmm.bayes.missing import BoolArray, check_columns, patterns, read_rows
+from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
+from pm_dpgmm.feature_names import check_columns
 from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
 
@@ -45,10 +46,11 @@ def gmm(
         Parameters: (K,), (K, D), (K, D, D) lower triangular with positive diagonal; arrays or PyTensor variables. Of a
         release its ``density``, background and all. If ``th`` is anchored to a release or observed, the rows must be
         of other people than that release.
-    observed : array_like or DataFrame, shape (N, D), optional
-        Data. NaN, masked and NA entries are missing: they are integrated out exactly, assumed missing at random. A
-        row without any value has density 1. A ``pm.Data`` variable is taken as it is and cannot have missing values.
-        Posterior predictive draws are of complete rows.
+    observed : array_like, DataFrame or Arrow table, shape (N, D), optional
+        Data; columns that have names must be the features of ``th``, or else the model's coordinates. NaN, masked and
+        NA entries are missing: they are integrated out exactly, assumed missing at random. A row without any value has
+        density 1. A ``pm.Data`` variable is taken as it is and cannot have missing values. Posterior predictive draws
+        are of complete rows.
     dims : sequence of two str, optional
         Such as ``("obs", "feature")``; what the model does not have yet is added; the columns of a DataFrame are
         the coordinates of features.
@@ -66,8 +68,9 @@ def gmm(
     Raises
     ------
     TypeError, ValueError
-        If ``observed`` is not numeric of shape (N, D), holds an infinite number, or has columns in another order than
-        the features of ``th`` or the model's coordinates; if ``dims`` are not two names or have other lengths.
+        If ``observed`` is not numeric of shape (N, D), holds an infinite number, or has other columns than the features
+        of ``th`` or the model's coordinates, or another order of them; if ``dims`` are not two names or have other
+        lengths.
 
     See Also
     --------
@@ -89,12 +92,15 @@ def gmm(
         holes = None
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)
-            check_columns(columns, getattr(th, "feature_names", None))
+            features = getattr(th, "feature_names", None)
+            check_columns(columns, features, name="observed")
             width = parameters[1].type.shape[-1]
             if width is not None and rows.shape[1] != width:
                 raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")
             if dims is not None:
                 _add_dims(owner, dims, rows.shape, columns)
+                if features is None:
+                    check_columns(columns, owner.coords.get(dims[1]), name="observed")
             holes = patterns(rows) if np.isnan(rows).any() else None
             # A constant, because PyMC would replace NaN in an array by random variables to sample.
             observed = rows if holes is None else pt.constant(rows, name=f"{name}_data")

@@ -12,9 +12,11 @@ from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of, with_posterior
-from pm_dpgmm.bayes.missing import check_columns, patterns, read_rows
+from pm_dpgmm.bayes.missing import patterns, read_rows
+from pm_dpgmm.feature_names import check_columns, check_order
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 from pm_dpgmm.noise import IntArray
+from pm_dpgmm.posterior_draws import last_labels
 
 BLOCK = 2_000_000  # numbers at a time: draws x rows x components
 
@@ -71,6 +73,7 @@ def relabel(
     shape = (target.n_components, target.n_features)
     if centre.shape[2:] != shape:
         raise ValueError(f"{centre.name} must have shape (chain, draw, {shape[0]}, {shape[1]}), got {centre.shape}")
+    check_order(last_labels(centre), getattr(to, "feature_names", None), name=str(centre.name))
     order = _assignments(
         centre.to_numpy().reshape(-1, *shape),
         None if spread is None else spread.to_numpy().reshape(-1, *shape, shape[1]),
@@ -102,8 +105,9 @@ def label_probs(
     ----------
     idata : InferenceData, DataTree or Dataset
         Posterior draws with their labels in order: from an anchored prior, or after :func:`relabel`.
-    X : array_like or DataFrame, shape (N, D)
-        Rows; NaN, masked and NA entries are missing and integrated out. A row without any value gets the weights.
+    X : array_like, DataFrame or Arrow table, shape (N, D)
+        Rows; columns that have names must be the features of the draws, where these have names. NaN, masked and NA
+        entries are missing and integrated out. A row without any value gets the weights.
     weights, means, covariances, dim : str, optional
         Variables, as for :func:`relabel`.
 
@@ -115,8 +119,7 @@ def label_probs(
     Raises
     ------
     TypeError, ValueError
-        If ``X`` is not numeric, has another number of columns than the draws or another order of them, or a variable
-        is not found.
+        If ``X`` is not numeric, has other columns than the draws or another order of them, or a variable is not found.
 
     Examples
     --------
@@ -135,10 +138,7 @@ def label_probs(
         for given, kind, ndim in ((weights, "weights", 3), (means, "means", 4), (covariances, "covariances", 5))
     ]
     rows, columns_of_rows = read_rows(X, name="X")
-    feature = found[1].dims[-1]
-    check_columns(
-        columns_of_rows, found[1].coords[feature].to_numpy().tolist() if feature in found[1].coords else None, name="X"
-    )
+    check_columns(columns_of_rows, last_labels(found[1]), name="X")
     w, m, s = (part.to_numpy().reshape(-1, *part.shape[2:]) for part in found)
     n_components, n_features = m.shape[1:]
     if rows.shape[1] != n_features:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm.feature_names import names_of
 from pm_dpgmm.noise import IntArray
+from pm_dpgmm.record_columns import numbers_of
 
 BoolArray = NDArray[np.bool_]
 
 
 def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[str, ...] | None]:
-    """Numbers (N, D) with NaN for what is missing, and the column names of a DataFrame.
+    """Numbers (N, D) with NaN for what is missing, and the column names of a table.
 
     Parameters
     ----------
-    data : array_like, masked array or DataFrame (pandas, polars), shape (N, D)
+    data : array_like, masked array, DataFrame (pandas, polars) or Arrow table, shape (N, D)
         Masked, NaN, NA and null entries are missing.
     name : str
         Of the parameter, for messages.
@@ -36,14 +37,14 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     >>> read_rows(np.ma.masked_greater([[1.0, 9.0]], 5))[0]
     array([[ 1., nan]])
     """
-    columns = tuple(map(str, data.columns)) if hasattr(data, "columns") and hasattr(data, "to_numpy") else None
+    columns = names_of(data)
     try:
-        if isinstance(data, np.ma.MaskedArray):
+        if columns is not None:  # a table: column by column, NA and null are NaN
+            rows = numbers_of(data)
+        elif isinstance(data, np.ma.MaskedArray):
             rows = np.ma.filled(data.astype(float), np.nan)
-        elif columns is not None and hasattr(data, "iloc"):  # pandas, whose NA is no number
-            rows = data.to_numpy(dtype=float, na_value=np.nan)
         else:
-            rows = np.array(data.to_numpy() if columns is not None else data, dtype=float)
+            rows = np.array(data, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numeric, got {shown(data)} of type {type(data).__name__}") from None
     if rows.ndim != 2 or 0 in rows.shape:
@@ -64,11 +65,3 @@ def patterns(rows: FloatArray) -> tuple[BoolArray, IntArray]:
     """
     present, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     return present, which.ravel()
-
-
-def check_columns(columns: tuple[str, ...] | None, features: Sequence[str] | None, *, name: str = "observed") -> None:
-    """ValueError when the columns of a data frame are the features in another order; other names are let pass."""
-    if columns is None or features is None or tuple(columns) == tuple(features):
-        return
-    if set(columns) == set(features):
-        raise ValueError(f"{name} must have its columns in the order {tuple(features)}, got {tuple(columns)}")

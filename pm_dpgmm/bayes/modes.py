@@ -18,7 +18,9 @@ from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeChec
 from pm_dpgmm.bayes.occupancy import N_BATCHES, Moments, Proposals, batches_of, standard_normal
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import to_unconstrained
+from pm_dpgmm.feature_names import check_order
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.posterior_draws import last_labels
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
@@ -77,7 +79,7 @@ def check_modes(
     TypeError
         If ``release`` is neither a Release nor a Mixture.
     ValueError
-        If the vector cannot be found, or has too few draws.
+        If the vector cannot be found, has its features in another order than the release, or too few draws.
 
     Notes
     -----
@@ -119,6 +121,7 @@ def check_modes(
     posterior = posterior_of(idata)
     name = name or _vector_name(posterior, mixture)
     draws = _draws_of(posterior, name, mixture)  # (C, S, N, D)
+    check_order(last_labels(posterior[name]), getattr(release, "feature_names", None), name=name)
     rng = generator_of(random_seed)
     n_chains, _, n_vectors, _ = draws.shape
     k = mixture.n_components

@@ -15,6 +15,7 @@ from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.coords import check_new
 from pm_dpgmm.bayes.labels import nearest_order
 from pm_dpgmm.bayes.registry import OBSERVED, used_once
+from pm_dpgmm.feature_names import check_order
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -105,7 +106,8 @@ def observe(
         If ``th`` lacks an attribute.
     ValueError
         If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
-        features, ``name`` exists, or the model already uses this release (also as the centre of an anchored prior).
+        features or another order of them, ``name`` exists, or the model already uses this release (also as the centre
+        of an anchored prior).
 
     Warns
     -----
@@ -147,6 +149,7 @@ def observe(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
     weights, means, chol = _parameters(th, release.n_features)
+    check_order(getattr(th, "feature_names", None), release.feature_names, name="th")
     check_new(owner, name)
     warn_without_background(
         release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
