@@ -25,6 +25,7 @@ from pm_dpgmm.untrusted_json import read_json
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
 MODE = 0o600  # numbers that nobody has decided to publish yet
+MOST_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
 RESUMABLE = ("sketch", "two-phase", "histogram", "slices")
 
 
@@ -104,8 +105,8 @@ class Checkpoint:
         try:
             return cls(
                 method=fields["method"], settings=fields["settings"],
-                n_components=read_choices(fields["n_components"]), feature_names=tuple(fields["feature_names"]),
-                n_records=fields["n_records"], private=fields["private"],
+                n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
+                feature_names=tuple(fields["feature_names"]), n_records=fields["n_records"], private=fields["private"],
                 guarantee=Guarantee.from_dict(fields["guarantee"]),
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
                 noise=fields["noise"], version=fields["version"],
@@ -167,6 +168,8 @@ def resume(
             found = _outcome(source, numbers)
     except (AttributeError, IndexError, KeyError) as error:
         raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None
+    except TypeError as error:
+        raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
     return release_of(
         found, method=source.method, settings=source.settings, feature_names=source.feature_names,
         n_records=source.n_records, private=source.private, version=source.version,

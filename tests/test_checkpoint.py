@@ -253,8 +253,9 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
         (lambda f: json.dumps(f | {"schema": "other"}), "must be a file of schema"),
         (lambda f: json.dumps(f | {"schema_version": 99}), "schema_version must be 1"),
         (lambda f: json.dumps({k: v for k, v in f.items() if k != "raw"}), "valid checkpoint file"),
-        (lambda f: json.dumps(f | {"raw": {}}), "must have counts, got none"),
+        (lambda f: json.dumps(f | {"raw": {}}), "a release of method 'histogram' must have counts, got none"),
         (lambda f: json.dumps(f | {"method": "populous"}), "method must be one of 'sketch'"),
+        (lambda f: json.dumps(f | {"n_components": [10**9]}), "n_components must be at most 512"),
         (lambda f: "[" * 100_000, "complete JSON checkpoint file"),
     ],
 )
@@ -263,6 +264,16 @@ def test_bad_checkpoints_are_one_clear_error(change, words, tmp_path):
     dpg.fit_gmm(records_of(1), 1, method="histogram", checkpoint=path, **BOUNDS, **BUDGET)
     path.write_text(change(json.loads(path.read_text())))
     with pytest.raises(ValueError, match=words):
+        dpg.resume(path)
+
+
+@pytest.mark.parametrize("part", [{"starts": [1]}, {"starts": 3}, {"duels": 1.0}, {"duels": [2]}])
+def test_parts_of_another_kind_are_one_clear_error(part, tmp_path):
+    path = tmp_path / "c.json"
+    dpg.fit_gmm(records_of(1), 2, checkpoint=path, **BOUNDS, **BUDGET)
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"noise": fields["noise"] | part}))
+    with pytest.raises(ValueError, match="source must be a checkpoint whose parts have their kinds"):
         dpg.resume(path)
 
 

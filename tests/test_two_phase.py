@@ -62,3 +62,12 @@ def test_what_cannot_run_is_refused_before_anything_is_spent(records):
         TwoPhase(crude=SketchMethod())
     with pytest.raises(ValueError, match="crude_share"):
         TwoPhase(crude_share=1.0)
+
+
+def test_a_delta_above_one_over_a_guessed_number_of_records_is_warned_of(monkeypatch):
+    """The number itself is private under add-remove neighbours, the guess is public; the warning comes first."""
+    monkeypatch.setattr(TwoPhase, "release", lambda *given, released, **settings: pytest.fail("budget was spent"))
+    method = TwoPhase(crude=Populous(assumed_records=500_000))
+    X = np.random.default_rng(0).normal(size=(1000, 1))
+    with pytest.raises(dpg.WeakGuarantee, match="below 1/N = 2e-06"):
+        dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-4, method=method, neighbouring="add-remove")

@@ -66,6 +66,11 @@ class TwoPhase:
 
         return {"crude_share": self.crude_share, "crude": asdict(self.crude), "sketch": self.sketch.recorded()}
 
+    @property
+    def assumed_records(self) -> int | None:
+        """Public guess of the number of records, that of the crude release."""
+        return self.crude.assumed_records
+
     def phases(self, problem: Problem) -> tuple[Problem, Problem]:
         """The two problems: each without bounds, with its part of the budget."""
         first, second = split_budget(problem.epsilon, problem.delta, self.crude_share)
