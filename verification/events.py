@@ -21,7 +21,7 @@ STEP = 0.02  # growth of the candidate events: about that share of the guesses m
 # Standard deviations by which the share of right guesses is believed to be lower than seen: the best of many is lucky.
 # With delta > 0 small events cost something anyway.
 CAUTION, CAUTION_DELTA = 2.0, 1.5
-BOLD, BOLD_RANK = 1.0, 4  # the same where nothing is found otherwise: a few runs that stand out are all there is
+BOLD, BOLD_RANK = 1.0, 2  # the same where nothing is found otherwise: a few runs that stand out are all there is
 LOOK = 5  # runs: wrong ones count as far beyond a threshold as this many of those inside reach, and up to this number
 
 

@@ -106,7 +106,7 @@ def by_learned_score(
         coins, half = label[:size].astype(float), size // 2
         before = 0.0
         if models is not None:  # what the last stage chose, seen on runs that are new to it
-            old = _evaluate(models[0], rows[half:size], [name])[name]
+            old = scores.evaluate(models[0], rows[half:size], [name])[name]
             before = choose_guesses(old, coins[half:], delta=delta, rounds=n - size, z=z).value
         models = (
             scores.learn(rows[half:size], label[half:size], rng=rng, n_bits=n_bits),
@@ -140,19 +140,13 @@ def by_learned_score(
     rest: list[FloatArray] = []
     doubts: list[BoolArray] = []
     for model, part in zip(models, (slice(size, middle), slice(middle, n)), strict=True):
-        found = _evaluate(model, rows[part], [name, *witnesses])
+        found = scores.evaluate(model, rows[part], [name, *witnesses])
         rest.append(found[name])
         agreed = np.all([_sides(choices[other], found[other]) for other in (name, *witnesses)], axis=0)
         doubts.append(~agreed.any(axis=0))
     words = " and ".join([name, *witnesses])
     doubted = np.concatenate(doubts) if witnesses else None
     return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted)
-
-
-def _evaluate(model: scores.Portfolio, rows: FloatArray, names: list[str]) -> dict[str, FloatArray]:
-    """The named scores; 0 for one of which this half learned nothing."""
-    found = scores.evaluate(model, rows, [name for name in names if name in model.names])
-    return {name: found.get(name, np.zeros(len(rows))) for name in names}
 
 
 def _witnesses(choices: dict[str, Guesses], candidates: dict[str, FloatArray], name: str) -> list[str]:

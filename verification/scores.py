@@ -149,7 +149,7 @@ def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None
     keys = features.row_keys(rows) if any(name.endswith("+atoms") for name in names) else None
     result = {}
     for name in names:
-        score = scores[name.removesuffix("+atoms")]
+        score = scores.get(name.removesuffix("+atoms"), scores["none"])  # 0 where nothing was learned under this name
         if name.endswith("+atoms") and portfolio.atoms is not None and keys is not None:
             score = features.overrule(portfolio.atoms, keys, score)
         result[name] = score
