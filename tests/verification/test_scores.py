@@ -270,10 +270,9 @@ def test_products_and_differences_of_many_columns_are_seen():
             rows[:, 30] = rows[:, 3] + (0.01 if data else 0.02) * rng.choice([-1, 1], size=n)
         return rows
 
-    for kind, name in (("product", "quadratic"), ("difference", "monotone trees"), ("difference", "quadratic")):
+    for kind, name in (("product", "quadratic"), ("difference", "quadratic")):
         rng = np.random.default_rng(2)
-        (rows, label), (unseen, coins) = (both(partial(mechanism, kind), 1_500, rng) for _ in range(2))
+        (rows, label), (unseen, coins) = (both(partial(mechanism, kind), 6_000, rng) for _ in range(2))
         model = scores.learn(rows, label, rng=rng, models=(name,))
-        if name == "quadratic" or kind == "product":
-            assert accuracy(model, unseen, coins, name) > 0.9
+        assert accuracy(model, unseen, coins, name) > 0.9
         assert (3, 30) in (model.encoder.products if kind == "product" else model.encoder.differences)
