@@ -122,7 +122,7 @@ def an_old_file(tmp_path):
         (lambda tmp_path: tmp_path / ("n" * 300), [], "--output must be a path that can be written to"),
         (lambda tmp_path: "/proc/self/release.json", [], "--output must be in a folder that can be written to"),
         (lambda tmp_path: tmp_path / "people.csv" / "out.json", [], "--output must be in an existing folder"),
-        (lambda tmp_path: "a\0b", [], "--output must be a path"),
+        (lambda tmp_path: "a\0b", [], "--output must be the path of a file"),
     ],
 )
 def test_destinations_are_checked_before_anything_is_spent(place, force, words, table, tmp_path, capsys, unspent):
