@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import numbers
@@ -138,6 +139,16 @@ def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) 
 def printable(text: str) -> str:
     """A text for terminals and documents, on one line: what is no visible character is written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def plain_numbers(settings: Any) -> None:
+    """Make numbers of NumPy and fractions in the fields of a frozen dataclass Python's own: files hold no others."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(settings, field.name, value.item())
+        elif isinstance(value, numbers.Real) and not isinstance(value, (bool, int, float)):
+            object.__setattr__(settings, field.name, float(value))
 
 
 def read_path(path: Any, *, name: str = "path") -> Path:

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +74,11 @@ class Checkpoint:
             from pm_dpgmm import __version__
 
             object.__setattr__(self, "version", __version__)
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Copied and pickled by the constructor, so that an exception which carries it reaches another process."""
+        values = (getattr(self, item.name) for item in fields(self))
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
 
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE (seeded)"
@@ -229,7 +234,7 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
             return
         try:
             latest[0].save(path)
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             # the budget is spent: the fit goes on, and its numbers are still in memory
             message = f"checkpoint {str(path)!r} could not be written: {error}; the fit goes on without"
             warnings.warn(message, RuntimeWarning, stacklevel=2)

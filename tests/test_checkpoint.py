@@ -1,8 +1,10 @@
 """An interrupted fit loses nothing that was paid for, keeps nothing else, and is finished later to the same bits."""
 
 import contextlib
+import copy
 import json
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -283,3 +285,26 @@ def test_a_source_must_carry_released_numbers(tmp_path):
     for source in (3, KeyboardInterrupt()):
         with pytest.raises(TypeError, match="source must be a path, a Checkpoint or an exception"):
             dpg.resume(source)
+
+
+@pytest.mark.parametrize("method, settings", [
+    ("histogram", {"n_cells": np.int64(16)}), ("slices", {"n_cells": np.int64(8)}), ("sketch", {"order": np.int64(16)}),
+])  # fmt: skip
+def test_settings_may_be_numbers_of_numpy(method, settings, tmp_path):
+    """They went into no file: the fit failed after its budget was spent, or its release could not be saved."""
+    X, budget = records_of(2 if method == "slices" else 1), {k: v for k, v in BUDGET.items() if k != "delta"}
+    budget |= {"delta": 1e-6} if method == "sketch" else {}
+    release = dpg.fit_gmm(X, 1, method=method, checkpoint=tmp_path / "c.json", **settings, **BOUNDS, **budget)
+    assert dpg.load(release.save(tmp_path / "r.json")).settings == release.settings
+    assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
+
+
+def test_what_was_paid_for_reaches_another_process(tmp_path):
+    """An exception that carries a checkpoint could not be pickled, so pools lost both."""
+    path = tmp_path / "c.json"
+    whole = dpg.fit_gmm(records_of(1), 1, method="histogram", checkpoint=path, **BOUNDS, **BUDGET)
+    error = RuntimeError("stopped")
+    error.released = Checkpoint.load(path)
+    again = pickle.loads(pickle.dumps(error))
+    assert dpg.resume(again).to_dict() == whole.to_dict()
+    assert copy.deepcopy(error.released).to_dict() == error.released.to_dict()

@@ -45,7 +45,7 @@ def test_releases_and_cards_name_the_place_that_is_wrong(verb, tmp_path):
         (tmp_path, "path must be a file, got the folder"),
         (tmp_path / "no" / "x", "path must be in an existing folder"),
         (tmp_path / "pipe", "path must be a regular file"),
-        (tmp_path / ("n" * 300), "path must be the path of a file that can be written to"),
+        (tmp_path / ("n" * 300), "path must be a path that can be written to"),
         ("a\0b", "path must be the path of a file"),
     ):
         with pytest.raises((OSError, ValueError), match=words):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.grid_fit import fit_counts
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
@@ -40,6 +40,7 @@ class HistogramMethod:
     def __post_init__(self) -> None:
         if self.n_cells is not None:
             check_count(least=2, n_cells=self.n_cells)
+        plain_numbers(self)
 
     def cells(self, n_features: int) -> int:
         """Cells along each column."""

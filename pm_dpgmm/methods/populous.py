@@ -13,7 +13,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_flag, check_positive, check_probability
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_flag,
+    check_positive,
+    check_probability,
+    plain_numbers,
+)
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
 from pm_dpgmm.learner_rehearsal import rehearse_learner
@@ -120,6 +128,7 @@ class Populous:
                     f"top and full of the design must be at most n_subsets = {design.n_subsets},"
                     f" got {design.top} and {design.full}"
                 )
+        plain_numbers(self)
 
     def constants(self, problem: Problem) -> Constants:
         """All constants of a run, from public facts alone.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_flag, check_probability
+from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_flag, check_probability, plain_numbers
 from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.learner_rehearsal import rehearse_learner
 from pm_dpgmm.learners import fit_subsets
@@ -84,6 +84,7 @@ class PopulousSingle:
             check_count(least=4, n_subsets=self.n_subsets)
         check_probability(test_share=self.test_share, noise=self.noise)
         check_choice(("exact", "paper"), accounting=self.accounting)
+        plain_numbers(self)
 
     def constants(self, problem: Problem) -> Constants:
         """All constants of a run, from public facts alone."""

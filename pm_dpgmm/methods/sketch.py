@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.evidence import Evidence
@@ -86,6 +86,7 @@ class SketchMethod:
             rule = "reg_covar must be a finite number of at least 0, or one for each column"
             raise ValueError(f"{rule}, got {shown(self.reg_covar)}")
         object.__setattr__(self, "reg_covar", float(given) if given.ndim == 0 else tuple(given.astype(float).tolist()))
+        plain_numbers(self)
 
     def ridge(self, unit: FloatArray) -> FloatArray | None:
         """``reg_covar`` in the unit of the evidence, None for 0."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.mechanisms.histogram import histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
@@ -45,6 +45,7 @@ class SliceMethod:
     def __post_init__(self) -> None:
         if self.n_cells is not None:
             check_count(least=2, n_cells=self.n_cells)
+        plain_numbers(self)
 
     def slices(self, n_features: int) -> Slices:
         """Public directions and cells."""

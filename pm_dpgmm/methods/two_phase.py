@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_probability
+from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
@@ -59,6 +59,7 @@ class TwoPhase:
                 raise TypeError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
         if self.sketch.like is not None:
             raise ValueError("like must be None in a sketch that starts from a crude release: its frequencies are new")
+        plain_numbers(self)
 
     def recorded(self) -> dict[str, Any]:
         """Settings as a release holds them."""
