@@ -136,6 +136,14 @@ def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) 
     return np.asarray(array, dtype=float)
 
 
+def read_numbers(values: Any, name: str) -> FloatArray:
+    """``values`` as floats of any shape, NaN and infinite ones too; TypeError unless they are numbers."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be numbers in rows of equal length, got {shown(values)}") from None
+
+
 def printable(text: str) -> str:
     """A text for terminals and documents, on one line: what is no visible character is written as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

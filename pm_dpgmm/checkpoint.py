@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
 from pm_dpgmm.files import write_text
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
+from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram, check_names, check_public, check_slices
@@ -63,6 +64,7 @@ class Checkpoint:
     raw: Mapping[str, FloatArray]
     noise: Mapping[str, Any]
     version: str = field(default="")
+    __reduce__ = by_constructor  # so that an exception which carries it reaches another process
 
     def __post_init__(self) -> None:
         check_public(self.guarantee, self.method, self.private, self.version, self.n_records)
@@ -74,11 +76,6 @@ class Checkpoint:
             from pm_dpgmm import __version__
 
             object.__setattr__(self, "version", __version__)
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        """Copied and pickled by the constructor, so that an exception which carries it reaches another process."""
-        values = (getattr(self, item.name) for item in fields(self))
-        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
 
     def __repr__(self) -> str:
         mark = "" if self.private else ", NOT PRIVATE (seeded)"

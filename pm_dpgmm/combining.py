@@ -96,7 +96,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
         {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
         given[0].feature_names, n_records, private=all(item.private for item in given),
     )  # fmt: skip
-    return with_fit(base, fit, choice)
+    return with_fit(base, evidence, fit, choice)
 
 
 def added(evidence: list[Evidence]) -> Evidence:

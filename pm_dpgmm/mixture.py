@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, read_numbers, shown
 from pm_dpgmm.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
@@ -50,13 +50,13 @@ class Mixture:
     __reduce__ = by_constructor
 
     def __init__(self, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike) -> None:
-        means = _numbers(means, "means")
+        means = read_numbers(means, "means")
         if means.ndim != 2 or 0 in means.shape:
             raise ValueError(f"means must have shape (n_components, n_features), got {means.shape}")
         k, d = means.shape
         given = {"weights": (weights, (k,)), "means": (means, (k, d)), "covariances": (covariances, (k, d, d))}
         for name, (values, shape) in given.items():
-            array = frozen(_numbers(values, name))
+            array = frozen(read_numbers(values, name))
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
             if not np.isfinite(array).all():
@@ -219,15 +219,20 @@ class Mixture:
         return Mixture(weights, means, covariances)
 
 
-def _numbers(values: ArrayLike, name: str) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} must be numbers in rows of equal length, got {shown(values)}") from None
+def joined(inner: Mixture, background: tuple[float, Mixture] | None) -> Mixture:
+    """Components and a background (its weight and law) as one mixture, the background last; None leaves it as it is."""
+    if background is None:
+        return inner
+    weight, broad = background
+    return Mixture(
+        np.append(inner.weights * (1 - weight), weight),
+        np.vstack([inner.means, broad.means]),
+        np.concatenate([inner.covariances, broad.covariances]),
+    )
 
 
 def _as_points(points: ArrayLike, n_features: int) -> FloatArray:
-    array = _numbers(points, "points")
+    array = read_numbers(points, "points")
     if array.ndim != 2 or array.shape[1] != n_features:
         raise ValueError(f"points must have shape (n_points, {n_features}), got {array.shape}")
     return array

@@ -20,6 +20,7 @@ from pm_dpgmm._arguments import (
     check_non_negative,
     check_positive,
     check_text,
+    read_numbers,
     shown,
 )
 from pm_dpgmm.pickling import by_constructor
@@ -94,10 +95,7 @@ class Guarantee:
 
     def curve(self, epsilon: ArrayLike) -> FloatArray:
         """Smallest proved delta at each ``epsilon`` (>= 0), same shape."""
-        try:
-            values = np.asarray(epsilon, dtype=float)
-        except (TypeError, ValueError, OverflowError):
-            raise TypeError(f"epsilon must be numbers, got {shown(epsilon)}") from None
+        values = read_numbers(epsilon, "epsilon")
         if not (values >= 0).all():
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
         return np.vectorize(self.loss.delta, otypes=[float])(values)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.feature_names import names_of, names_of_features, positions, selected
 from pm_dpgmm.record_columns import numbers_of
 from pm_dpgmm.record_files import file_blocks
@@ -104,10 +104,7 @@ def read_bounds(bounds: ArrayLike | None, n_features: int) -> FloatArray | None:
     """
     if bounds is None:
         return None
-    try:
-        values = np.asarray(bounds, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"bounds must be numbers, got {shown(bounds)}") from None
+    values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))
     if values.shape != (n_features, 2):

@@ -19,7 +19,7 @@ from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
 from pm_dpgmm.misfit import Misfit
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.mixture import Mixture, joined
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.release_pymc import PyMCMethods
@@ -131,13 +131,8 @@ class Release(PyMCMethods):
     @property
     def density(self) -> Mixture:
         """All of the released density: the K components, and the background as one more if there is one."""
-        if self.background is None:
-            return self.mixture
-        return Mixture(
-            np.append(self.weights * (1 - self.background_weight), self.background_weight),
-            np.vstack([self.means, self.background.means]),
-            np.concatenate([self.covariances, self.background.covariances]),
-        )
+        broad = None if self.background is None else (self.background_weight, self.background)
+        return joined(self.mixture, broad)
 
     @property
     def warnings(self) -> tuple[str, ...]:

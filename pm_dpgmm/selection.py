@@ -112,7 +112,7 @@ def refit(release: Release, n_components: int) -> Release:
         return refit_counts(release, number)
     evidence = _evidence(release, "refit")
     choice = choose(evidence, [number], first=_own(release, evidence))
-    return with_fit(release, choice.best)
+    return with_fit(release, evidence, choice.best)
 
 
 def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
@@ -135,15 +135,14 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
         numbers,
         choice.scores,
         tuple(fit.misfit for fit in choice.fits),
-        tuple(with_fit(release, fit, choice) for fit in choice.fits),
+        tuple(with_fit(release, evidence, fit, choice) for fit in choice.fits),
         price,
     )
 
 
-def with_fit(release: Release, fit: SketchFit, choice: Choice | None = None) -> Release:
-    """The same statistics and guarantee with another mixture."""
+def with_fit(release: Release, evidence: Evidence, fit: SketchFit, choice: Choice | None = None) -> Release:
+    """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
-    evidence = Evidence.from_arrays(release.raw, release.noise)
     noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
     if choice is not None and len(choice.fits) > 1:
         noise["k_scores"] = choice.to_dict()

@@ -15,7 +15,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.mixture import Mixture, joined
 from pm_dpgmm.sketch_fit import refined, reweighted, tested
 from pm_dpgmm.sketch_model import Fitted, Prior, SketchData, widened
 from pm_dpgmm.sketch_search import fit_from, fit_sketch, with_background
@@ -69,14 +69,7 @@ class SketchFit:
     @property
     def density(self) -> Mixture:
         """All of it, as ``Release.density``: the background is the last component."""
-        if self.background is None:
-            return self.mixture
-        inner, (weight, broad) = self.mixture, self.background
-        return Mixture(
-            np.append(inner.weights * (1 - weight), weight),
-            np.vstack([inner.means, broad.means]),
-            np.concatenate([inner.covariances, broad.covariances]),
-        )
+        return joined(self.mixture, self.background)
 
 
 def fit_evidence(

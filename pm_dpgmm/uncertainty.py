@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, frozen, generator_of, printable, shown
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_count,
+    check_probability,
+    frozen,
+    generator_of,
+    printable,
+    read_numbers,
+    shown,
+)
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_law
@@ -317,10 +326,7 @@ def band(
     for name in known:
         if name not in release.feature_names:
             raise ValueError(f"given must be among {release.feature_names}, got {name!r}")
-    try:
-        rows = np.asarray(in_order(points, wanted, name="points"), dtype=float)
-    except (TypeError, OverflowError):
-        raise TypeError(f"points must be numbers, got {shown(points)}") from None
+    rows = read_numbers(in_order(points, wanted, name="points"), "points")
     rows = rows[:, None] if rows.ndim == 1 and len(wanted) == 1 else rows
 
     def density(mixture: Mixture) -> FloatArray:

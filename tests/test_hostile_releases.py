@@ -306,7 +306,7 @@ def test_an_infinite_misfit_can_be_saved(tmp_path):
     nothing = SketchFit(sketch_data(evidence), found, math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        again = dpg.load(with_fit(release, nothing).save(tmp_path / "release.json"))
+        again = dpg.load(with_fit(release, evidence, nothing).save(tmp_path / "release.json"))
     assert again.noise["misfit"] is None and again.misfit.statistic == math.inf
     assert "misfit inf" in again.misfit.contradiction
 

@@ -12,7 +12,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Signs = NDArray[np.float32]
 
-WORD, MANTISSA = 64, 52
+MANTISSA = 52
 LEAST_Z = 5.0  # standard deviations from fair coins, for the best of thousands of bits and pairs of bits
 MOST_PLANES = 48  # that a regression is given
 MOST_PAIRED = 1_280_000  # runs times columns of which pairs of bits are formed, LEAST_PAIRED runs at least
