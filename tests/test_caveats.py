@@ -1,12 +1,15 @@
 """A fit that its released numbers do not support says so, and a good one does not."""
 
+import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm import caveats
 from pm_dpgmm.caveats import pair_shares, warnings_of
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.release import Release
@@ -84,14 +87,34 @@ def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
     """Three clusters in four columns, 342 records: in the old code means lay outside, and nothing was said."""
     bounds = np.array([[30.0, 60.0], [12.0, 23.0], [165.0, 240.0], [2500.0, 6500.0]])
     means = np.array([[38.8, 18.3, 190.0, 3700.0], [48.8, 18.4, 196.0, 3730.0], [47.5, 15.0, 217.0, 5080.0]])
-    for seed in (0,):
-        rng = np.random.default_rng(seed)
-        X = means[rng.integers(3, size=342)] + rng.normal(size=(342, 4)) * [2.9, 1.1, 6.5, 450.0]
-        with pytest.warns(dpg.FitWarning, match="too few records"):
-            release = dpg.fit_gmm(X, 3, bounds=bounds, epsilon=0.5, delta=1e-6, random_seed=seed)
-        assert ((release.means >= bounds[:, 0]) & (release.means <= bounds[:, 1])).all()
-        errors = release.standard_errors()
-        assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
+    rng = np.random.default_rng(0)
+    X = means[rng.integers(3, size=342)] + rng.normal(size=(342, 4)) * [2.9, 1.1, 6.5, 450.0]
+    with pytest.warns(dpg.FitWarning, match="too few records"):
+        release = dpg.fit_gmm(X, 3, bounds=bounds, epsilon=0.5, delta=1e-6, random_seed=0)
+    assert ((release.means >= bounds[:, 0]) & (release.means <= bounds[:, 1])).all()
+    errors = release.standard_errors()
+    assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
+
+
+@pytest.mark.parametrize("n_components, n_features, least", [(2, 1, 5.0), (3, 1, 5.0), (2, 2, 20.0), (5, 4, 20.0)])
+def test_too_few_records_is_said_just_below_the_stated_signal(n_components, n_features, least, monkeypatch):
+    fit = SimpleNamespace(found=SimpleNamespace(means=np.zeros((n_components, n_features))))
+    for strength, said in ((0.99 * least, True), (1.01 * least, False)):
+        monkeypatch.setattr(caveats, "signal", lambda evidence, k, strength=strength: strength)
+        assert bool(caveats.too_few(None, fit)) is said
+    monkeypatch.setattr(caveats, "signal", lambda evidence, k: least / 4)
+    assert "about 4.0 times the records" in caveats.too_few(None, fit)
+
+
+@pytest.mark.parametrize("weight, told", [(0.11, True), (0.09, False)])
+@pytest.mark.parametrize("word", ["narrower", "wider"])
+def test_a_width_that_was_not_measured_along_one_axis_is_told_in_either_direction(word, weight, told, monkeypatch):
+    rises = {name: np.full((2, 2), 1.01 * caveats.MEASURED) for name in ("narrower", "wider")}
+    rises[word][1, 0] = 0.99 * caveats.MEASURED
+    monkeypatch.setattr(caveats, "width_rises", lambda fit: (rises["narrower"], rises["wider"]))
+    fit = SimpleNamespace(mixture=SimpleNamespace(weights=np.array([1 - weight, weight])))
+    text = caveats.unmeasured_width(fit)
+    assert (f"component 1 could be ten times {word} or more, and" in text) if told else text is None
 
 
 def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
@@ -103,6 +126,20 @@ def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
         release = dpg.fit_gmm(X, 2, epsilon=0.3, delta=1e-6, bounds=(-6, 14), progress=False, random_seed=3)
     far = release.means[release.means.max(axis=1) > 5]
     assert len(far) == 0 and "too few records" not in release.flag
+
+
+@pytest.mark.parametrize("noise_scale, least", [(1.0, 0.005 * 10_000), (40.0, 5 * math.sqrt(3) * 40)])
+def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale, least):
+    mixture = dpg.Mixture([1.0], [[0.0]], [[[1.0]]])
+    fit, evidence = SimpleNamespace(density=mixture), SimpleNamespace(unit=np.ones(1), ridge=None)
+    counts = 10_000 * pair_shares(mixture, 0)
+    at = 5  # so close that no two records are expected there
+    assert counts[at - 2 : at + 3].sum() < 1e-6
+    for times, told in ((0.98, False), (1.02, True)):
+        more = counts + times * least * (np.arange(counts.size) == at)
+        raw = {"pair_distance_law": np.array([noise_scale, 10_000]), "pair_distance_counts": more[None]}
+        text = caveats.unexpected_pairs(raw, evidence, fit)
+        assert ("in column 0" in text) if told else text is None
 
 
 def test_pairs_of_draws_have_the_exponents_that_a_simulation_gives():
