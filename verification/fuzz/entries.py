@@ -9,6 +9,7 @@ fits it also holds that bad input never charges a ledger. Whatever else happens 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import datetime
 import decimal
@@ -145,7 +146,8 @@ def entries(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]
 def run(n_inputs: int, seed: int) -> Report:
     """Try ``n_inputs`` calls, each with a generator of its own, [seed, number]."""
     report = Report()
-    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+    # in a folder of its own: a text may be a good path
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(place)
         listed = entries(folder)
