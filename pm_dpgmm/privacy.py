@@ -26,6 +26,7 @@ from pm_dpgmm._arguments import (
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy_loss import PointLoss, PrivacyLoss, TableLoss
 from pm_dpgmm.privacy_loss_file import loss_from_dict
+from pm_dpgmm.worst_pair import WorstPair
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
 
@@ -210,11 +211,12 @@ def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: 
 
 
 def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
-    """Guarantee of publishing all the releases together, at ``delta``, by dp-accounting.
+    """Guarantee of publishing all the releases together, at ``delta``.
 
-    Privacy-loss distributions are convolved where the curve is exact; a release known only by one (epsilon,
-    delta) pair enters as that pair. All must use the same neighbouring relation and be made with independent
-    noise; later ones may depend on earlier ones.
+    Where the worst pair of output laws is known their product is taken, with losses that are rounded up; a release
+    known only by its curve enters by its stated (epsilon, delta). The result is an upper bound: of Gaussian or of pure
+    releases it exceeds the exact curve by less than a part in 10^9 and 1e-14. All must use the same neighbouring
+    relation and be made with independent noise; later ones may depend on earlier ones.
 
     Raises
     ------
@@ -237,21 +239,20 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     relations = {guarantee.neighbouring for guarantee in guarantees}
     if len(relations) > 1:
         raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")
-    total, slack = None, 0.0
+    total, slack = WorstPair(), 0.0
     for guarantee in guarantees:
-        distribution = guarantee.loss.to_pld()
-        if distribution is None:
-            distribution = PointLoss(guarantee.epsilon, guarantee.delta).to_pld()
-        total = distribution if total is None else total.compose(distribution)
+        pair = guarantee.loss.worst_pair() or PointLoss(guarantee.epsilon, guarantee.delta).worst_pair()
+        total = total.times(pair)
         slack += getattr(guarantee.loss, "slack", 0.0)  # total variation of each sampler, so these add up
-    assert total is not None
 
-    def curve(epsilon: float) -> float:
-        return float(total.get_delta_for_epsilon(epsilon)) + (1 + math.exp(min(epsilon, 700.0))) * slack
+    def curve(epsilon: ArrayLike) -> Any:
+        epsilons = np.atleast_1d(np.asarray(epsilon, dtype=float))
+        found = np.minimum(1.0, total.curve(epsilons) + (1 + np.exp(np.minimum(epsilons, 700.0))) * slack)
+        return found if np.ndim(epsilon) else float(found[0])
 
     # a curve never rises, so the least value up to each epsilon holds
-    epsilons = np.concatenate([np.linspace(0, 20, 401), np.linspace(20.5, 200, 360)])
-    deltas = np.minimum.accumulate([curve(epsilon) for epsilon in epsilons.tolist()])
+    epsilons = np.concatenate([np.linspace(0, 20, 401), np.linspace(20.5, 200, 360), np.geomspace(201, 1e4, 200)])
+    deltas = np.minimum.accumulate(curve(epsilons))
     below = np.flatnonzero(deltas <= delta)
     epsilon = math.inf
     if below.size:

@@ -1,8 +1,10 @@
 """Releases that lie: refused in one clear message before anything is spent, or read soundly. Old files still load."""
 
+import contextlib
 import json
 import math
 import os
+import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import RenyiLoss, TableLoss
+from pm_dpgmm.privacy_loss_file import _steps, loss_from_dict
 from pm_dpgmm.sketch_post import SketchFit, as_start, sketch_data
 from verification.fuzz.releases import FILES, run
 
@@ -218,6 +221,74 @@ def test_losses_that_cannot_be_evaluated_are_refused(case, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         dpg.load(path)
+
+
+def lifted(place):
+    return {"kind": "lifted-mask", "omega": 0.01 + 1e-4 * place, "eta": 0.05, "dimension": 3}
+
+
+def table(n_points):
+    return {"kind": "table", "epsilons": list(range(n_points)), "deltas": [1 - i / n_points for i in range(n_points)]}
+
+
+def both(first, second):
+    return {"kind": "sum", "first": first, "second": second, "split": 0.1}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {"kind": "max", "parts": [lifted(i) for i in range(65)]},  # more than the cache of their tables holds
+        both({"kind": "max", "parts": [lifted(i) for i in range(65)]}, lifted(0)),
+        both(both(table(20_000), table(20_000)), table(20_000)),
+        {"kind": "max", "parts": [{"kind": "point", "epsilon0": 1.0}] * 400_000},
+    ],
+    ids=["lifted masks", "a sum of lifted masks", "sums of tables", "many parts"],
+)
+def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
+    with pytest.raises(ValueError, match="privacy loss must take at most 500000 steps"):
+        loss_from_dict(loss)
+
+
+def a_leaf(rng):
+    size = int(10 ** rng.uniform(0, 3))
+    return [
+        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3}, {"kind": "geometric", "scale": 2.0, "n_counts": size},
+        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15}, lifted(int(rng.integers(1000))), table(20 * size),
+        {"kind": "truncated-laplace", "scale": 1e4, "bound": 10**6, "shift": 7},
+        {"kind": "renyi", "orders": [2.0 + i for i in range(size)], "divergences": [0.1] * size},
+    ][rng.integers(7)]  # fmt: skip
+
+
+def a_loss(rng, depth, room):
+    """A nested loss of roughly ``room`` steps."""
+    kind = rng.random() if depth and room > 500 else 0.0
+    if kind < 0.1:
+        return a_leaf(rng)
+    if kind < 0.4:
+        return both(*(a_loss(rng, depth - 1, room / 404) for _ in range(2)))
+    if kind < 0.7:
+        kinds = [a_loss(rng, depth - 1, room / 30) for _ in range(rng.choice([1, 5, 40]))]
+        whole = sum(_steps(one, 1, set()) + 25 for one in kinds) / len(kinds)
+        return {"kind": "max", "parts": [kinds[i % len(kinds)] for i in range(1 + int(0.8 * room / whole))]}
+    inner = a_loss(rng, depth - 1, room / rng.choice([10, 1000]))
+    n_levels = 1 + int(0.25 * room / _steps(inner, 1, set()))
+    return {"kind": "pass-table", "probabilities": [i / n_levels for i in range(n_levels + 1)], "loss": inner}
+
+
+def test_whatever_passes_the_check_is_evaluated_in_seconds():
+    rng, passed = np.random.default_rng(3), 0
+    while passed < 12:
+        fields = a_loss(rng, int(rng.integers(1, 4)), 2e5)
+        with contextlib.suppress(ValueError):
+            steps = _steps(fields, 1, set())
+            start = time.perf_counter()
+            loss = loss_from_dict(fields)
+            if steps < 20_000:
+                continue
+            assert 0 <= loss.delta(1.0) <= 1 + 1e-9
+            assert time.perf_counter() - start < 10
+            passed += 1
 
 
 def test_no_curve_of_nan_passes_for_a_guarantee():
