@@ -20,7 +20,7 @@ from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
 from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture, joined
-from pm_dpgmm.privacy import Guarantee
+from pm_dpgmm.privacy import NOT_PRIVATE, Guarantee
 from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.release_pymc import PyMCMethods
 from pm_dpgmm.untrusted_json import read_json
@@ -92,6 +92,7 @@ class Release(PyMCMethods):
                 f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
             )
         object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
         object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
@@ -258,7 +259,7 @@ class Release(PyMCMethods):
 
     def __repr__(self) -> str:
         g = self.guarantee
-        mark = "" if self.private else ", NOT PRIVATE (seeded)"
+        mark = "" if self.private else f", {NOT_PRIVATE}"
         return (
             f"<Release: {self.n_components} components, {self.n_features} features, {printable(self.method)},"
             f" epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
@@ -282,7 +283,7 @@ class Release(PyMCMethods):
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
-            "guarantee": self.guarantee.to_dict(),
+            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` above says the same
             "raw": {name: array.tolist() for name, array in self.raw.items()},
             "noise": dict(self.noise),
             "background_weight": self.background_weight,

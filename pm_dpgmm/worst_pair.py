@@ -51,7 +51,7 @@ class WorstPair:
             if len(found[0]) <= MOST_LOSSES:
                 return WorstPair(mu_squared, *found, infinite)
         ends = [np.nextafter(pick(wide.losses) + pick(narrow.losses), np.inf) for pick in (np.min, np.max)]
-        grid = np.linspace(*ends, MOST_LOSSES)
+        grid = np.linspace(float(ends[0]), float(ends[1]), MOST_LOSSES)
         masses, size = np.zeros(MOST_LOSSES), max(1, BLOCK // len(wide.losses))
         for start in range(0, len(narrow.losses), size):
             masses += divided(*_outer(wide, narrow, slice(start, start + size)), grid)

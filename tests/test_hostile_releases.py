@@ -223,6 +223,56 @@ def test_losses_that_cannot_be_evaluated_are_refused(case, tmp_path):
         dpg.load(path)
 
 
+BAD_ARRAYS = {
+    "fewer counts": ("slices", "counts", lambda a: a[:-1], r"counts must have shape \(300,\)"),
+    "counts without end": ("slices", "counts", lambda a: [1e300] * len(a), "counts must be of size at most 2.53"),
+    "fewer sizes": ("slices", "sizes", lambda a: a[:-1], r"sizes must have shape \(9,\)"),
+    "sizes that are no numbers of slices": ("slices", "sizes", lambda a: [0.5] * len(a), "sizes must be numbers of slices"),
+    "sizes without end": ("slices", "sizes", lambda a: [1e300] * len(a), "sizes must be numbers of slices"),
+    "directions of other columns": ("slices", "directions", lambda a: [[1.0]] * 9, "directions must have 3 columns"),
+    "long directions": ("slices", "directions", lambda a: np.multiply(a, 2).tolist(), "directions must have length 1"),
+    "bounds the wrong way": ("slices", "bounds", lambda a: [row[::-1] for row in a], "bounds must increase"),
+    "other means": ("populous", "means", lambda a: [[0.0, 1.0]], r"raw\['means'\] must have shape \(1, 1\)"),
+    "other covariances": ("populous", "covariances", lambda a: [1.0], r"raw\['covariances'\] must have shape"),
+    "negative variances": ("populous", "covariances", lambda a: [[[-1.0]]], "variances of at least 0"),
+    "negative corners": ("populous", "corners", lambda a: [-1.0], "corners must be at least 0"),
+    "more weights": ("populous", "weights", lambda a: [0.5, 0.5], r"raw\['weights'\] must have shape \(1,\)"),
+}  # fmt: skip
+BAD_LEVELS = {
+    "no scale": ("slices", {"scale": 0.0}, "scale must be finite and greater than 0"),
+    "a negative dispersion": ("slices", {"dispersion": -1.0}, "dispersion must be"),
+    "no noise": ("populous", {"eta": 0.0}, "eta must be finite and greater than 0"),
+    "noise without end": ("populous", {"kappa": 1e200}, "kappa must be at most 1e"),
+    "half a subset": ("populous", {"n_subsets": 0.5}, "n_subsets must be an integer"),
+    "subsets of nobody": ("populous", {"subset_records": -3.0}, "subset_records must be finite and greater than 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_raw_arrays_that_do_not_fit_the_release_are_refused(case):
+    name, part, change, words = BAD_ARRAYS[case]
+    fields = fields_of(name)
+    fields["raw"][part] = change(fields["raw"][part])
+    with pytest.raises(ValueError, match=words):
+        dpg.Release.from_dict(fields)
+
+
+@pytest.mark.parametrize("case", BAD_LEVELS)
+def test_noise_laws_out_of_range_are_refused(case):
+    name, change, words = BAD_LEVELS[case]
+    fields = fields_of(name)
+    with pytest.raises((TypeError, ValueError), match=words):
+        dpg.Release.from_dict(fields | {"noise": fields["noise"] | change})
+
+
+@pytest.mark.parametrize("name, part", [("slices", "counts"), ("slices", "sizes"), ("populous", "means")])
+def test_raw_arrays_that_are_missing_are_named(name, part):
+    fields = fields_of(name)
+    del fields["raw"][part]
+    with pytest.raises(ValueError, match=f"must have {part}, got none"):
+        dpg.Release.from_dict(fields)
+
+
 def lifted(place):
     return {"kind": "lifted-mask", "omega": 0.01 + 1e-4 * place, "eta": 0.05, "dimension": 3}
 
