@@ -16,6 +16,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
 from pm_dpgmm.files import write_text
+from pm_dpgmm.frozen_values import frozen_values, plain_values
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Guarantee, Unstable
@@ -71,8 +72,8 @@ class Checkpoint:
         check_names(self.feature_names)
         object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
-        object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
+        object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
         if not self.version:
             from pm_dpgmm import __version__
 
@@ -85,10 +86,10 @@ class Checkpoint:
         """JSON-ready form, with the schema version."""
         return {
             "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
-            "settings": dict(self.settings), "n_components": list(self.n_components),
+            "settings": plain_values(self.settings), "n_components": list(self.n_components),
             "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
             "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` says the same
-            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": dict(self.noise),
+            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
         }  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> Path:

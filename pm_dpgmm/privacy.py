@@ -30,6 +30,7 @@ from pm_dpgmm.privacy_loss_file import loss_from_dict
 from pm_dpgmm.worst_pair import WorstPair
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
+LONGEST_COMPOSITION = 10_000  # characters of the names of what was composed; the rest is cut off
 
 NOT_PRIVATE = "NOT PRIVATE (seeded)"
 LARGEST_EPSILON = 10.0  # above it Ponomareva et al. (2023), "How to DP-fy ML", see little or no formal protection
@@ -295,6 +296,8 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     deltas = np.insert(deltas, order, delta)
     loss = TableLoss(tuple(np.insert(epsilons, order, epsilon).tolist()), tuple(np.minimum.accumulate(deltas).tolist()))
     names = "; ".join(guarantee.mechanism for guarantee in guarantees)
+    if len(names) > LONGEST_COMPOSITION:
+        names = f"{len(guarantees)} releases, among them {names[:LONGEST_COMPOSITION]}..."
     private = all(guarantee.private for guarantee in guarantees)
     return Guarantee(epsilon, delta, relations.pop(), f"composition of {names}", loss, private)
 
