@@ -13,8 +13,8 @@ def _refused(self: object, *args: object, **named: object) -> NoReturn:
 class FrozenList(list[Any]):
     """A list without the methods that change it."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refused  # type: ignore[assignment]
-    append = extend = insert = pop = remove = clear = sort = reverse = _refused  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refused
+    append = extend = insert = pop = remove = clear = sort = reverse = _refused
 
     def __deepcopy__(self, memo: object) -> FrozenList:
         return self
@@ -26,8 +26,8 @@ class FrozenList(list[Any]):
 class FrozenDict(dict[str, Any]):
     """A dictionary without the methods that change it."""
 
-    __setitem__ = __delitem__ = __ior__ = _refused  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refused  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refused
+    clear = pop = popitem = setdefault = update = _refused
 
     def __deepcopy__(self, memo: object) -> FrozenDict:
         return self
