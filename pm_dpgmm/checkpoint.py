@@ -16,9 +16,10 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
 from pm_dpgmm.files import write_text
+from pm_dpgmm.frozen_values import frozen_values, plain_values
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
 from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.privacy import Guarantee
+from pm_dpgmm.privacy import Guarantee, Unstable
 from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram, check_names, check_public, check_slices
 from pm_dpgmm.untrusted_json import read_json
@@ -69,26 +70,26 @@ class Checkpoint:
     def __post_init__(self) -> None:
         check_public(self.guarantee, self.method, self.private, self.version, self.n_records)
         check_names(self.feature_names)
+        object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
-        object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
+        object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
         if not self.version:
             from pm_dpgmm import __version__
 
             object.__setattr__(self, "version", __version__)
 
     def __repr__(self) -> str:
-        mark = "" if self.private else ", NOT PRIVATE (seeded)"
-        return f"<Checkpoint: {self.method}, {len(self.raw)} arrays of noisy numbers, {self.guarantee}{mark}>"
+        return f"<Checkpoint: {self.method}, {len(self.raw)} arrays of noisy numbers, {self.guarantee}>"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
         return {
             "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
-            "settings": dict(self.settings), "n_components": list(self.n_components),
+            "settings": plain_values(self.settings), "n_components": list(self.n_components),
             "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
-            "guarantee": self.guarantee.to_dict(),
-            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": dict(self.noise),
+            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` says the same
+            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
         }  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -239,6 +240,8 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
     try:
         yield released
     except BaseException as error:
+        if isinstance(error, Unstable) and isinstance(error.guarantee, Guarantee):
+            error.guarantee = error.guarantee.marked(facts["private"])
         if latest:
             error.released = latest[0]  # type: ignore[attr-defined]
             where = "its attribute released" + ("" if path is None else f", and in {str(path)!r}")

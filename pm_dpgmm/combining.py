@@ -21,6 +21,8 @@ from pm_dpgmm.selection import with_fit
 from pm_dpgmm.sketch_choice import choose
 from pm_dpgmm.sketch_post import as_start
 
+MOST_TOLD = 1000  # sites that the text of a guarantee names; noise["sites"] has all of them
+
 
 def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | None = None) -> Release:
     """Add up the releases of sites with different people, and fit a mixture to the sum.
@@ -84,6 +86,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     if repeated:
         raise ValueError(f"releases must be of different sites, got {repeated} that are there already")
 
+    guarantee = parallel([item.guarantee for item in given], sites)
+    guarantee.check_storable()
     evidence = added(found)
     own = {item.n_components: as_start(evidence, item.mixture, item.background_weight) for item in reversed(given)}
     choice = choose(evidence, numbers, first=own)
@@ -92,7 +96,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     relation = given[0].guarantee.neighbouring
     n_records = sum(int(item.n_records or 0) for item in given) if relation is Neighbouring.REPLACE_ONE else None
     base = Release(
-        fit.mixture, parallel([item.guarantee for item in given], sites), "sketch", {"sites": len(sites)}, arrays,
+        fit.mixture, guarantee, "sketch", {"sites": len(sites)}, arrays,
         {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
         given[0].feature_names, n_records, private=all(item.private for item in given),
     )  # fmt: skip
@@ -125,16 +129,18 @@ def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guaran
 
     The stated epsilon is the largest, and delta what all of them hold there.
     """
-    losses: list[PrivacyLoss] = []
+    losses: dict[PrivacyLoss, None] = {}  # in order, each once
     for guarantee in guarantees:
-        parts = guarantee.loss.parts if isinstance(guarantee.loss, MaxLoss) else (guarantee.loss,)
-        losses += [part for part in parts if part not in losses]
-    loss = losses[0] if len(losses) == 1 else MaxLoss(tuple(losses))
+        losses |= dict.fromkeys(guarantee.loss.parts if isinstance(guarantee.loss, MaxLoss) else (guarantee.loss,))
+    loss = next(iter(losses)) if len(losses) == 1 else MaxLoss(tuple(losses))
     delta = max(guarantee.delta for guarantee in guarantees)
     epsilon = max(guarantee.epsilon for guarantee in guarantees)
     told = "; ".join(
-        f"site {i + 1}: epsilon = {site['epsilon']:g}, delta = {site['delta']:g}" for i, site in enumerate(sites)
+        f"site {i + 1}: epsilon = {site['epsilon']:g}, delta = {site['delta']:g}"
+        for i, site in enumerate(sites[:MOST_TOLD])
     )
+    if len(sites) > MOST_TOLD:
+        told += f"; and {len(sites) - MOST_TOLD} more, with at most epsilon = {epsilon:g}, delta = {delta:g}"
     words = f"parallel composition over {len(sites)} sites with different people ({told}), each a private sketch"
     return Guarantee(epsilon, delta, guarantees[0].neighbouring, words, loss)
 

@@ -59,6 +59,11 @@ class Evidence:
         return np.atleast_1d(self.sketches[0].frequencies.centre)
 
     @property
+    def n_numbers(self) -> int:
+        """Cosines and sines that the sketches hold."""
+        return sum(sketch.values.size for sketch in self.sketches)
+
+    @property
     def n_records(self) -> float:
         """Public, or the precision-weighted mean of what the sketches released, at least 1."""
         counts = np.array([sketch.n_records for sketch in self.sketches])

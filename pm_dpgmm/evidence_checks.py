@@ -6,6 +6,7 @@ Every check is a function of the evidence alone, which is released or public, an
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 MOST_SKETCHES, MOST_TABLES = 64, 64  # each sketch is a pass over the records; a fit makes 1 to 3, and 2 to 12 tables
 MOST_PARTS = 256  # of a table: 4 for each of 64 components; pairs of them are compared
+MOST_COMPONENTS, MOST_TOGETHER = 64, 256  # of a fit; of all numbers of components that are compared
 MOST_FITTED = {True: 2**11, False: 2**15}  # numbers that a fit weighs together: of one column, of more
 # Nothing that a fit computes overflows or vanishes within these; what releases hold stays far inside.
 LEAST_NOISE = LEAST_SCALE * GRID * (1 - 1e-9)
+NUMBERS_OF_FRAME = 80  # cosines and sines of its 40 frequencies; the first sketch has a frame for each component
 LARGEST_NUMBER = 1e12  # released sums and noise: sums are below 2^33 for 2^31 records
 LARGEST_LENGTH = 1e120  # of units and centres: a method takes bounds up to 1e100
 LARGEST_TURN = 1e15  # frequency times unit: components are wider than e^-12 units
@@ -96,6 +99,24 @@ def check_fittable(evidence: Evidence, name: str) -> None:
     largest = max((len(table.counts) for table in (*evidence.cells, *evidence.parts)), default=0)
     if largest > MOST_PARTS:
         raise ValueError(f"{name} must hold at most {MOST_PARTS} cells or parts in a table, got {largest}")
+
+
+def check_numbers(numbers: Sequence[int], n_features: int, n_released: int | None = None) -> None:
+    """Raise ValueError unless mixtures of so many components can be fitted in bearable time, now or later from a file.
+
+    ``n_released``: numbers of the sketches, where they are known; there must be one for each weight and coordinate of a
+    mean.
+    """
+    if max(numbers) > MOST_COMPONENTS:
+        raise ValueError(f"n_components must be at most {MOST_COMPONENTS} for a sketch, got {max(numbers)}")
+    if sum(numbers) > MOST_TOGETHER:
+        raise ValueError(
+            f"n_components must add up to at most {MOST_TOGETHER}, got {len(numbers)} numbers of {sum(numbers)}"
+        )
+    each = min(1 + n_features, NUMBERS_OF_FRAME)
+    if n_released is not None and max(numbers) * each > n_released:
+        rule = f"n_components must be at most {n_released // each} for a sketch of {n_released} numbers"
+        raise ValueError(f"{rule}, got {max(numbers)}")
 
 
 def check_sizes(evidence: Evidence, name: str) -> None:

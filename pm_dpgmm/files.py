@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,20 +20,19 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
     path = Path(path)
     target = _resolved(path, "path")
     _check_place(target, path, "path")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".writing-")  # 0600 until it is complete
+    temporary = target.parent / f".writing-{uuid.uuid4().hex}"
+    # the system applies the umask: to ask for it is to change it, for every thread
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        if mode is None:
-            umask = os.umask(0)
-            os.umask(umask)
-            mode = 0o666 & ~umask
-        os.chmod(temporary, mode)
+        if mode is not None:
+            os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
 

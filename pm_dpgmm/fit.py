@@ -25,7 +25,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.caveats import FitWarning
-from pm_dpgmm.checkpoint import keeping, release_of
+from pm_dpgmm.checkpoint import MOST_COMPONENTS, keeping, release_of
 from pm_dpgmm.files import check_destination
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
@@ -159,7 +159,7 @@ def fit_gmm(
     >>> release.means.shape, release.guarantee.delta
     ((2, 1), 0.0)
     """
-    choices = read_choices(n_components)
+    choices = read_choices(n_components, most=MOST_COMPONENTS)
     check_positive(epsilon=epsilon)
     if delta is not None:
         check_delta(delta)

@@ -24,6 +24,7 @@ LARGEST_LAMBDA = 1e4
 N_POINTS = 420  # of the left sum along a contour
 # Cells of [-omega, omega] as shares of omega, refined where the largest moment is.
 CELLS = np.concatenate([[-1.0], -1 + np.geomspace(1e-3, 0.8, 13), [0.2, 0.6, 1.0]])
+BLOCK = 4096  # steps beyond REACH that are computed at a time
 ROUNDING = 1e-12  # relative allowance for floating point, far above 1e-16 times the number of operations
 
 
@@ -66,6 +67,16 @@ class LiftedMaskLoss:
         if place < REACH / STEP:
             return float(steps[place + round(REACH / STEP)])
         return min(float(steps[-1]), float(self.bounds(np.array([place * STEP]))[0]))
+
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, shape (n,)."""
+        steps, middle = _steps(self), round(REACH / STEP)
+        places = np.floor(np.clip(epsilons, -1e9, 1e9) / STEP).astype(np.int64)  # exact
+        found = np.where(epsilons < -REACH, 1.0, steps[np.clip(places + middle, 0, len(steps) - 1)])
+        far, back = np.unique(places[places >= middle], return_inverse=True)
+        blocks = np.array_split(far * STEP, max(1, math.ceil(len(far) / BLOCK)))
+        found[places >= middle] = np.minimum(steps[-1], np.concatenate([self.bounds(block) for block in blocks]))[back]
+        return found
 
     def log_moment(self, x: float, order: FloatArray | float) -> FloatArray:
         """Lambda_x(z) = ln E_P exp(z ln P/Q) for one eigenvalue e^``x``, z = ``order`` > 0; infinite where it diverges.
@@ -125,7 +136,7 @@ class LiftedMaskLoss:
         """Kind and parameters, JSON-ready."""
         return {"kind": self.kind, **asdict(self)}
 
-    def to_pld(self) -> Any | None:
+    def worst_pair(self) -> None:
         """None: the worst pair of laws is not known, only its curve is bounded."""
         return None
 

@@ -7,7 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.pickling import by_constructor
+from pm_dpgmm.privacy_loss_values import values
 
 if TYPE_CHECKING:
     from pm_dpgmm.privacy_loss import PrivacyLoss
@@ -61,12 +65,25 @@ class PassTableLoss:
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of the hockey-stick divergence at ``epsilon`` >= 0."""
-        return min(1.0, max(divergence(p, q, self.loss, epsilon) for p, q in adjacent_pairs(self.probabilities)))
+        return float(self.curve(np.array([epsilon]))[0])
+
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, shape (n,): :func:`divergence` of all pairs at once."""
+        p, q = np.array(adjacent_pairs(self.probabilities)).T
+        growth = np.expm1(np.minimum(epsilons, 700.0))[:, None]
+        fails = np.maximum(0.0, (q - p) - growth * (1 - q) + ROUNDING * np.maximum(q - p, 0.0))
+        both, moved = (p > 0) & (q > 0), p != q
+        # logarithms are below 745 in size: rounding of their difference is far below ROUNDING
+        shifted = epsilons[:, None] - (np.log(p[both]) - np.log(q[both]))
+        shifted -= ROUNDING * (1 + np.abs(shifted)) * moved[both]
+        passes = np.tile(p, (len(epsilons), 1))  # whole where q is 0
+        passes[:, both] *= values(self.loss, shifted.ravel()).reshape(shifted.shape)
+        return np.minimum(1.0, ((fails + passes) * (1 + ROUNDING * (both & moved))).max(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and parameters, JSON-ready."""
         return {"kind": self.kind, "probabilities": list(self.probabilities), "loss": self.loss.to_dict()}
 
-    def to_pld(self) -> Any | None:
+    def worst_pair(self) -> None:
         """None: only the curve is known."""
         return None

@@ -6,6 +6,7 @@ sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers tha
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from dataclasses import asdict, dataclass
@@ -15,11 +16,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy import special
 
-from pm_dpgmm._arguments import check_count, check_delta, check_non_negative, check_positive, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_non_negative, check_positive, shown
+from pm_dpgmm.gaussian_curve import gaussian_delta, gaussian_deltas
 from pm_dpgmm.pickling import by_constructor
+from pm_dpgmm.privacy_loss_values import values
+from pm_dpgmm.worst_pair import WorstPair, response
 
 SPLITS = 202  # of epsilon that a sum of two losses tries
-PLD_GRID = 1e-4  # width of a cell of the discretised privacy loss in dp-accounting; losses are rounded up
 
 
 class PrivacyLoss(Protocol):
@@ -35,8 +38,8 @@ class PrivacyLoss(Protocol):
         """Kind and parameters, JSON-ready."""
         ...
 
-    def to_pld(self) -> Any | None:
-        """dp-accounting privacy-loss distribution; None where the curve alone is known."""
+    def worst_pair(self) -> WorstPair | None:
+        """What composes; None where the curve alone is known."""
         ...
 
 
@@ -49,7 +52,7 @@ class _Parameters:
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
-    def to_pld(self) -> Any | None:
+    def worst_pair(self) -> WorstPair | None:
         return None
 
 
@@ -72,11 +75,8 @@ class PointLoss(_Parameters):
         pure = -math.expm1(epsilon - self.epsilon0) / (1 + math.exp(-self.epsilon0))
         return self.delta0 + (1 - self.delta0) * pure
 
-    def to_pld(self) -> Any:
-        from dp_accounting import pld
-
-        parameters = pld.common.DifferentialPrivacyParameters(self.epsilon0, self.delta0)
-        return pld.privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=PLD_GRID)
+    def worst_pair(self) -> WorstPair:
+        return response(self.epsilon0, self.delta0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +96,19 @@ class GeometricLoss(_Parameters):
         check_count(n_counts=self.n_counts)
 
     def delta(self, epsilon: float) -> float:
-        keep = special.expit(1 / self.scale)
+        keep, lose = special.expit(1 / self.scale), special.expit(-1 / self.scale)
         total = 0.0
         for against in range(self.n_counts + 1):
             excess = (self.n_counts - 2 * against) / self.scale - epsilon
             if excess == 0:  # the quotient was rounded: a pure guarantee must not hang on that
                 excess = float((self.n_counts - 2 * against) / Fraction(self.scale) - Fraction(epsilon))
             if excess > 0:
-                mass = math.comb(self.n_counts, against) * keep ** (self.n_counts - against) * (1 - keep) ** against
+                mass = math.comb(self.n_counts, against) * keep ** (self.n_counts - against) * lose**against
                 total -= mass * math.expm1(-excess)
         return total
 
-    def to_pld(self) -> Any:
-        from dp_accounting import pld
-
-        one = pld.privacy_loss_distribution.from_randomized_response(
-            2 * special.expit(-1 / self.scale), 2, value_discretization_interval=PLD_GRID
-        )
-        return one.self_compose(self.n_counts)
+    def worst_pair(self) -> WorstPair:
+        return response(math.nextafter(1 / self.scale, math.inf)).power(self.n_counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +133,31 @@ class GaussianLoss(_Parameters):
     def delta(self, epsilon: float) -> float:
         if self.slack == 0:
             return self.failure + (1 - self.failure) * gaussian_delta(epsilon, self.mu)
-        # The sum is convex in epsilon with derivative exp(epsilon) (slack - (1 - failure) Phi(-mu/2 - epsilon/mu)).
-        # Beyond its minimum the value there still holds, since a curve never rises.
-        lowest = -self.mu * (float(special.ndtri(min(1.0, self.slack / (1 - self.failure)))) + self.mu / 2)
-        epsilon = min(epsilon, max(lowest, 0.0))
+        epsilon = min(epsilon, self._lowest)
         curve = self.failure + (1 - self.failure) * gaussian_delta(epsilon, self.mu)
         return min(1.0, curve + (1 + math.exp(min(epsilon, 700.0))) * self.slack)
 
-    def to_pld(self) -> Any:
-        """Distribution without the slack; :func:`pm_dpgmm.compose` adds the slacks of all parts to its curve."""
-        from dp_accounting import pld
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, any shape."""
+        if self.slack == 0:
+            return self.failure + (1 - self.failure) * gaussian_deltas(epsilons, self.mu)
+        epsilons = np.minimum(epsilons, self._lowest)
+        curve = self.failure + (1 - self.failure) * gaussian_deltas(epsilons, self.mu)
+        return np.minimum(1.0, curve + (1 + np.exp(np.minimum(epsilons, 700.0))) * self.slack)
 
-        gaussian = pld.privacy_loss_distribution.from_gaussian_mechanism(
-            1 / self.mu, value_discretization_interval=PLD_GRID
-        )
-        return gaussian if self.failure == 0 else gaussian.compose(PointLoss(0.0, self.failure).to_pld())
+    @property
+    def _lowest(self) -> float:
+        """Where the curve with its slack is least.
+
+        The sum is convex in epsilon with derivative exp(epsilon) (slack - (1 - failure) Phi(-mu/2 - epsilon/mu)).
+        Beyond its minimum the value there still holds, since a curve never rises.
+        """
+        quantile = float(special.ndtri(min(1.0, self.slack / (1 - self.failure))))
+        return max(-self.mu * (quantile + self.mu / 2), 0.0)
+
+    def worst_pair(self) -> WorstPair:
+        """Without the slack; :func:`pm_dpgmm.compose` adds the slacks of all parts to its curve."""
+        return WorstPair(self.mu**2 * (1 + 4e-16), infinite=self.failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +247,15 @@ class SumLoss(_Parameters):
         check_non_negative(split=self.split)
 
     def delta(self, epsilon: float) -> float:
-        splits = np.append(np.linspace(0, epsilon, SPLITS - 1), min(self.split, epsilon)).tolist()
-        return min(1.0, *(self.first.delta(part) + self.second.delta(epsilon - part) for part in splits))
+        return float(self.curve(np.array([epsilon]))[0])
+
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, shape (n,)."""
+        grid = epsilons[:, None] * np.linspace(0, 1, SPLITS - 1)
+        splits = np.column_stack([grid, np.minimum(self.split, epsilons)])
+        rest = epsilons[:, None] - splits
+        both = values(self.first, splits.ravel()) + values(self.second, rest.ravel())
+        return np.minimum(1.0, both.reshape(splits.shape).min(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -274,15 +286,22 @@ class MaxLoss(_Parameters):
     def delta(self, epsilon: float) -> float:
         return max(part.delta(epsilon) for part in self.parts)
 
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, shape (n,)."""
+        largest = values(self.parts[0], epsilons)
+        for part in self.parts[1:]:
+            largest = np.maximum(largest, values(part, epsilons))
+        return largest
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
-    def to_pld(self) -> Any | None:
+    def worst_pair(self) -> WorstPair | None:
         gaussian = [part for part in self.parts if isinstance(part, GaussianLoss)]
         if len(gaussian) < len(self.parts):
             return None
         # larger parameters dominate
-        return GaussianLoss(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).to_pld()
+        return GaussianLoss(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).worst_pair()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +322,5 @@ class TableLoss(_Parameters):
             raise ValueError(f"deltas must lie from 0 to 1 and not increase, got {shown(self.deltas)}")
 
     def delta(self, epsilon: float) -> float:
-        place = int(np.searchsorted(self.epsilons, epsilon, side="right")) - 1
+        place = bisect.bisect_right(self.epsilons, epsilon) - 1
         return 1.0 if place < 0 else self.deltas[place]
-
-
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu), without overflow."""
-    first = special.log_ndtr(mu / 2 - epsilon / mu)
-    second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
-    # never 0, whatever underflows: no finite epsilon holds at delta = 0
-    return max(float(np.exp(first) * -np.expm1(min(0.0, second - first))), 1e-300)

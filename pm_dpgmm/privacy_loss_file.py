@@ -22,7 +22,11 @@ from pm_dpgmm.privacy_loss import (
 )
 
 MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
-MOST_STEPS = 500_000  # elementary evaluations for one delta, a second or two; a two-phase release takes 46,000
+MOST_STEPS = 500_000  # elementary evaluations for one delta, a second or two; a two-phase release takes 110,000
+LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
+PASS_STEPS, ORDER_STEPS = 30, 10  # of a pass table and of Renyi divergences, beside those of their entries
+PART_STEPS, LEAF_STEPS = 25, 5  # to make and check a part of a maximum; of a curve by a formula, called alone
+POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
 LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
 
@@ -40,7 +44,8 @@ def loss_from_dict(fields: Mapping[str, Any]) -> PrivacyLoss:
     ValueError
         If the kind is unknown, parameters are missing or out of range, or one value would take too long to compute.
     """
-    steps = _steps(fields, 1)
+    lifted: set[str] = set()
+    steps = _steps(fields, 1, lifted) + LIFTED_STEPS * len(lifted)
     if steps > MOST_STEPS:
         raise ValueError(f"privacy loss must take at most {MOST_STEPS} steps to evaluate, got one of {steps}")
     return _made(fields)
@@ -61,8 +66,11 @@ def _made(fields: Mapping[str, Any]) -> PrivacyLoss:
         raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None
 
 
-def _steps(fields: Any, depth: int) -> int:
-    """About how many elementary evaluations one value takes; ValueError for what cannot be a loss."""
+def _steps(fields: Any, depth: int, lifted: set[str]) -> int:
+    """About how many elementary evaluations one value takes; ValueError for what cannot be a loss.
+
+    Parameters of lifted masks are added to ``lifted``: each makes a table, once, which is then cheap to read.
+    """
     if not isinstance(fields, Mapping):
         raise ValueError(f"a privacy loss must be a mapping, got {shown(fields)}")
     if depth > MOST_NESTED:
@@ -72,11 +80,12 @@ def _steps(fields: Any, depth: int) -> int:
         kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
     if kind == SumLoss.kind:
-        return SPLITS * (_steps(_part(fields, "first"), depth + 1) + _steps(_part(fields, "second"), depth + 1))
+        return SPLITS * sum(_steps(_part(fields, part), depth + 1, lifted) for part in ("first", "second"))
     if kind == MaxLoss.kind:
-        return sum(_steps(part, depth + 1) for part in _numbers(fields, "parts", dict))
+        return sum(PART_STEPS + _steps(part, depth + 1, lifted) for part in _numbers(fields, "parts", dict))
     if kind == PassTableLoss.kind:
-        return 3 * len(_numbers(fields, "probabilities")) * _steps(_part(fields, "loss"), depth + 1)
+        pairs = 3 * len(_numbers(fields, "probabilities"))
+        return PASS_STEPS + pairs * _steps(_part(fields, "loss"), depth + 1, lifted)
     for name, value in fields.items():
         if name != "kind":
             _check_sizes(kind, name, value if isinstance(value, (list, tuple)) else [value])
@@ -84,8 +93,14 @@ def _steps(fields: Any, depth: int) -> int:
         n_counts = _part(fields, "n_counts")
         if not isinstance(n_counts, int) or n_counts > MOST_COUNTS:
             raise ValueError(f"n_counts must be an integer of at most {MOST_COUNTS}, got {shown(n_counts)}")
-        return n_counts
-    return len(_numbers(fields, "orders")) if kind == RenyiLoss.kind else 1
+        return LEAF_STEPS + n_counts
+    if kind == LiftedMaskLoss.kind:
+        lifted.add(str(sorted(fields.items())))
+    if kind == TableLoss.kind:  # bisected
+        return 1 + len(_numbers(fields, "epsilons")) // POINTS
+    if kind == RenyiLoss.kind:
+        return ORDER_STEPS + len(_numbers(fields, "orders"))
+    return LEAF_STEPS if kind == GaussianLoss.kind else 1
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Any:

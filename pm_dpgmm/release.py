@@ -18,9 +18,10 @@ from pm_dpgmm.card import card, summary
 from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
+from pm_dpgmm.frozen_values import frozen_values, plain_values
 from pm_dpgmm.misfit import Misfit
 from pm_dpgmm.mixture import Mixture, joined
-from pm_dpgmm.privacy import Guarantee
+from pm_dpgmm.privacy import NOT_PRIVATE, Guarantee
 from pm_dpgmm.release_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.release_pymc import PyMCMethods
 from pm_dpgmm.untrusted_json import read_json
@@ -92,9 +93,10 @@ class Release(PyMCMethods):
                 f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
             )
         object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-        object.__setattr__(self, "noise", MappingProxyType(dict(self.noise)))
+        object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
+        object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
         if not self.version:
             from pm_dpgmm import __version__
 
@@ -258,7 +260,7 @@ class Release(PyMCMethods):
 
     def __repr__(self) -> str:
         g = self.guarantee
-        mark = "" if self.private else ", NOT PRIVATE (seeded)"
+        mark = "" if self.private else f", {NOT_PRIVATE}"
         return (
             f"<Release: {self.n_components} components, {self.n_features} features, {printable(self.method)},"
             f" epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
@@ -275,16 +277,16 @@ class Release(PyMCMethods):
             "schema_version": SCHEMA_VERSION,
             "version": self.version,
             "method": self.method,
-            "settings": dict(self.settings),
+            "settings": plain_values(self.settings),
             "private": self.private,
             "n_records": self.n_records,
             "feature_names": list(self.feature_names),
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
-            "guarantee": self.guarantee.to_dict(),
+            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` above says the same
             "raw": {name: array.tolist() for name, array in self.raw.items()},
-            "noise": dict(self.noise),
+            "noise": plain_values(self.noise),
             "background_weight": self.background_weight,
             "background": None
             if self.background is None

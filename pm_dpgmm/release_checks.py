@@ -11,6 +11,7 @@ from pm_dpgmm._arguments import (
     FloatArray,
     check_count,
     check_flag,
+    check_non_negative,
     check_positive,
     check_real,
     check_text,
@@ -18,6 +19,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Guarantee, Neighbouring
@@ -31,10 +33,9 @@ FIELDS = (
 )  # fmt: skip
 MOST_COMPONENTS, MOST_FEATURES = 4096, 1024  # of a mixture in a file: its density and summary take seconds then
 MOST_RECORDS = 2**53  # larger integers are no exact floats
-SMALLEST_SCALE = 1e-12  # of noise on counts: its inverse stays finite
+LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
 LONGEST_NAME = 1000  # characters
 MOST_CAVEATS = 16  # of a release; a fit notes up to three
-MOST_SLICES = 2**20  # counts of all directions: a fit of twelve columns has 2^13
 
 
 def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,6 +155,10 @@ def check_statistics(
             )
     elif method == "histogram" and {"counts", "bounds"} <= set(raw) and "scale" in noise:
         check_histogram(raw, noise, mixture.n_features)
+    elif method == "slices" and raw:
+        _check_slice_release(raw, noise, mixture.n_features)
+    elif method in ("populous", "populous-single") and raw:
+        _check_masked(raw, noise, mixture)
 
 
 def _mixture(weights: Any, means: Any, covariances: Any) -> Mixture:
@@ -194,18 +199,65 @@ def check_slices(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features: i
     for name, where in (("counts", raw), ("bounds", raw), ("directions", raw), ("scale", noise), ("n_cells", noise)):
         if name not in where:
             raise ValueError(f"a release of method 'slices' must have {name}, got none")
-    directions = finite_numbers(raw["directions"], "directions")
-    if directions.ndim != 2 or directions.shape[1] != n_features or directions.size == 0:
-        raise ValueError(f"directions must have {n_features} columns, got shape {directions.shape}")
-    if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
-        raise ValueError("directions must have length 1, got others")
+    directions = _directions(raw["directions"], n_features)
     check_count(n_cells=noise["n_cells"])
-    if len(directions) * noise["n_cells"] * n_features > MOST_SLICES:
-        raise ValueError(f"n_cells must leave at most {MOST_SLICES} slices, got {shown(noise['n_cells'])}")
+    if len(directions) * noise["n_cells"] * n_features > MOST_COUNTS:
+        raise ValueError(f"n_cells must leave at most {MOST_COUNTS} slices, got {shown(noise['n_cells'])}")
     slices = Slices(directions, int(noise["n_cells"]))
     counts = finite_numbers(raw["counts"], "counts", (int(slices.offsets[-1]),))
     _check_counts(counts, raw["bounds"], noise["scale"], n_features)
     return slices
+
+
+def _directions(given: Any, n_features: int) -> FloatArray:
+    directions = finite_numbers(given, "directions")
+    if directions.ndim != 2 or directions.shape[1] != n_features or directions.size == 0:
+        raise ValueError(f"directions must have {n_features} columns, got shape {directions.shape}")
+    if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
+        raise ValueError("directions must have length 1, got others")
+    return directions
+
+
+def _check_slice_release(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features: int) -> None:
+    """Raise unless counts, their sizes, directions and bounds of a finished release fit each other."""
+    for name, where in (*((name, raw) for name in ("counts", "sizes", "bounds", "directions")), ("scale", noise)):
+        if name not in where:
+            raise ValueError(f"a release of method 'slices' must have {name}, got none")
+    directions = _directions(raw["directions"], n_features)
+    sizes = finite_numbers(raw["sizes"], "sizes", (len(directions),))
+    if not ((sizes >= 1) & (sizes <= MOST_COUNTS) & (sizes % 1 == 0)).all() or sizes.sum() > MOST_COUNTS:
+        raise ValueError(f"sizes must be numbers of slices, at most {MOST_COUNTS} in all, got {shown(sizes.tolist())}")
+    counts = finite_numbers(raw["counts"], "counts", (int(sizes.sum()),))
+    _check_counts(counts, raw["bounds"], noise["scale"], n_features)
+    if "dispersion" in noise:
+        check_non_negative(dispersion=noise["dispersion"])
+
+
+def _check_masked(raw: Mapping[str, Any], noise: Mapping[str, Any], mixture: Mixture) -> None:
+    """Raise unless the masked parameters have the shapes of the mixture, and the levels of the mask their range."""
+    k, d = mixture.n_components, mixture.n_features
+    shapes = {"weights": (k,), "means": (k, d), "covariances": (k, d, d)}
+    lifted = noise.get("law") == "lifted-mask"
+    if lifted:
+        shapes["corners"] = (k,)
+    for name, shape in shapes.items():
+        if name not in raw:
+            raise ValueError(f"a release of masked parameters must have {name}, got none")
+        values = finite_numbers(raw[name], f"raw[{name!r}]", shape)
+        if name == "corners" and not (values >= 0).all():
+            raise ValueError(f"corners must be at least 0, got {values.min()}")
+        if name == "covariances" and not (np.diagonal(values, axis1=1, axis2=2) >= 0).all():
+            raise ValueError("raw covariances must have variances of at least 0, got others")
+    levels = ("eta", "kappa") if lifted else ("weight", "mean", "covariance")
+    for name in levels:
+        if name not in noise:
+            raise ValueError(f"a release of masked parameters must have the noise level {name}, got none")
+        check_positive(**{name: noise[name]})
+        if noise[name] > LARGEST_LEVEL:
+            raise ValueError(f"{name} must be at most {LARGEST_LEVEL:g}, got {shown(noise[name])}")
+    check_count(n_subsets=noise.get("n_subsets"))
+    if noise.get("subset_records") is not None:
+        check_positive(subset_records=noise["subset_records"])
 
 
 def _check_sites(sites: Any) -> None:

@@ -13,11 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks", "cache_folders", "feature_names", "pickling"],
+    ["_arguments", "_blocks", "cache_folders", "feature_names", "frozen_values", "pickling"],
     [
         "lifted_loss",
         "pass_table_loss",
         "privacy_loss",
+        "privacy_loss_values",
+        "gaussian_curve",
+        "worst_pair",
         "privacy_loss_file",
         "privacy",
         "mixture",

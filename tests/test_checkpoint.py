@@ -279,6 +279,36 @@ def test_parts_of_another_kind_are_one_clear_error(part, tmp_path):
         dpg.resume(path)
 
 
+@pytest.mark.parametrize("numbers, words", [
+    ([300], "n_components must be at most 64 for a sketch, got 300"),
+    (list(range(1, 65)), "n_components must add up to at most 256, got 64 numbers of 2080"),
+    ([17], "n_components must be at most 16 for a sketch of 32 numbers, got 17"),
+])  # fmt: skip
+def test_a_forged_checkpoint_cannot_ask_for_hours(numbers, words, tmp_path):
+    path = tmp_path / "c.json"
+    dpg.fit_gmm(records_of(1), 2, checkpoint=path, **BOUNDS, **BUDGET)
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"n_components": numbers}))
+    with pytest.raises(ValueError, match=words):
+        dpg.resume(path)
+
+
+@pytest.mark.parametrize("method, n_components, settings, words", [
+    ("sketch", 65, {}, "n_components must be at most 64 for a sketch, got 65"),
+    ("sketch", range(1, 24), {}, "n_components must add up to at most 256, got 23 numbers of 276"),
+    ("sketch", 9, {"order": 8}, "n_components must be at most 8 for a sketch of 16 numbers, got 9"),
+    ("histogram", 513, {"n_cells": 2000}, "n_components must be at most 512, got 513"),
+    ("histogram", 2, {"n_cells": 2**21}, "n_cells must give at most 1048576 cells, which a file can hold, got 2097152"),
+    ("slices", 2, {"n_cells": 2**19}, "n_cells must leave at most 1048576 slices, which a file can hold, got 524288"),
+])  # fmt: skip
+def test_what_could_not_be_resumed_is_refused_before_it_is_paid_for(method, n_components, settings, words, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    X = np.random.default_rng(1).normal(size=(600, 2 if method == "slices" else 1))
+    with pytest.raises(ValueError, match=words):
+        dpg.fit_gmm(X, n_components, method=method, ledger=ledger, **settings, **BOUNDS, **BUDGET)
+    assert ledger.spent == (0.0, 0.0)
+
+
 def test_a_source_must_carry_released_numbers(tmp_path):
     with pytest.raises(FileNotFoundError, match="existing checkpoint file"):
         dpg.resume(tmp_path / "none.json")

@@ -156,3 +156,28 @@ def test_what_may_not_be_added_is_named(sites):
         dpg.combine([first, other])
     with pytest.raises(ValueError, match="n_components must be at least 1"):
         dpg.combine(sites, n_components=0)
+
+
+def test_the_guarantee_of_very_many_sites_can_be_loaded():
+    """Their names alone were longer than a file may hold."""
+    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "a sketch", GaussianLoss(0.2))
+    site = {"epsilon": 1.0, "delta": 1e-6, "n_records": 9, "fingerprint": "x"}
+    whole = parallel([one] * 30_000, [site] * 30_000)
+    assert Guarantee.from_dict(whole.to_dict()) == whole
+    assert "site 1: epsilon = 1" in whole.mechanism and "29000 more, with at most epsilon = 1" in whole.mechanism
+
+
+def test_sites_whose_curves_no_file_may_hold_are_refused_before_the_fit(sites, monkeypatch):
+    from pm_dpgmm import combining
+
+    monkeypatch.setattr(combining, "choose", lambda *given, **named: pytest.fail("a fit began"))
+    losses = MaxLoss(tuple(GaussianLoss(0.1 + 1e-7 * i) for i in range(20_000)))
+    large = dataclasses.replace(sites[1], guarantee=dataclasses.replace(sites[1].guarantee, loss=losses))
+    with pytest.raises(ValueError, match="must give a release that can be loaded"):
+        dpg.combine([sites[0], large])
+
+
+def test_a_composition_of_very_many_releases_can_be_loaded():
+    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "x" * 500_000, GaussianLoss(0.2))
+    whole = dpg.compose(one, one, one, delta=1e-5)
+    assert Guarantee.from_dict(whole.to_dict()) == whole and whole.mechanism.startswith("composition of 3 releases")

@@ -47,31 +47,41 @@ MADE = {
 }
 
 
-def gives_releases(function):
+# Every public function that gives guarantees, called with that of a release that is not private.
+GUARANTEES = {
+    "compose": lambda given: [dpg.compose(given, given.marked(True), delta=0.1), dpg.compose(given, delta=0.1)],
+    "Guarantee.from_dict": lambda given: [dpg.Guarantee.from_dict(given.to_dict())],
+    "Guarantee.marked": lambda given: [given.marked(given.private)],
+}
+
+
+def gives_releases(function, kinds=("Release", "KSelection")):
     """Whether the annotation of what is returned names a Release or a result that holds some."""
     try:
         told = str(inspect.signature(function).return_annotation)
     except (TypeError, ValueError):
         return False
-    return told in ("Release", "KSelection") or any(f"[{kind}" in told for kind in ("Release", "KSelection"))
+    return told in kinds or any(f"[{kind}" in told for kind in kinds)
 
 
-def public_makers():
+def public_makers(kinds=("Release", "KSelection")):
     for name in dpg.__all__:
         thing = getattr(dpg, name)
         if inspect.isclass(thing):
-            if thing is dpg.PrivateGaussianMixture:
+            if thing is dpg.PrivateGaussianMixture and "Release" in kinds:
                 yield name
             elif thing is not dpg.KSelection:  # its releases are tested where it is made
                 for method, function in inspect.getmembers(thing, callable):
-                    if not method.startswith("_") and gives_releases(function):
+                    # of settings, ``guarantee`` is what a fit would promise
+                    if not method.startswith("_") and method != "guarantee" and gives_releases(function, kinds):
                         yield f"{name}.{method}"
-        elif callable(thing) and gives_releases(thing):
+        elif callable(thing) and gives_releases(thing, kinds):
             yield name
 
 
 def test_no_public_function_that_gives_releases_is_forgotten():
     assert set(public_makers()) == set(MADE)
+    assert set(public_makers(("Guarantee",))) == set(GUARANTEES)
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -82,6 +92,35 @@ def test_not_private_is_contagious(name, seeded, tmp_path):
         assert release.private is False
         assert "NOT PRIVATE" in repr(release) and "NOT PRIVATE" in release.summary()
         assert "NOT PRIVATE" in release.card(tmp_path / "card.md").read_text()
+
+
+@pytest.mark.parametrize("name", GUARANTEES)
+def test_guarantees_carry_the_mark_too(name, seeded):
+    for guarantee in (seeded.guarantee, *GUARANTEES[name](seeded.guarantee)):
+        assert guarantee.private is False and "NOT PRIVATE" in str(guarantee)
+    for guarantee in GUARANTEES[name](seeded.guarantee.marked(True))[1:]:
+        assert guarantee.private is True and "NOT PRIVATE" not in str(guarantee)
+
+
+def test_a_release_and_its_guarantee_never_contradict_each_other(seeded, tmp_path):
+    from dataclasses import replace
+
+    assert replace(seeded, private=True).guarantee.private is True
+    assert dpg.load(seeded.save(tmp_path / "r.json")).guarantee == seeded.guarantee
+    checkpoint = tmp_path / "c.json"
+    dpg.fit_gmm(RECORDS, 1, random_seed=1, bounds=(-5, 5), checkpoint=checkpoint, **BUDGET)
+    assert repr(dpg.Checkpoint.load(checkpoint)).count("NOT PRIVATE") == 1
+
+
+def test_the_refusal_of_a_seeded_fit_says_so():
+    rng = np.random.default_rng(1)
+    X = 10.0 ** rng.uniform(-300, 300, size=(40, 1))  # no interval holds enough records
+    with pytest.raises(dpg.Unstable) as refusal:
+        dpg.fit_gmm(X, 1, random_seed=1, **BUDGET)
+    assert "NOT PRIVATE" in str(refusal.value.guarantee)
+    with pytest.raises(dpg.Unstable) as refusal:
+        dpg.fit_gmm(X, 1, **BUDGET)
+    assert "NOT PRIVATE" not in str(refusal.value.guarantee)
 
 
 def test_a_private_reference_leaves_a_release_private(seeded):

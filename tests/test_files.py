@@ -73,3 +73,11 @@ def test_what_cannot_be_written_is_rescued_where_only_the_owner_reads(tmp_path, 
         place = rescue("{}", Path(name))
         assert place.read_text() == "{}" and stat.S_IMODE(place.stat().st_mode) == 0o600
         assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_no_thread_ever_writes_without_the_umask(tmp_path, monkeypatch):
+    """To ask for the umask was to set it to 0 for a moment, for every thread of the process."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+    write_text(tmp_path / "a", "x")
+    write_text(tmp_path / "b", "x", mode=0o600)
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]

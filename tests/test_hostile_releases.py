@@ -1,8 +1,10 @@
 """Releases that lie: refused in one clear message before anything is spent, or read soundly. Old files still load."""
 
+import contextlib
 import json
 import math
 import os
+import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import RenyiLoss, TableLoss
+from pm_dpgmm.privacy_loss_file import _steps, loss_from_dict
 from pm_dpgmm.sketch_post import SketchFit, as_start, sketch_data
 from verification.fuzz.releases import FILES, run
 
@@ -218,6 +221,124 @@ def test_losses_that_cannot_be_evaluated_are_refused(case, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         dpg.load(path)
+
+
+BAD_ARRAYS = {
+    "fewer counts": ("slices", "counts", lambda a: a[:-1], r"counts must have shape \(300,\)"),
+    "counts without end": ("slices", "counts", lambda a: [1e300] * len(a), "counts must be of size at most 2.53"),
+    "fewer sizes": ("slices", "sizes", lambda a: a[:-1], r"sizes must have shape \(9,\)"),
+    "sizes that are no numbers of slices": ("slices", "sizes", lambda a: [0.5] * len(a), "sizes must be numbers of slices"),
+    "sizes without end": ("slices", "sizes", lambda a: [1e300] * len(a), "sizes must be numbers of slices"),
+    "directions of other columns": ("slices", "directions", lambda a: [[1.0]] * 9, "directions must have 3 columns"),
+    "long directions": ("slices", "directions", lambda a: np.multiply(a, 2).tolist(), "directions must have length 1"),
+    "bounds the wrong way": ("slices", "bounds", lambda a: [row[::-1] for row in a], "bounds must increase"),
+    "other means": ("populous", "means", lambda a: [[0.0, 1.0]], r"raw\['means'\] must have shape \(1, 1\)"),
+    "other covariances": ("populous", "covariances", lambda a: [1.0], r"raw\['covariances'\] must have shape"),
+    "negative variances": ("populous", "covariances", lambda a: [[[-1.0]]], "variances of at least 0"),
+    "negative corners": ("populous", "corners", lambda a: [-1.0], "corners must be at least 0"),
+    "more weights": ("populous", "weights", lambda a: [0.5, 0.5], r"raw\['weights'\] must have shape \(1,\)"),
+}  # fmt: skip
+BAD_LEVELS = {
+    "no scale": ("slices", {"scale": 0.0}, "scale must be finite and greater than 0"),
+    "a negative dispersion": ("slices", {"dispersion": -1.0}, "dispersion must be"),
+    "no noise": ("populous", {"eta": 0.0}, "eta must be finite and greater than 0"),
+    "noise without end": ("populous", {"kappa": 1e200}, "kappa must be at most 1e"),
+    "half a subset": ("populous", {"n_subsets": 0.5}, "n_subsets must be an integer"),
+    "subsets of nobody": ("populous", {"subset_records": -3.0}, "subset_records must be finite and greater than 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_raw_arrays_that_do_not_fit_the_release_are_refused(case):
+    name, part, change, words = BAD_ARRAYS[case]
+    fields = fields_of(name)
+    fields["raw"][part] = change(fields["raw"][part])
+    with pytest.raises(ValueError, match=words):
+        dpg.Release.from_dict(fields)
+
+
+@pytest.mark.parametrize("case", BAD_LEVELS)
+def test_noise_laws_out_of_range_are_refused(case):
+    name, change, words = BAD_LEVELS[case]
+    fields = fields_of(name)
+    with pytest.raises((TypeError, ValueError), match=words):
+        dpg.Release.from_dict(fields | {"noise": fields["noise"] | change})
+
+
+@pytest.mark.parametrize("name, part", [("slices", "counts"), ("slices", "sizes"), ("populous", "means")])
+def test_raw_arrays_that_are_missing_are_named(name, part):
+    fields = fields_of(name)
+    del fields["raw"][part]
+    with pytest.raises(ValueError, match=f"must have {part}, got none"):
+        dpg.Release.from_dict(fields)
+
+
+def lifted(place):
+    return {"kind": "lifted-mask", "omega": 0.01 + 1e-4 * place, "eta": 0.05, "dimension": 3}
+
+
+def table(n_points):
+    return {"kind": "table", "epsilons": list(range(n_points)), "deltas": [1 - i / n_points for i in range(n_points)]}
+
+
+def both(first, second):
+    return {"kind": "sum", "first": first, "second": second, "split": 0.1}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        {"kind": "max", "parts": [lifted(i) for i in range(65)]},  # more than the cache of their tables holds
+        both({"kind": "max", "parts": [lifted(i) for i in range(65)]}, lifted(0)),
+        both(both(table(20_000), table(20_000)), table(20_000)),
+        {"kind": "max", "parts": [{"kind": "point", "epsilon0": 1.0}] * 400_000},
+    ],
+    ids=["lifted masks", "a sum of lifted masks", "sums of tables", "many parts"],
+)
+def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
+    with pytest.raises(ValueError, match="privacy loss must take at most 500000 steps"):
+        loss_from_dict(loss)
+
+
+def a_leaf(rng):
+    size = int(10 ** rng.uniform(0, 3))
+    return [
+        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3}, {"kind": "geometric", "scale": 2.0, "n_counts": size},
+        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15}, lifted(int(rng.integers(1000))), table(20 * size),
+        {"kind": "truncated-laplace", "scale": 1e4, "bound": 10**6, "shift": 7},
+        {"kind": "renyi", "orders": [2.0 + i for i in range(size)], "divergences": [0.1] * size},
+    ][rng.integers(7)]  # fmt: skip
+
+
+def a_loss(rng, depth, room):
+    """A nested loss of roughly ``room`` steps."""
+    kind = rng.random() if depth and room > 500 else 0.0
+    if kind < 0.1:
+        return a_leaf(rng)
+    if kind < 0.4:
+        return both(*(a_loss(rng, depth - 1, room / 404) for _ in range(2)))
+    if kind < 0.7:
+        kinds = [a_loss(rng, depth - 1, room / 30) for _ in range(rng.choice([1, 5, 40]))]
+        whole = sum(_steps(one, 1, set()) + 25 for one in kinds) / len(kinds)
+        return {"kind": "max", "parts": [kinds[i % len(kinds)] for i in range(1 + int(0.8 * room / whole))]}
+    inner = a_loss(rng, depth - 1, room / rng.choice([10, 1000]))
+    n_levels = 1 + int(0.25 * room / _steps(inner, 1, set()))
+    return {"kind": "pass-table", "probabilities": [i / n_levels for i in range(n_levels + 1)], "loss": inner}
+
+
+def test_whatever_passes_the_check_is_evaluated_in_seconds():
+    rng, passed = np.random.default_rng(3), 0
+    while passed < 12:
+        fields = a_loss(rng, int(rng.integers(1, 4)), 2e5)
+        with contextlib.suppress(ValueError):
+            steps = _steps(fields, 1, set())
+            start = time.perf_counter()
+            loss = loss_from_dict(fields)
+            if steps < 20_000:
+                continue
+            assert 0 <= loss.delta(1.0) <= 1 + 1e-9
+            assert time.perf_counter() - start < 10
+            passed += 1
 
 
 def test_no_curve_of_nan_passes_for_a_guarantee():

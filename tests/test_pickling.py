@@ -1,6 +1,7 @@
 """Results survive pickle, copy, deepcopy and joblib; a pickle from anywhere passes the checks of a file."""
 
 import copy
+import json
 import pickle
 from dataclasses import fields, is_dataclass
 
@@ -128,3 +129,45 @@ def test_a_pickle_passes_the_checks_of_a_file(results):
     forged = pickle.dumps(release.mixture).replace(np.float64(release.weights[0]).tobytes(), np.float64(9).tobytes())
     with pytest.raises(ValueError, match="weights must not be negative and must sum to 1"):
         pickle.loads(forged)
+
+
+def nested(value, path=()):
+    """Every list and mapping inside ``value``."""
+    if isinstance(value, (dict, list, tuple)):
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from nested(inner)
+
+
+@pytest.mark.parametrize("name", ["sketch_two_columns", "sketch_combined", "two_phase"])
+def test_nothing_inside_noise_and_settings_of_a_release_can_be_changed(name, tmp_path):
+    release = dpg.load(FILES / f"{name}.json")
+    before = json.dumps(release.to_dict())
+    for again in (release, pickle.loads(pickle.dumps(release)), copy.deepcopy(release), copy.copy(release)):
+        for part in (again.noise, again.settings):
+            inside = [item for value in part.values() for item in nested(value)]
+            assert inside or part is again.settings
+            for item in inside:
+                for change in (
+                    "append",
+                    "extend",
+                    "sort",
+                    "reverse",
+                    "clear",
+                    "pop",
+                    "popitem",
+                    "update",
+                    "setdefault",
+                ):
+                    if hasattr(item, change):
+                        with pytest.raises(TypeError, match="a release cannot be changed"):
+                            getattr(item, change)("x")
+                with pytest.raises(TypeError):
+                    item[0 if not isinstance(item, dict) else "x"] = 3
+                with pytest.raises(TypeError):
+                    del item[0 if not isinstance(item, dict) else "x"]
+        assert json.dumps(again.to_dict()) == before
+    given = release.to_dict()
+    given["noise"]["sketches"].clear()  # a copy
+    assert json.dumps(release.to_dict()) == before
+    assert json.loads(json.dumps(dict(release.noise))) == release.noise  # as lists and dictionaries do

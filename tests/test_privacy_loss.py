@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pm_dpgmm.lifted_loss import LiftedMaskLoss
+from pm_dpgmm.pass_table_loss import PassTableLoss, adjacent_pairs, divergence
 from pm_dpgmm.privacy_loss import (
+    SPLITS,
     GaussianLoss,
     GeometricLoss,
+    MaxLoss,
     PointLoss,
     RenyiLoss,
     SumLoss,
@@ -17,6 +21,7 @@ from pm_dpgmm.privacy_loss import (
     TruncatedLaplaceLoss,
 )
 from pm_dpgmm.privacy_loss_file import loss_from_dict
+from pm_dpgmm.privacy_loss_values import values
 from verification.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 
 LOSSES = [
@@ -106,6 +111,36 @@ def test_every_curve_falls_stays_within_0_and_1_and_survives_json(loss):
     assert (np.diff(deltas) <= 1e-15).all() and deltas.min() >= 0 and deltas.max() <= 1
     again = loss_from_dict(loss.to_dict())
     assert again == loss
+
+
+NESTED = SumLoss(
+    PassTableLoss((0.0, 1e-6, 1e-3, 0.5, 0.999, 1.0), LiftedMaskLoss(0.012, 0.05, 3)),
+    MaxLoss((GaussianLoss(0.2, slack=1e-15, failure=1e-9), GaussianLoss(0.15))),
+    0.3,
+)
+
+
+@pytest.mark.parametrize(
+    "loss", [*LOSSES, LiftedMaskLoss(0.3, 0.5, 2), *NESTED.second.parts, NESTED.first, NESTED.second, NESTED], ids=repr
+)
+def test_many_values_at_once_are_the_values_one_by_one(loss):
+    epsilons = np.concatenate([np.linspace(0, 3, 40), [7.9999, 8.0, 8.0001, 30.0]])
+    one_by_one = [loss.delta(epsilon) for epsilon in epsilons.tolist()]
+    assert values(loss, epsilons) == pytest.approx(one_by_one, rel=1e-12, abs=1e-300)
+
+
+def test_a_pass_table_is_the_largest_divergence_over_its_pairs():
+    loss = NESTED.first
+    for epsilon in (0.0, 0.3, 1.0, 5.0):
+        pairs = adjacent_pairs(loss.probabilities)
+        largest = max(divergence(p, q, loss.loss, epsilon) for p, q in pairs)
+        assert loss.delta(epsilon) == pytest.approx(largest, rel=1e-12)
+
+
+def test_sums_try_every_split():
+    splits = [*np.linspace(0, 1.0, SPLITS - 1), 0.3]
+    least = min(NESTED.first.delta(part) + NESTED.second.delta(1.0 - part) for part in splits)
+    assert NESTED.delta(1.0) == pytest.approx(least, rel=1e-12)
 
 
 def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():

@@ -13,6 +13,8 @@ from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import GeometricLoss
 
 SMALLEST_EPSILON = 1e-9  # far below any use; keeps counts plus noise inside 64 bits
+MOST_COUNTS = 2**20  # of a release: a file holds them in half of the size that is read
+SMALLEST_SCALE = 1e-12  # far above any use; its inverse stays finite
 
 
 def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntArray:
@@ -48,7 +50,10 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: 
     if epsilon < SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
     changed = n_histograms * (2 if neighbouring is Neighbouring.REPLACE_ONE else 1)
-    return GeometricLoss(scale=laplace_scale(changed, epsilon), n_counts=changed)
+    scale = laplace_scale(changed, epsilon)
+    if scale < SMALLEST_SCALE:
+        raise ValueError(f"epsilon must be at most {changed / SMALLEST_SCALE:g} for integer noise, got {epsilon:g}")
+    return GeometricLoss(scale=scale, n_counts=changed)
 
 
 def noisy_counts(

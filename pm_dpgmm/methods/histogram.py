@@ -10,7 +10,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.grid_fit import fit_counts
-from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee
@@ -68,9 +68,11 @@ class HistogramMethod:
                 f"bounds must lie within 1e100 with cells wider than 1e-100, got {problem.bounds.tolist()}; rescale"
             )
         total = self.cells(problem.n_features) ** problem.n_features
+        if total > MOST_COUNTS:
+            raise ValueError(f"n_cells must give at most {MOST_COUNTS} cells, which a file can hold, got {total}")
         if total < 2 * problem.n_components:
             raise ValueError(f"n_cells must give at least 2 cells for each component, got {total} cells")
-        self.guarantee(problem)
+        self.guarantee(problem).check_storable()
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,

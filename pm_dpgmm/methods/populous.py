@@ -163,7 +163,7 @@ class Populous:
                 "assumed_records must be given under add-remove neighbours: the number of records is private there,"
                 " got None"
             )
-        self.guarantee(problem, self.constants(problem))
+        self.guarantee(problem, self.constants(problem)).check_storable()
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
         """Raise if ``learner`` cannot fit simulated rows, as many as a subset has, or remembers them."""

@@ -133,7 +133,7 @@ class PopulousSingle:
         constants = self.constants(problem)
         if self.accounting == "paper" and constants.n_subsets < 10:
             raise ValueError(f"n_subsets must be at least 10 with the paper's thresholds, got {constants.n_subsets}")
-        self.guarantee(problem, constants)
+        self.guarantee(problem, constants).check_storable()
         exact = self.accounting == "exact"
         (test_epsilon, test_delta), _ = split_budget(problem.epsilon, problem.delta, self.test_share)
         if not _unanimous_passes(constants.n_subsets, test_epsilon, test_delta, exact):

@@ -15,7 +15,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, check_probability, fini
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.evidence_checks import check_fittable, check_sizes, check_start
+from pm_dpgmm.evidence_checks import check_fittable, check_numbers, check_sizes, check_start
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
@@ -152,11 +152,14 @@ class SketchMethod:
             if (np.sqrt(self.reg_covar) > 2 * width).any():
                 rule = "reg_covar must be at most the squared width of the bounds"
                 raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
+        check_numbers(problem.numbers, problem.n_features)
         if self.like is not None:
+            check_numbers(problem.numbers, problem.n_features, self.like.evidence.n_numbers)
             self.like.check(problem, self.budget(problem))
-        self.guarantee(problem)
+        self.guarantee(problem).check_storable()
         if problem.n_features == 1:
-            self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
+            ladder = self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
+            check_numbers(problem.numbers, 1, 2 * ladder.order if self.like is None else None)
             return
         numbers = MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, self.budget(problem))
         if numbers > MOST_NUMBERS:
@@ -282,6 +285,7 @@ def fitted(
     evidence = Evidence.from_arrays(raw, law)
     check_fittable(evidence, "source")
     check_sizes(evidence, "source")
+    check_numbers(numbers, len(evidence.unit), evidence.n_numbers)
     first = {len(fields["weights"]): _start_from_dict(fields, evidence) for fields in law["starts"]}
     if "duels" in law:
         fit, choice = replayed(evidence, numbers, first, [(gain, scale) for gain, scale in law["duels"]])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
-from pm_dpgmm.mechanisms.histogram import histogram_loss, noisy_counts
+from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
 from pm_dpgmm.noise import Rng
@@ -77,9 +77,13 @@ class SliceMethod:
                 f"bounds must lie within {LARGEST:g} with slices wider than {NARROWEST:g},"
                 f" got {problem.bounds.tolist()}; rescale"
             )
+        # before they are counted: a number without end would fill the memory
+        slices = len(slice_directions(problem.n_features)) * n_cells * problem.n_features
+        if slices > MOST_COUNTS:
+            raise ValueError(f"n_cells must leave at most {MOST_COUNTS} slices, which a file can hold, got {n_cells}")
         if n_cells < 2 * problem.n_components:
             raise ValueError(f"n_cells must be at least 2 for each component, got {n_cells} slices")
-        self.guarantee(problem)
+        self.guarantee(problem).check_storable()
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,

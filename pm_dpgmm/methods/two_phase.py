@@ -106,7 +106,7 @@ class TwoPhase:
         crude, rest = self.phases(problem)
         self.crude.check(crude)
         self.sketch.check(rest)
-        self.guarantee(problem)
+        self.guarantee(problem).check_storable()
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
         """Raise ValueError if ``learner`` cannot fit simulated rows."""
