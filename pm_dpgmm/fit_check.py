@@ -246,7 +246,11 @@ class CountLaw:
     def deviations(self, expected: FloatArray) -> FloatArray:
         """Standard deviations of noise and sampling together, shape (M,)."""
         ratio = np.exp(-1 / self.noise_scale)
-        return np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
+        found = np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
+        if not (found > 0).all():  # a file may say so
+            rule = "the release must have noise in every cell in which its mixture has no records"
+            raise ValueError(f"{rule}, got the noise scale {self.noise_scale:g}")
+        return found
 
     def simulate(self, mixture: Mixture, n_times: int, *, rng: np.random.Generator) -> FloatArray:
         """Noisy counts, shape (n_times, M)."""
