@@ -24,7 +24,7 @@ from pm_dpgmm._arguments import (
     read_choices,
     shown,
 )
-from pm_dpgmm.caveats import FitWarning
+from pm_dpgmm.caveats import warning_for
 from pm_dpgmm.checkpoint import keeping, release_of
 from pm_dpgmm.compilation import WORDS, compiles
 from pm_dpgmm.files import reserved
@@ -137,7 +137,8 @@ def fit_gmm(
     -----
     FitWarning
         Once, after the fit, when ``release.warnings`` names reasons not to rely on it: released and public numbers show
-        that the mixture is wrong, or leave open what it says.
+        that the mixture is wrong, or leave open what it says. A :class:`ComponentWarning` where all that is told is
+        that components may be noise, which does not speak against the density.
     WeakGuarantee
         If epsilon exceeds 10, or delta is 1/N or more, where N is public or guessed (``assumed_records``); before
         anything is spent, also where warnings are errors.
@@ -238,7 +239,8 @@ def fit_gmm(
             )
             release = release_of(outcome, **facts)
     if release.flag:  # made of released and public numbers: to warn is free
-        warnings.warn(FitWarning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+        warning = warning_for(release.warnings)
+        warnings.warn(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
     return release
 
 
