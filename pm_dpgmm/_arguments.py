@@ -81,7 +81,10 @@ def read_choices(n_components: object, *, most: int | None = None) -> tuple[int,
     ``most`` is the largest number that is allowed, if there is one.
     """
     if isinstance(n_components, Iterable) and not isinstance(n_components, (str, bytes, Mapping)):
-        given = list(itertools.islice(n_components, MOST_CHOICES + 1))
+        try:
+            given = list(itertools.islice(n_components, MOST_CHOICES + 1))
+        except TypeError:  # a symbolic variable
+            given = [n_components]
         if not 0 < len(given) <= MOST_CHOICES:
             raise ValueError(
                 f"n_components must hold 1 to {MOST_CHOICES} numbers, got"

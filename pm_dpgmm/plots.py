@@ -161,9 +161,10 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
 
+    given: Any = rows
     try:
-        entries = rows.to_dict("records") if hasattr(type(rows), "iloc") else list(rows)
-    except TypeError:  # a symbolic variable
+        entries = given.to_dict("records") if hasattr(type(rows), "iloc") else list(given)
+    except (TypeError, ValueError):  # a symbolic variable
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}") from None
     table = [_coverage_row(row) for row in entries]
     if not table:

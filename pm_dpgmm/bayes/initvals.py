@@ -169,8 +169,7 @@ def _plan(
     if mapping is None:
         targets = _default_targets(mixture, continuous)
     else:
-        if not isinstance(mapping, Mapping):
-            raise TypeError(f"mapping must map names of variables to fields, got {shown(mapping)}")
+        _check_mapping(mapping)
         targets = {getattr(key, "name", key): field for key, field in mapping.items()}
         _check_targets(mixture, continuous, targets)
     own = [
@@ -186,6 +185,11 @@ def _plan(
         )
     mended = {name: value for name, value in mended_start(owner, start, rng=rng).items() if name not in targets}
     return owner, start | mended, mended, targets, own
+
+
+def _check_mapping(mapping: object) -> None:
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"mapping must map names of variables to fields, got {shown(mapping)}")
 
 
 def _default_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import matplotlib
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 
 from pm_dpgmm import bayes
@@ -67,6 +68,8 @@ def test_no_public_function_of_the_models_is_forgotten(listed):
         ("plot_prior_posterior", {"draws": {"a": [1.0]}}, ValueError, "must hold at least two different numbers"),
         ("plot_prior_posterior", {"truth": "x"}, TypeError, "truth must be a real number"),
         ("plot_coverage", {"ax": []}, TypeError, "ax must be axes of matplotlib"),
+        ("select_k", {"n_components": models.a_variable()}, TypeError, "n_components must be an integer"),
+        ("plot_coverage", {"rows": pt.vector("v")}, TypeError, "rows must be a sequence of results"),
         ("plot_coverage", {"rows": models.a_variable()}, TypeError, "rows must be a sequence of results"),
     ],
 )  # fmt: skip
