@@ -21,6 +21,19 @@ def test_bad_arguments_get_one_clear_error_and_cost_nothing():
     assert report.n_inputs == 250 and not report.faults, report
 
 
+def test_nothing_is_written_where_the_search_is_started(tmp_path, monkeypatch):
+    """Releases were saved under the hostile names "1" and "text"."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(entries, "HOSTILE", (lambda: "text",))
+    monkeypatch.setattr(entries, "GENERATED", ())
+
+    def saves(folder):
+        return {"save": (dpg.load(entries.FILES / "histogram.json").save, {"path": folder / "saved.json"})}
+
+    assert run(1, 1, saves).actions["done"] == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_public_function_is_forgotten(tmp_path):
     called = " ".join(entries.entries(tmp_path))
     for name in set(dpg.__all__) - ELSEWHERE:

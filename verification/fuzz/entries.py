@@ -9,6 +9,7 @@ fits it also holds that bad input never charges a ledger. Whatever else happens 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import datetime
 import decimal
@@ -155,7 +156,8 @@ def run(
     """
     report = Report()
     pool = (*HOSTILE, *GENERATED, *more)
-    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+    # what is saved to a path such as "1" goes where nobody keeps anything
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         listed = listing(Path(place))
         names = sorted(listed)
