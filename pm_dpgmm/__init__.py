@@ -24,6 +24,7 @@ _PUBLIC = {
     "RecordBlocks": "record_blocks",
     "Release": "release",
     "BackgroundWarning": "background",
+    "ComponentWarning": "caveats",
     "FitWarning": "caveats",
     "Checkpoint": "checkpoint",
     "resume": "checkpoint",
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.density import gmm
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.modes import check_modes
-    from pm_dpgmm.caveats import FitWarning
+    from pm_dpgmm.caveats import ComponentWarning, FitWarning
     from pm_dpgmm.checkpoint import Checkpoint, resume
     from pm_dpgmm.combining import combine
     from pm_dpgmm.estimator import PrivateGaussianMixture

@@ -81,7 +81,10 @@ def read_choices(n_components: object, *, most: int | None = None) -> tuple[int,
     ``most`` is the largest number that is allowed, if there is one.
     """
     if isinstance(n_components, Iterable) and not isinstance(n_components, (str, bytes, Mapping)):
-        given = list(itertools.islice(n_components, MOST_CHOICES + 1))
+        try:
+            given = list(itertools.islice(n_components, MOST_CHOICES + 1))
+        except TypeError:  # a symbolic variable
+            given = [n_components]
         if not 0 < len(given) <= MOST_CHOICES:
             raise ValueError(
                 f"n_components must hold 1 to {MOST_CHOICES} numbers, got"
@@ -136,8 +139,28 @@ def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) 
     return np.asarray(array, dtype=float)
 
 
+def check_masks(values: Any, *, name: str, alone: bool = False, levels: int = 4) -> None:
+    """TypeError if masked arrays, or masked numbers, are within lists, whose masks NumPy drops.
+
+    With ``alone`` also if ``values`` is a masked array itself, for readers that know of no missing values. No reader
+    takes more than three dimensions, so lists within more than ``levels`` others are not looked at.
+    """
+    if isinstance(values, np.ma.MaskedArray) and alone:
+        raise TypeError(f"{name} must have no mask, got a masked array; NaN stands for what is missing")
+    if isinstance(values, (list, tuple)):
+        for entry in values:
+            if isinstance(entry, np.ma.MaskedArray):
+                raise TypeError(
+                    f"{name} must be plain numbers or one masked array, got masked ones within a"
+                    f" {type(values).__name__}; stack them with np.ma.stack"
+                )
+            if isinstance(entry, (list, tuple)) and levels > 1:
+                check_masks(entry, name=name, levels=levels - 1)
+
+
 def read_numbers(values: Any, name: str) -> FloatArray:
-    """``values`` as floats of any shape, NaN and infinite ones too; TypeError unless they are numbers."""
+    """``values`` as floats of any shape, NaN and infinite ones too; TypeError unless they are numbers without masks."""
+    check_masks(values, name=name, alone=True)
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pm_dpgmm._arguments import printable
+from pm_dpgmm.caveats import ComponentWarning, warning_for
 from pm_dpgmm.privacy import Neighbouring
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def summary(release: Release) -> str:
             "NOT PRIVATE: its noise, or that of a release it was made from, came from a known seed."
             " For teaching and tests only."
         )
-    lines += [f"WARNING: {reason}." for reason in release.warnings]
+    for reason in release.warnings:
+        of_components = issubclass(warning_for([reason]), ComponentWarning)
+        lines.append(f"WARNING{', of components only' if of_components else ''}: {reason}.")
     if release.misfit is not None:
         lines.append(f"{release.misfit.summary()}.")
     if release.background is not None:

@@ -6,7 +6,7 @@ finest wave, scales beyond the interval, more parameters than the budget pays fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,19 @@ class FitWarning(UserWarning):
     def __init__(self, message: str, release: Any = None) -> None:
         super().__init__(message)
         self.release = release
+
+
+class ComponentWarning(FitWarning):
+    """Some components are not to be relied on, and nothing speaks against the density.
+
+    Who needs components (``means``, ``params``, ``initvals``, ``predict``) should take fewer; ``log_density``,
+    ``sample`` and ``prior`` are as good as without them.
+    """
+
+
+def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
+    """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
+    return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning
 
 
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
@@ -88,14 +101,22 @@ def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
 
 
 def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
-    """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise."""
+    """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise.
+
+    True of the components alone: the numbers are explained as well without one of them, so they are with it, too.
+    """
     k, d = fit.found.means.shape
     if k == 1 or d > MOST_FEATURES:
         return None
     likely = phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE
     if not likely.any():
         return None
-    return f"{_listed(likely)} may be noise: without one of them the released numbers are explained as well"
+    many = likely.sum() > 1
+    return (
+        f"{_listed(likely)} may be noise: the released numbers are explained as well without"
+        f" {'one of them' if many else 'it'}, so do not rely on {'their parameters' if many else 'its parameters'}"
+        " (release.refit takes fewer); this does not speak against the density"
+    )
 
 
 def unmeasured_width(fit: SketchFit) -> str | None:

@@ -99,7 +99,13 @@ class Checkpoint:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """Read a file written by :meth:`save`; FileNotFoundError or ValueError says what is wrong with it."""
-        fields = read_json(read_path(path), kind="checkpoint file")
+        place = read_path(path)
+        if place.is_file() and not place.stat().st_size:
+            raise ValueError(
+                f"path must be a checkpoint file, got {str(path)!r}, which is empty: the fit is running or was killed,"
+                " and had released nothing"
+            )
+        fields = read_json(place, kind="checkpoint file")
         if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
             raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
         if fields.get("schema_version") != SCHEMA_VERSION:
@@ -225,17 +231,24 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
     ``facts`` are the public fields of the :class:`Checkpoint`.
     """
     latest: list[Checkpoint] = []
+    written: list[Checkpoint] = []  # what the file holds
 
-    def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
-        latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]
+    def write() -> None:
         if path is None:
             return
         try:
             latest[0].save(path)
+            written[:] = latest
         except (OSError, TypeError, ValueError) as error:
             # the budget is spent: the fit goes on, and its numbers are still in memory
-            message = f"checkpoint {str(path)!r} could not be written: {error}; the fit goes on without"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            end = ", and the file holds an earlier part of what was released" if written else " without"
+            message = f"checkpoint {str(path)!r} could not be written: {why}; the fit goes on{end}"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+    def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
+        latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]
+        write()
 
     try:
         yield released
@@ -244,6 +257,8 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
             error.guarantee = error.guarantee.marked(facts["private"])
         if latest:
             error.released = latest[0]  # type: ignore[attr-defined]
-            where = "its attribute released" + ("" if path is None else f", and in {str(path)!r}")
+            where = "its attribute released"
+            if written:
+                where += f", and {'' if written == latest else 'an earlier part of it '}in {str(path)!r}"
             error.add_note(f"What was paid for is in {where}: pm_dpgmm.resume(...) fits to it at no cost.")
         raise

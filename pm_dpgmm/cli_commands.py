@@ -5,38 +5,40 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sqlite3
 import sys
-import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pm_dpgmm.exit_status import INTERRUPTED, one_line
-from pm_dpgmm.files import check_destination, make_folder, rescue
+from pm_dpgmm.files import Reserved, check_destination, make_folder, rescue, reserved
 
 if TYPE_CHECKING:
-    from pm_dpgmm.ledger import Ledger
     from pm_dpgmm.release import Release
 
 
 def fit(options: argparse.Namespace) -> int:
-    """Destinations are checked first, then everything else, then the budget is spent."""
-    from pm_dpgmm.fit import fit_gmm
-    from pm_dpgmm.ledger import BudgetExceeded
-    from pm_dpgmm.privacy import Unstable
-    from pm_dpgmm.release import Release
-
+    """Destinations are checked and reserved first, then everything else is checked, then the budget is spent."""
     read = (options.records, options.ledger, options.like)
     _check_output(options, *read)
     partial = options.output.with_name(f"{options.output.stem}.partial.json")
-    try:
-        check_destination(partial, name="the checkpoint", never=(*read, options.output))
-    except FileExistsError:
+    if partial.is_file() and partial.stat().st_size:
         raise FileExistsError(
             f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"
-        ) from None
+        )
+    with reserved(partial, name="the checkpoint", never=(*read, options.output)) as held:
+        _check_output(options, *read)  # a fit that has just ended may have written there
+        return _fitted(options, held)
+
+
+def _fitted(options: argparse.Namespace, held: Reserved) -> int:
+    """Fit and save; whatever ends that early, what was paid for is in a file that is named."""
+    from pm_dpgmm.fit import fit_gmm
+    from pm_dpgmm.ledger import BudgetExceeded, Ledger
+    from pm_dpgmm.privacy import Unstable
+    from pm_dpgmm.release import Release
+
     bounds = options.bounds
     if bounds is not None and len(bounds) != 2:
         if len(bounds) % 2:
@@ -45,8 +47,9 @@ def fit(options: argparse.Namespace) -> int:
     settings = _settings(options.set)
     if options.like is not None:
         settings["like"] = Release.load(options.like)
-    ledger = None if options.ledger is None else _stored(options.ledger)
+    ledger = None if options.ledger is None else Ledger.existing(options.ledger)
     records = options.records if options.columns is None else _columns(options.records, options.columns)
+    release = None
     try:
         release = fit_gmm(
             records,
@@ -58,31 +61,56 @@ def fit(options: argparse.Namespace) -> int:
             neighbouring=options.neighbouring,
             ledger=ledger,
             random_seed=options.seed_not_private,
-            checkpoint=partial,
+            checkpoint=held,
             **settings,
         )
         saved = _saved(release, options)
     except Unstable as refusal:
-        partial.unlink(missing_ok=True)
+        held.path.unlink(missing_ok=True)
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
         return 1
     except BudgetExceeded as refusal:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
         return 1
     except BaseException as error:
-        if not partial.exists() and not hasattr(error, "released"):
+        if not _kept(error, release, held.path, options.output):
             raise
-        kept = partial if partial.exists() else rescue(json.dumps(error.released.to_dict()), partial)  # type: ignore
-        words = f"pm-dpgmm resume {str(kept)!r} --output {str(options.output)!r}"
-        print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}", file=sys.stderr)
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         raise
     if not saved:
         return 1
-    partial.unlink(missing_ok=True)
+    held.path.unlink(missing_ok=True)
     _print(release, options)
     return 0
+
+
+def _kept(error: BaseException, release: Release | None, partial: Path, output: Path) -> bool:
+    """Say where what was paid for is, once it is in a file; False if nothing was released.
+
+    The checkpoint is not always the newest: a full disk keeps what it had, and some methods have none.
+    """
+    newest = getattr(error, "released", None)
+    text = None if newest is None else json.dumps(newest.to_dict(), allow_nan=False)
+    found = partial.read_text(encoding="utf-8") if partial.is_file() else ""
+    if not found and text is None and release is None:
+        return False
+    if found and text in (None, found):
+        words = f"is kept: pm-dpgmm resume {str(partial)!r} --output {str(output)!r}"
+        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        return True
+    older = f" ({str(partial)!r} holds an earlier part of it)" if found else ""
+    whole = json.dumps(release.to_dict()) if text is None and release is not None else text
+    try:
+        place = str(rescue(str(whole), output if text is None else partial))
+    except OSError as failure:
+        words = f"is printed, since it could not be written anywhere: {one_line(failure)}{older}"
+        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        print(whole)
+        return True
+    words = place if text is None else f"pm-dpgmm resume {place!r} --output {str(output)!r}"
+    print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}{older}", file=sys.stderr)
+    return True
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -149,7 +177,7 @@ def ledger(options: argparse.Namespace) -> int:
     if options.epsilon is None:
         if options.delta is not None or options.neighbouring is not None:
             raise ValueError("--epsilon must be given with --delta or --neighbouring, to make a ledger")
-        found = _stored(options.ledger)
+        found = Ledger.existing(options.ledger)
     else:
         if not options.ledger.is_file():
             check_destination(options.ledger, name="ledger")
@@ -253,25 +281,3 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         except (json.JSONDecodeError, RecursionError):
             found[name] = value
     return found
-
-
-def _stored(path: Path) -> Ledger:
-    """A ledger that is there: a mistyped path must not make a new budget."""
-    from pm_dpgmm.ledger import Ledger
-
-    if not path.is_file():
-        raise FileNotFoundError(f"ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}")
-    rows = _rows(path, "select epsilon, delta, neighbouring from budget")
-    if len(rows) != 1:
-        raise ValueError(f"ledger must hold one budget, got {len(rows)} in {str(path)!r}")
-    epsilon, delta, neighbouring = rows[0]
-    return Ledger(path, epsilon=epsilon, delta=delta, neighbouring=neighbouring)
-
-
-def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
-    try:
-        address = f"file:{urllib.parse.quote(str(path.resolve()))}?mode=ro"
-        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
-            return connection.execute(query).fetchall()
-    except sqlite3.Error as error:
-        raise ValueError(f"ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None

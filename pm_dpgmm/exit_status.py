@@ -1,4 +1,4 @@
-"""How a command ends: one line for bad input, a status that a script can rely on, and nothing for a closed pipe."""
+"""How a command ends: one line for bad input and for each warning, a reliable status, nothing for a closed pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -23,7 +24,14 @@ def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arg
     if not parsed:
         return status
     (options,) = parsed
-    return ended(f"{program} {options.command}", lambda: int(options.run(options)))
+    name = f"{program} {options.command}"
+
+    def told(message: Warning | str, *place: object) -> None:
+        print(f"{name}: {one_line(message)}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = told  # type: ignore[assignment]  # without file and line of the source
+        return ended(name, lambda: int(options.run(options)))
 
 
 def ended(program: str, command: Callable[[], int]) -> int:
@@ -50,8 +58,8 @@ def ended(program: str, command: Callable[[], int]) -> int:
     return status
 
 
-def one_line(error: BaseException) -> str:
-    """Message of an exception without line breaks, or its name."""
+def one_line(error: BaseException | str) -> str:
+    """Message of an exception or warning without line breaks, or its name."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -6,7 +6,8 @@ import contextlib
 import os
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pm_dpgmm._arguments import read_path
@@ -78,6 +79,63 @@ def check_destination(
     os.close(handle)
     os.unlink(temporary)
     return given
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved(os.PathLike[str]):
+    """A path that is the caller's own, as :func:`reserved` gave it."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
+@contextlib.contextmanager
+def reserved(path: str | os.PathLike[str], *, name: str = "path", never: Iterable[object] = ()) -> Iterator[Reserved]:
+    """Take a new file for the caller alone, before anything is spent: of two processes one gets it.
+
+    The file is empty until something is written to ``path``; where nothing was, it is gone at the end. A process that
+    is killed leaves it empty, and who asks for it next is told what to do. A :class:`Reserved` stays its holder's.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there, or another process has it.
+    FileNotFoundError, IsADirectoryError, PermissionError, OSError, ValueError
+        As of :func:`check_destination`.
+    """
+    if isinstance(path, Reserved):
+        check_destination(path, name=name, force=True, never=never)
+        yield path
+        return
+    given = check_destination(path, name=name, force=True, never=never)
+    target = _resolved(given, name)
+    try:
+        handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise FileExistsError(f"{name} must be a new file, got {str(given)!r}, {_why_there(target)}") from None
+    except OSError as error:
+        raise PermissionError(f"{name} must be a file that can be made, got {str(given)!r}: {error.strerror}") from None
+    made = os.fstat(handle)
+    os.close(handle)
+    try:
+        yield Reserved(given)
+    finally:
+        with contextlib.suppress(OSError):
+            found = os.stat(target)
+            if found.st_size == 0 and os.path.samestat(found, made):
+                os.unlink(target)
+
+
+def _why_there(target: Path) -> str:
+    with contextlib.suppress(OSError):
+        if target.stat().st_size == 0:
+            return (
+                "which is empty: a fit that is running has reserved it, or one was killed before it had released"
+                " anything; delete it if none is running"
+            )
+    return "which exists"
 
 
 def make_folder(path: str | os.PathLike[str], *, name: str = "path") -> Path:

@@ -24,9 +24,10 @@ from pm_dpgmm._arguments import (
     read_choices,
     shown,
 )
-from pm_dpgmm.caveats import FitWarning
+from pm_dpgmm.caveats import warning_for
 from pm_dpgmm.checkpoint import MOST_COMPONENTS, keeping, release_of
-from pm_dpgmm.files import check_destination
+from pm_dpgmm.compilation import WORDS, compiles
+from pm_dpgmm.files import reserved
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
 from pm_dpgmm.methods import Method, Problem, Progress
@@ -103,14 +104,16 @@ def fit_gmm(
     ledger : Ledger, optional
         Durable budget; the cost is written down before the fit starts, or :class:`BudgetExceeded` is raised.
     progress : bool
-        Show a progress bar on a terminal; it counts public steps only.
+        Show a progress bar on a terminal, which counts public steps only; where kernels are not compiled yet, say so in
+        one line on stderr, also without a terminal.
     random_seed : int or numpy.random.Generator, optional
         For teaching and tests. It makes the noise known, so the release is marked ``private=False``, and so is every
         one that is made ``like`` it.
     checkpoint : path, optional
         A new file that holds what has been released so far, and nothing else about the records, at any moment of the
-        fit: after a crash :func:`pm_dpgmm.resume` fits to it. Only its owner can read it; delete it when the release is
-        saved. Without it, an exception that ends the fit carries the same as its attribute ``released``.
+        fit: after a crash :func:`pm_dpgmm.resume` fits to it. It is made before anything is spent, so no two fits have
+        one. Only its owner can read it; delete it when the release is saved. Without it, an exception that ends the
+        fit carries the same as its attribute ``released``.
     **settings
         Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
@@ -134,7 +137,8 @@ def fit_gmm(
     -----
     FitWarning
         Once, after the fit, when ``release.warnings`` names reasons not to rely on it: released and public numbers show
-        that the mixture is wrong, or leave open what it says.
+        that the mixture is wrong, or leave open what it says. A :class:`ComponentWarning` where all that is told is
+        that components may be noise, which does not speak against the density.
     WeakGuarantee
         If epsilon exceeds 10, or delta is 1/N or more, where N is public or guessed (``assumed_records``); before
         anything is spent, also where warnings are errors.
@@ -210,11 +214,6 @@ def fit_gmm(
     warn_if_weak(*cost, public)
     if learner is not None and hasattr(chosen, "try_learner"):
         chosen.try_learner(learner, problem)
-    place = None
-    if checkpoint is not None:
-        place = check_destination(checkpoint, name="checkpoint", never=(X, None if ledger is None else ledger.path))
-    if ledger is not None:
-        ledger.reserve(*cost, relation, chosen.name)
     facts = {
         "method": chosen.name,
         "settings": chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
@@ -225,13 +224,23 @@ def fit_gmm(
     }
     # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
     quiet = np.errstate(all="ignore")
-    with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step, quiet:
-        outcome = chosen.release(
-            records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
-        )
-        release = release_of(outcome, **facts)
+    with contextlib.ExitStack() as held:
+        place = None
+        if checkpoint is not None:
+            never = (X, None if ledger is None else ledger.path)
+            place = held.enter_context(reserved(checkpoint, name="checkpoint", never=never)).path
+        if progress and compiles(chosen.name, n_features):
+            print(WORDS, file=sys.stderr, flush=True)
+        if ledger is not None:
+            ledger.reserve(*cost, relation, chosen.name)
+        with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step, quiet:
+            outcome = chosen.release(
+                records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
+            )
+            release = release_of(outcome, **facts)
     if release.flag:  # made of released and public numbers: to warn is free
-        warnings.warn(FitWarning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+        warning = warning_for(release.warnings)
+        warnings.warn(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
     return release
 
 

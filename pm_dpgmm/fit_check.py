@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pm_dpgmm._arguments import FloatArray, check_count, generator_of
+from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, shown
 from pm_dpgmm.cell_law import exact_cell_probabilities
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_law
@@ -151,6 +151,8 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
         If there is no such set of variables, or several and no ``name``, or the features are in another order.
     """
     check_count(n_draws=n_draws)
+    if name is not None:
+        check_text(name=name)
     posterior = posterior_of(idata)
     parts = ("weights", "means", "covariances")
     names = [
@@ -160,14 +162,20 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     if len(sets) != 1:
         raise ValueError(
             f"name must be that of one set of variables <name>_weights, _means and _covariances in the posterior, got"
-            f" {name!r} of {', '.join(sets or names) or 'none'}"
+            f" {shown(name)} of {', '.join(sets or names) or 'none'}"
         )
     check_order(last_labels(posterior[f"{sets[0]}_means"]), features, name=f"{sets[0]}_means")
     stacked = []
     for part in parts:
-        values = posterior[f"{sets[0]}_{part}"].transpose("chain", "draw", ...).values
+        variable = posterior[f"{sets[0]}_{part}"]
+        if variable.dtype.kind not in "iuf" or not {"chain", "draw"} <= set(variable.dims):
+            rule = "must hold numbers, with dimensions chain and draw"
+            raise TypeError(f"{variable.name} {rule}, got values of type {variable.dtype} and {variable.dims}")
+        values = variable.transpose("chain", "draw", ...).values
         stacked.append(values.reshape(-1, *values.shape[2:]))
-    chosen = np.unique(np.linspace(0, len(stacked[0]) - 1, n_draws).round().astype(int))
+    if not len(stacked[0]):
+        raise ValueError("idata must hold at least one draw, got none")
+    chosen = np.unique(np.linspace(0, len(stacked[0]) - 1, min(n_draws, len(stacked[0]))).round().astype(int))
     weights, means, covariances = (values[chosen] for values in stacked)
     weights = weights / weights.sum(axis=1, keepdims=True)
     covariances = (covariances + covariances.swapaxes(-1, -2)) / 2
@@ -246,7 +254,11 @@ class CountLaw:
     def deviations(self, expected: FloatArray) -> FloatArray:
         """Standard deviations of noise and sampling together, shape (M,)."""
         ratio = np.exp(-1 / self.noise_scale)
-        return np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
+        found = np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
+        if not (found > 0).all():  # a file may say so
+            rule = "the release must have noise in every cell in which its mixture has no records"
+            raise ValueError(f"{rule}, got the noise scale {self.noise_scale:g}")
+        return found
 
     def simulate(self, mixture: Mixture, n_times: int, *, rng: np.random.Generator) -> FloatArray:
         """Noisy counts, shape (n_times, M)."""

@@ -101,6 +101,32 @@ class Ledger:
             self._identity = connection.execute("select id from identity").fetchone()[0]
             self._verify(connection)
 
+    @classmethod
+    def existing(cls, path: str | os.PathLike[str]) -> Ledger:
+        """The ledger in a file that is there, with the budget that the file holds: a mistyped path makes none.
+
+        Raises
+        ------
+        FileNotFoundError, TypeError, ValueError
+            If there is no such file, or it is no ledger; otherwise as the constructor.
+        """
+        found = read_path(path).resolve()
+        if not found.is_file():
+            raise FileNotFoundError(
+                f"the ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}"
+            )
+        try:  # reading alone: opening a file as a ledger would make tables in an empty one
+            with contextlib.closing(
+                sqlite3.connect(f"{found.as_uri()}?mode=ro", timeout=PATIENCE, uri=True)
+            ) as connection:
+                rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
+        except sqlite3.Error as error:
+            raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
+        if len(rows) != 1:
+            raise ValueError(f"the ledger {str(path)!r} must hold one budget, got {len(rows)}")
+        epsilon, delta, neighbouring = rows[0]
+        return cls(found, epsilon=epsilon, delta=delta, neighbouring=neighbouring)
+
     def __repr__(self) -> str:
         epsilon, delta, neighbouring = self._budget
         return f"Ledger({str(self.path)!r}, epsilon={epsilon!r}, delta={delta!r}, neighbouring={neighbouring!r})"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, check_text, finite_numbers, shown
 from pm_dpgmm.feature_names import place_of
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.release import Release
@@ -48,6 +48,9 @@ def plot_release(
     import matplotlib.pyplot as plt
 
     check_count(least=10, n_points=n_points)
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
+    _check_axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     title = f"{release.method}, {_budget(release)}"
@@ -109,12 +112,18 @@ def plot_prior_posterior(
     import matplotlib.pyplot as plt
     from scipy.stats import gaussian_kde
 
+    if not isinstance(draws, Mapping):
+        raise TypeError(f"draws must map names of models to draws, got {shown(draws)}")
     if not draws:
         raise ValueError("draws must name at least one model, got none")
+    check_text(label=label)
+    if truth is not None:
+        check_real(truth=truth)
+    _check_axes(ax)
+    flats = {str(name): _varied(values, f"draws[{shown(name)}]") for name, values in draws.items()}
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    for j, (name, values) in enumerate(draws.items()):
-        flat = np.ravel(values)
+    for j, (name, flat) in enumerate(flats.items()):
         grid = np.linspace(np.quantile(flat, 0.001), np.quantile(flat, 0.999), 200)
         ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
         ax.fill_between(grid, gaussian_kde(flat)(grid), color=f"C{j}", alpha=0.15)
@@ -152,9 +161,15 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
 
-    table = [_coverage_row(row) for row in (rows.to_dict("records") if hasattr(rows, "to_dict") else rows)]
+    given: Any = rows
+    try:
+        entries = given.to_dict("records") if hasattr(type(rows), "iloc") else list(given)
+    except (TypeError, ValueError):  # a symbolic variable
+        raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}") from None
+    table = [_coverage_row(row) for row in entries]
     if not table:
         raise ValueError("rows must hold at least one row, got none")
+    _check_axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained", figsize=(8, 1.5 + 0.22 * len(table)))
     y = np.arange(len(table))[::-1]
@@ -182,11 +197,17 @@ def _coverage_row(row: Any) -> dict[str, Any]:
         dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names if hasattr(row, name)}
     )
     if "standard_error" not in given and "n_replications" in given:
+        check_positive(n_replications=given["n_replications"])
         given["standard_error"] = np.sqrt(COVERAGE_LEVEL * (1 - COVERAGE_LEVEL) / given["n_replications"])
     missing = [name for name in ("study", "parameter", "coverage", "standard_error") if name not in given]
     if missing:
         raise ValueError(f"rows must have {', '.join(missing)}, got one with {', '.join(map(str, given)) or 'nothing'}")
     naive = given.get("naive")
+    for name in ("study", "parameter"):
+        check_text(**{name: given[name]})
+    check_real(coverage=given["coverage"], standard_error=given["standard_error"])
+    if naive is not None:
+        check_real(naive=naive)
     return given | {"naive": np.nan if naive is None else float(naive)}
 
 
@@ -206,6 +227,9 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     """
     import matplotlib.pyplot as plt
 
+    if not isinstance(selection, KSelection):
+        raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
+    _check_axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     above = np.array(selection.scores) - min(selection.scores)
@@ -248,3 +272,18 @@ def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
 def _budget(release: Release) -> str:
     g = release.guarantee
     return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
+
+
+def _check_axes(ax: Any) -> None:
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}")
+
+
+def _varied(values: Any, name: str) -> FloatArray:
+    """Draws as one row of finite numbers, not all the same: what a density can be drawn of."""
+    flat = finite_numbers(values, name).ravel()
+    if flat.size < 2 or flat.min() == flat.max():
+        raise ValueError(f"{name} must hold at least two different numbers, got {shown(values)}")
+    return flat

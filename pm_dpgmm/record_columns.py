@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, check_masks
 from pm_dpgmm.feature_names import names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
@@ -24,11 +24,12 @@ def numbers_of(table: Any) -> FloatArray:
     Raises
     ------
     TypeError, ValueError
-        If the values are not numbers, or not in rows and columns.
+        If the values are not numbers, or not in rows and columns, or masked within a list, where masks are lost.
     """
     if names_of(table) is not None:
         columns = [floats_of(column) for column in _columns(table)]
         return np.column_stack(columns) if columns else np.empty((len(table), 0))
+    check_masks(table, name="X")
     mask = np.ma.getmask(table)
     try:
         values = floats_of(table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table))

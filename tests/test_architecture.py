@@ -76,6 +76,7 @@ LAYERS = [
         "learner_rehearsal",
         "learner_process",
         "learner_pool",
+        "compilation",
         "cells",
         "univariate_moments",
         "projected_moments",

@@ -202,6 +202,11 @@ def test_every_kind_of_missing_value_is_read(kind):
     assert columns == (("a", "b") if "pa" in kind or "po" in kind else None)
 
 
+def test_masks_within_lists_are_refused_and_not_dropped():
+    with pytest.raises(TypeError, match="observed must be plain numbers or one masked array, got masked ones within a"):
+        read_rows([np.ma.masked_array([1.0, 9.0], mask=[False, True]), [2.0, 3.0]])
+
+
 @given(rows=st.lists(st.lists(st.sampled_from([1.0, np.nan]), min_size=3, max_size=3), min_size=1, max_size=12))
 def test_patterns_are_different_and_give_back_what_is_present(rows):
     present, which = patterns(np.array(rows))

@@ -10,7 +10,7 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm import caveats
-from pm_dpgmm.caveats import pair_shares, warnings_of
+from pm_dpgmm.caveats import pair_shares, warning_for, warnings_of
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.release import Release
 from verification.benchmarks import multi_scale
@@ -122,8 +122,10 @@ def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(20_000, 4))
     X[:200] += 8.0
-    with pytest.warns(dpg.FitWarning, match="may be noise"):
+    with pytest.warns(dpg.ComponentWarning, match="may be noise"):
         release = dpg.fit_gmm(X, 2, epsilon=0.3, delta=1e-6, bounds=(-6, 14), progress=False, random_seed=3)
+    assert "does not speak against the density" in release.flag and len(release.warnings) == 1
+    assert "WARNING, of components only: component" in release.summary()
     far = release.means[release.means.max(axis=1) > 5]
     assert len(far) == 0 and "too few records" not in release.flag
 
@@ -140,6 +142,24 @@ def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale
         raw = {"pair_distance_law": np.array([noise_scale, 10_000]), "pair_distance_counts": more[None]}
         text = caveats.unexpected_pairs(raw, evidence, fit)
         assert ("in column 0" in text) if told else text is None
+
+
+def test_reasons_about_components_alone_are_a_milder_warning():
+    """Also in files of earlier versions, whose texts begin with the components, too."""
+    old = "component 2 may be noise: without one of them the released numbers are explained as well"
+    other = "too few records or too small a budget for 3 components in 2 columns: ...; components may be noise"
+    assert warning_for([old]) is dpg.ComponentWarning and issubclass(dpg.ComponentWarning, dpg.FitWarning)
+    assert warning_for([old, other]) is warning_for([other]) is dpg.FitWarning
+
+
+def test_a_component_too_many_leaves_the_density_as_good():
+    """Three where there are two: the warning is of components, and the density is that of two to 0.01 nats."""
+    X = records([0.5, 0.5], (0.0, 6.0), (1.0, 1.0), 20_000)
+    with pytest.warns(dpg.ComponentWarning):
+        three = dpg.fit_gmm(X, 3, bounds=(-10, 15), **BUDGET, random_seed=1)
+    two = three.refit(2)
+    fresh = records([0.5, 0.5], (0.0, 6.0), (1.0, 1.0), 5_000, seed=2)
+    assert abs((three.log_density(fresh) - two.log_density(fresh)).mean()) < 0.01 and two.flag is None
 
 
 def test_pairs_of_draws_have_the_exponents_that_a_simulation_gives():

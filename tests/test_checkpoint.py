@@ -227,6 +227,16 @@ def test_without_a_release_nothing_is_kept_and_a_refusal_spends_nothing(tmp_path
     with pytest.raises(FileNotFoundError, match="checkpoint must be in an existing folder"):
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **(given | {"checkpoint": tmp_path / "no" / "c.json"}))
     assert ledger.spent == (0.0, 0.0) and path.read_text() == "kept"
+    path.write_text("")  # as a fit that runs has it
+    with pytest.raises(
+        FileExistsError, match=r"checkpoint must be a new file, got .*a fit that is running has reserved"
+    ):
+        dpg.fit_gmm(records_of(1), 1, **BOUNDS, **given)
+    path.unlink()
+    ledger.reserve(9.5, 0.0, "replace-one", "another fit")
+    with pytest.raises(dpg.BudgetExceeded):
+        dpg.fit_gmm(records_of(1), 1, **BOUNDS, **given)
+    assert ledger.spent == (9.5, 0.0) and not path.exists()
 
 
 def test_a_method_that_tells_nobody_what_it_released_is_refused_before_it_spends():
@@ -251,7 +261,8 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda f: "", "complete JSON checkpoint file"),
+        (lambda f: "", "which is empty: the fit is running or was killed"),
+        (lambda f: "{", "complete JSON checkpoint file"),
         (lambda f: json.dumps(f | {"schema": "other"}), "must be a file of schema"),
         (lambda f: json.dumps(f | {"schema_version": 99}), "schema_version must be 1"),
         (lambda f: json.dumps({k: v for k, v in f.items() if k != "raw"}), "valid checkpoint file"),

@@ -3,12 +3,15 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import pm_dpgmm as dpg
 from pm_dpgmm.cli import main
 
 
@@ -316,3 +319,166 @@ def test_the_demo_never_overwrites_what_is_there(tmp_path, capsys, monkeypatch):
     assert main(["demo", "--output", str(tmp_path / "release.json")]) == 2
     assert "--output must be a folder" in capsys.readouterr().err
     assert (tmp_path / "release.json").read_text() == "kept"
+
+
+def fit_here(place, extra=()):
+    """A fit of the command line in a process of its own, which stops for a key once it has its destination."""
+    script = f"""
+        import sys
+        from pm_dpgmm import fit
+        from pm_dpgmm.cli import main
+
+        def stopped(*given, **settings):
+            print("ready", flush=True)
+            sys.stdin.readline()
+            return real(*given, **settings)
+
+        real, fit.fit_gmm = fit.fit_gmm, stopped
+        sys.exit(main({["fit", str(place / "people.csv"), *GOOD, "--output", str(place / "r.json"), *extra]!r}))
+    """
+    started = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout.readline() == "ready\n"
+    return started
+
+
+def test_of_two_fits_with_one_output_only_one_spends(table, tmp_path, capsys, unspent):
+    running = fit_here(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 2
+    told = capsys.readouterr().err
+    assert "a fit that is running has reserved it" in told and told.count("\n") == 1 and "r.partial.json" in told
+    assert before == sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "r.partial.json"]
+    running.communicate("go\n", timeout=120)
+    assert running.returncode == 0 and sorted(os.listdir(tmp_path)) == ["people.csv", "r.json"]
+
+
+def test_a_killed_fit_leaves_a_name_and_the_way_out(table, tmp_path, capsys):
+    running = fit_here(tmp_path)
+    running.kill()
+    running.communicate(timeout=60)
+    arguments = ["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert "killed before it had released anything; delete it if none is running" in told
+    assert main(["resume", str(tmp_path / "r.partial.json"), "--output", str(tmp_path / "r.json")]) == 2
+    assert "had released nothing" in capsys.readouterr().err
+    (tmp_path / "r.partial.json").unlink()
+    assert main(arguments) == 0
+
+
+def test_a_fit_that_ended_meanwhile_is_not_overwritten(table, tmp_path, capsys, unspent, monkeypatch):
+    """It had saved and removed its checkpoint between the first look at --output and the reservation."""
+    from pm_dpgmm import cli_commands
+
+    real = cli_commands.reserved
+
+    def late(*given, **settings):
+        (tmp_path / "r.json").write_text("kept")
+        return real(*given, **settings)
+
+    monkeypatch.setattr(cli_commands, "reserved", late)
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 2
+    assert "--output must be a new file" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["people.csv", "r.json"]
+
+
+def stop(*given, **settings):
+    raise KeyboardInterrupt
+
+
+def fail(*given, **settings):
+    raise ValueError("epsilon is wrong")
+
+
+@pytest.mark.parametrize("error, status", [(stop, 130), (fail, 2)])
+def test_a_fit_that_spent_nothing_leaves_nothing(error, status, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("pm_dpgmm.fit.read_records", error)
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == status
+    assert os.listdir(tmp_path) == ["people.csv"]
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """``full_disk(n)``: files can be written n times more."""
+
+    def arrange(n):
+        real = os.fsync
+
+        def full(handle):
+            nonlocal n
+            n -= 1
+            if n < 0:
+                raise OSError(28, "No space left on device")
+            real(handle)
+
+        monkeypatch.setattr(os, "fsync", full)
+        monkeypatch.setattr("pm_dpgmm.fit.compiles", lambda method, n_features: False)  # a line more on a cold cache
+
+    return arrange
+
+
+SKETCH = [*GOOD, "--delta", "1e-6", "--seed-not-private", "1"]
+
+
+@pytest.mark.filterwarnings("always:checkpoint:RuntimeWarning")
+def test_a_full_disk_is_told_in_one_line_and_the_release_is_printed(table, tmp_path, capsys, full_disk):
+    full_disk(1)
+    assert main(["fit", str(table), *SKETCH, "--output", str(tmp_path / "r.json")]) == 1
+    captured = capsys.readouterr()
+    partial, lines = str(tmp_path / "r.partial.json"), captured.err.splitlines()
+    assert lines[0] == (
+        f"pm-dpgmm fit: checkpoint {partial!r} could not be written: No space left on device;"
+        " the fit goes on, and the file holds an earlier part of what was released"
+    )
+    assert "could not be saved" in lines[1] and "It is printed" in lines[2] and len(lines) == 3
+    assert json.loads(captured.out)["method"] == "sketch"
+
+
+@pytest.mark.filterwarnings("always:checkpoint:RuntimeWarning")
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_what_a_full_disk_kept_is_named_and_can_be_resumed(written, table, tmp_path, capsys, full_disk, monkeypatch):
+    """The second of two checkpoints; where it could not be written, the numbers are saved elsewhere or printed."""
+    monkeypatch.setattr("pm_dpgmm.methods.sketch.choose", stop)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    full_disk(written)
+    arguments = ["fit", str(table), *SKETCH, "--output", str(tmp_path / "r.json")]
+    assert main(arguments) == 130
+    captured = capsys.readouterr()
+    partial = tmp_path / "r.partial.json"
+    assert partial.exists() == (written > 0) and ".py" not in captured.err
+    source = partial
+    if written < 2:
+        assert "is printed, since it could not be written anywhere" in captured.err
+        assert ("holds an earlier part of it" in captured.err) == (written == 1)
+        source = tmp_path / "printed.json"
+        source.write_text(captured.out)
+    monkeypatch.undo()
+    assert main(["resume", str(source), "--output", str(tmp_path / "r.json")]) == 0
+    capsys.readouterr()
+    assert main([*arguments[:-1], str(tmp_path / "whole.json")]) == 0
+    assert (tmp_path / "r.json").read_text() == (tmp_path / "whole.json").read_text()
+
+
+def test_a_release_without_checkpoint_outlives_an_interrupted_save(table, tmp_path, capsys, monkeypatch):
+    from pm_dpgmm.checkpoint import Checkpoint
+    from pm_dpgmm.release import Release
+
+    monkeypatch.setattr(Checkpoint, "save", lambda self, path: None)
+    monkeypatch.setattr(Release, "save", stop)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 130
+    (place,) = tmp_path.glob("pm-dpgmm-*/r.json")
+    assert str(place) in capsys.readouterr().err and not (tmp_path / "r.partial.json").exists()
+    monkeypatch.undo()
+    assert main(["show", str(place)]) == 0
+
+
+def test_warnings_are_plain_lines(table, tmp_path, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", dpg.WeakGuarantee)
+        arguments = ["fit", str(table), *GOOD, "--epsilon", "11", "--output", str(tmp_path / "r.json")]
+        assert main(arguments) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("pm-dpgmm fit: epsilon") and told.count("\n") == 1 and ".py" not in told

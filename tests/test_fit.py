@@ -331,3 +331,23 @@ def _smooth_cdf(v, scale):
         return np.where(j < 0, q ** (-j) / (1 + q), 1 - q ** (np.abs(j) + 1) / (1 + q))
 
     return cdf(low - 1) + (v + 0.5 - low) * (cdf(low) - cdf(low - 1))
+
+
+@pytest.mark.parametrize("rows", [
+    [np.ma.masked_array([1.0, 99.0], mask=[False, True]), [2.0, 3.0], [0.5, 1.5]],
+    ([1.0, np.ma.masked], [2.0, 3.0], [0.5, 1.5]),
+], ids=["arrays", "numbers"])  # fmt: skip
+def test_masks_within_lists_are_refused_and_not_dropped(rows, tmp_path):
+    """NumPy makes plain numbers of them: what is under the mask was fitted."""
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    with pytest.raises(TypeError, match=r"X must be plain numbers or one masked array, got masked ones within a "):
+        dpg.fit_gmm(rows, 1, epsilon=1.0, bounds=(0, 100), ledger=ledger)
+    with pytest.raises(TypeError, match=r"X must be plain numbers or one masked array"):
+        dpg.RecordBlocks([np.zeros((2, 2)), rows])
+    assert ledger.spent == (0.0, 0.0)
+    mixture = dpg.Mixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+    for points in (rows, np.ma.masked_array(np.zeros((1, 2)), mask=[[True, False]])):
+        with pytest.raises(TypeError, match="points must "):
+            mixture.log_density(points)
+    with pytest.raises(TypeError, match="bounds must have no mask"):
+        dpg.fit_gmm([[1, 2], [3, 4]], 1, epsilon=1.0, bounds=np.ma.masked_array([0.0, 9.0], [1, 0]))

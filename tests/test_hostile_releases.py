@@ -444,3 +444,15 @@ def test_a_key_that_is_there_twice_among_many_is_found_at_once(tmp_path):
     path.write_text("{" + ",".join(f'"k{i}":1' for i in range(200_000)) + ',"k0":1}')
     with pytest.raises(ValueError, match="got 'k0' twice"):
         dpg.load(path)
+
+
+def test_counts_without_noise_are_refused_where_their_deviations_are_needed():
+    """Cells where neither the mixture has records nor the file has noise: the singular values did not converge."""
+    fields = fields_of("histogram")
+    fields["noise"]["scale"] = 2e-12
+    release = dpg.Release.from_dict(fields)
+    for action in (lambda: release.check_fit(random_seed=1), lambda: release.select_k([1, 2])):
+        with pytest.raises(
+            ValueError, match=r"the release must have noise in every cell .*, got the noise scale 2e-12"
+        ):
+            action()

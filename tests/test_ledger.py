@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pm_dpgmm
 from pm_dpgmm import ledger as module
 from pm_dpgmm.ledger import BudgetExceeded, Ledger
 from pm_dpgmm.privacy import Neighbouring
@@ -311,3 +312,26 @@ def test_a_backup_put_in_its_place_is_an_error(tmp_path):
     shutil.copy(tmp_path / "backup", ledger.path)
     with pytest.raises(ValueError, match="or an older one"):
         ledger.reserve(0.125, 0.0, REPLACE, "sketch")
+
+
+def test_an_existing_ledger_is_opened_with_its_own_budget_and_never_made(tmp_path):
+    path = tmp_path / "clinic.sqlite"
+    with pytest.raises(FileNotFoundError, match="the ledger must be an existing file"):
+        Ledger.existing(path)
+    made = Ledger(path, epsilon=2.0, delta=1e-6, neighbouring="add-remove")
+    made.reserve(0.5, 0.0, "add-remove", "words")
+    found = Ledger.existing(path)
+    assert repr(found) == repr(made) and found.spent == (0.5, 0.0)
+    (tmp_path / "empty").touch()
+    for other in (tmp_path, tmp_path / "none" / "l.sqlite"):
+        with pytest.raises(FileNotFoundError):
+            Ledger.existing(other)
+    with pytest.raises(ValueError, match=r"the ledger must be a file made by pm-dpgmm ledger, got .*empty"):
+        Ledger.existing(tmp_path / "empty")
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_only_one_module_knows_the_tables_of_a_ledger():
+    package = Path(pm_dpgmm.__file__).parent
+    knows = [path.name for path in package.rglob("*.py") if "sqlite3.connect" in path.read_text(encoding="utf-8")]
+    assert knows == ["ledger.py"]

@@ -26,6 +26,7 @@ WEAK_LOG_RATIO = 1.5  # standard deviation of a log weight ratio
 WEAK_SPREAD = 2.0  # of a mean, in standard deviations of all of the released mixture
 WEAK_LOG_SCALE = 1.0  # of the logarithm of a diagonal entry of a relative factor
 WEAK_SLOPE = 1.0  # of an entry below it
+EXTREME = 1e50  # scales beyond it, or below its inverse, have squares whose products no float holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,12 +258,14 @@ def _is_auto(value: Any, name: str) -> bool:
 def _per_component(value: ArrayLike, n_components: int, name: str) -> FloatArray:
     try:
         scales = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be 'auto', a number or one for each component, got {shown(value)}") from None
     if scales.shape not in ((), (n_components,)):
         raise ValueError(f"{name} must be a number or have shape ({n_components},), got {scales.shape}")
     if not (np.isfinite(scales) & (scales > 0)).all():
         raise ValueError(f"{name} must be finite and greater than 0, got {shown(value)}")
+    if not ((scales >= 1 / EXTREME) & (scales <= EXTREME)).all():
+        raise ValueError(f"{name} must lie between {1 / EXTREME:g} and {EXTREME:g}, got {shown(value)}")
     return np.broadcast_to(scales, (n_components,))
 
 

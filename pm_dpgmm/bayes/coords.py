@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 
-from pm_dpgmm._arguments import shown
+from pm_dpgmm._arguments import check_count, shown
+
+LONGEST = 2**62  # of a dimension
+
+
+def model_of(model: Any) -> pm.Model:
+    """``model``, or the one on the context stack where it is None; TypeError if there is none, or it is no model."""
+    if model is None:
+        found = pm.Model.get_context(error_if_none=False)
+        if found is None:
+            raise TypeError("model must be given outside a model context (with pm.Model():), got None")
+        return found
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model must be a pymc.Model, got {shown(model)} of type {type(model).__name__}")
+    return model
+
+
+def read_shape(shape: Any) -> tuple[Any, ...]:
+    """Lengths from one or a sequence of them, which may be symbolic; TypeError or ValueError if they are none."""
+    lengths = (shape,) if isinstance(shape, (int, np.integer, pt.Variable)) else shape
+    if not isinstance(lengths, (tuple, list)) and not (isinstance(lengths, np.ndarray) and lengths.ndim == 1):
+        raise TypeError(f"shape must be a length or a sequence of lengths, got {shown(shape)}")
+    for length in lengths:
+        if isinstance(length, pt.Variable) and length.ndim == 0 and length.dtype.startswith(("int", "uint")):
+            continue
+        check_count(least=0, shape=length)
+        if length > LONGEST:
+            raise ValueError(f"shape must hold lengths of at most {LONGEST}, got {shown(shape)}")
+    return tuple(lengths)
 
 
 def check_new(model: Any, *names: Any) -> None:
     """Raise unless ``names``, the first one a caller's, are free in ``model``: PyMC keeps half of what clashes."""
     if not isinstance(names[0], str) or not names[0]:
         raise TypeError(f"name must be a string, not empty, got {shown(names[0])}")
+    if "/" in names[0]:  # groups and variables of a DataTree are a path
+        raise ValueError(f"name must not contain '/', got {shown(names[0])}")
     for name in names:
         if model.name_for(name) in model.named_vars:
             raise ValueError(f"name must be new to the model, got {names[0]!r}: {name!r} already exists")
+
+
+def check_apart(name: str, dims: Iterable[str]) -> None:
+    """ValueError if a variable would have the name of one of its dimensions, which PyMC does not allow."""
+    if name in dims:
+        raise ValueError(f"name must be another than those of the dimensions, got {name!r} for both")
+
+
+def read_labels(names: Any, length: int) -> tuple[Any, ...] | None:
+    """``feature_names`` as a tuple of ``length`` different names; None stays. TypeError or ValueError for others."""
+    if names is None:
+        return None
+    if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, np.ndarray)):
+        raise TypeError(f"feature_names must be a sequence of names, got {shown(names)}")
+    found = tuple(names)
+    if len(found) != length or not all(isinstance(one, (str, int, np.integer)) for one in found):
+        raise ValueError(f"feature_names must have length {length} and hold names, got {shown(found)}")
+    if len(set(found)) < length:
+        raise ValueError(f"feature_names must be different from each other, got {shown(found)}")
+    return found
 
 
 def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = None) -> None:

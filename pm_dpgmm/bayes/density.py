@@ -15,8 +15,9 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
-from pm_dpgmm.bayes.coords import add_dim, check_new
+from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_shape
 from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
+from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.feature_names import check_columns
 from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
@@ -87,8 +88,11 @@ def gmm(
     -4.386
     """
     parameters = _parameters(th)
-    with pm.modelcontext(model) as owner:
+    with model_of(model) as owner:
         check_new(owner, name)
+        if dims is not None:
+            _check_dims(dims)
+            check_apart(name, dims)
         holes = None
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)
@@ -104,9 +108,11 @@ def gmm(
             holes = patterns(rows) if np.isnan(rows).any() else None
             # A constant, because PyMC would replace NaN in an array by random variables to sample.
             observed = rows if holes is None else pt.constant(rows, name=f"{name}_data")
+        elif observed is not None and not is_valid_observed(observed):
+            raise TypeError(f"observed must be rows of numbers or pm.Data, got the variable {shown(observed)}")
         elif dims is not None:
             _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), None)
-        given = {"dims": dims, "shape": None if shape is None else tuple(shape), "observed": observed}
+        given = {"dims": dims, "shape": None if shape is None else read_shape(shape), "observed": observed}
         given = {key: value for key, value in given.items() if value is not None}
         return pm.CustomDist(name, *parameters, **_law(holes), **given, **kwargs)
 
@@ -130,7 +136,7 @@ def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> A
     >>> round(float(density.eval(mode="FAST_COMPILE")), 3)
     -0.919
     """
-    size = {} if shape is None else {"shape": tuple(shape)}
+    size = {} if shape is None else {"shape": read_shape(shape)}
     return pm.CustomDist.dist(*_parameters(th), **_law(None), **size, **kwargs)
 
 
@@ -263,10 +269,13 @@ def _parameters(th: Any) -> tuple[Any, Any, Any]:
     return weights, means, chol
 
 
+def _check_dims(dims: Any) -> None:
+    if not isinstance(dims, (tuple, list)) or len(dims) != 2 or not all(isinstance(dim, str) for dim in dims):
+        raise ValueError(f"dims must be two names, of rows and of features, got {shown(dims)}")
+
+
 def _add_dims(model: Any, dims: Sequence[str], shape: Sequence[int | None], columns: tuple[str, ...] | None) -> None:
     """Add the dimensions that ``model`` does not have; ValueError when those it has do not fit."""
-    if isinstance(dims, str) or len(dims) != 2 or not all(isinstance(dim, str) for dim in dims):
-        raise ValueError(f"dims must be two names, of rows and of features, got {shown(dims)}")
     for dim, length, names in zip(dims, shape, (None, columns), strict=True):
         if length is not None:
             add_dim(model, dim, length, names)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, generator_of, shown
 from pm_dpgmm.bayes.centred import centred_variables
+from pm_dpgmm.bayes.coords import model_of
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture import Mixture
@@ -143,7 +143,7 @@ def set_initvals(
         As in ``initvals``.
     """
     check_non_negative(jitter=jitter)
-    rng = np.random.default_rng(0 if random_seed is None else random_seed)
+    rng = generator_of(0 if random_seed is None else random_seed)
     owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
     values = mended | _mapped_values(owner, start, targets, mixture, [_jittered(mixture, jitter, rng=rng)])[0]
     for name, value in values.items():
@@ -163,12 +163,13 @@ def _plan(
     """Root model, its constrained starting point, what was mended in it, fields by name, unmapped prior variables."""
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
-    owner = pm.modelcontext(model).root
+    owner = model_of(model).root
     start = constrained_start(owner)
     continuous = {rv.name: start[rv.name].shape for rv in owner.free_RVs if rv.dtype.startswith("float")}
     if mapping is None:
         targets = _default_targets(mixture, continuous)
     else:
+        _check_mapping(mapping)
         targets = {getattr(key, "name", key): field for key, field in mapping.items()}
         _check_targets(mixture, continuous, targets)
     own = [
@@ -184,6 +185,11 @@ def _plan(
         )
     mended = {name: value for name, value in mended_start(owner, start, rng=rng).items() if name not in targets}
     return owner, start | mended, mended, targets, own
+
+
+def _check_mapping(mapping: object) -> None:
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"mapping must map names of variables to fields, got {shown(mapping)}")
 
 
 def _default_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pymc as pm
 from scipy.special import log_softmax
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.coords import model_of
 from pm_dpgmm.bayes.label_variable import MixtureLabelRV, license_density, read_elsewhere
 from pm_dpgmm.bayes.pymc_compat import (
     BlockedStep,
@@ -93,7 +94,7 @@ class MixtureLabels(BlockedStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = False,
     ) -> None:
-        model = pm.modelcontext(model)
+        model = model_of(model)
         (value,) = (model.rvs_to_values.get(variable, variable) for variable in vars)
         variable = model.values_to_rvs[value]
         operation = variable.owner.op

@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 
+from pm_dpgmm.bayes.coords import model_of
 from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of
 from pm_dpgmm.mixture import Mixture
 
@@ -92,7 +93,7 @@ def label_density(model: Any = None) -> Iterator[None]:
     ...     float(model.compile_logp()({"x_label": 0, "x_offset": [0.0]}).round(3))
     -1.612
     """
-    operations = [rv.owner.op for rv in pm.modelcontext(model).basic_RVs if rv.owner is not None]
+    operations = [rv.owner.op for rv in model_of(model).basic_RVs if rv.owner is not None]
     with ExitStack() as stack:
         for operation in operations:
             if isinstance(operation, MixtureLabelRV):

@@ -10,7 +10,7 @@ import xarray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import FloatArray, check_text, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of, with_posterior
 from pm_dpgmm.bayes.missing import patterns, read_rows
 from pm_dpgmm.feature_names import check_columns, check_order
@@ -74,6 +74,9 @@ def relabel(
     if centre.shape[2:] != shape:
         raise ValueError(f"{centre.name} must have shape (chain, draw, {shape[0]}, {shape[1]}), got {centre.shape}")
     check_order(last_labels(centre), getattr(to, "feature_names", None), name=str(centre.name))
+    if spread is not None and spread.shape[2:] != (*shape, shape[1]):
+        rule = f"must have shape (chain, draw, {shape[0]}, {shape[1]}, {shape[1]})"
+        raise ValueError(f"{spread.name} {rule}, got {spread.shape}")
     order = _assignments(
         centre.to_numpy().reshape(-1, *shape),
         None if spread is None else spread.to_numpy().reshape(-1, *shape, shape[1]),
@@ -141,6 +144,13 @@ def label_probs(
     check_columns(columns_of_rows, last_labels(found[1]), name="X")
     w, m, s = (part.to_numpy().reshape(-1, *part.shape[2:]) for part in found)
     n_components, n_features = m.shape[1:]
+    shapes = [part.shape[1:] for part in (w, m, s)]
+    if shapes != [(n_components,), (n_components, n_features), (n_components, n_features, n_features)]:
+        raise ValueError(f"weights, means and covariances must have shapes (K,), (K, D) and (K, D, D), got {shapes}")
+    try:
+        np.linalg.cholesky(s)
+    except np.linalg.LinAlgError:
+        raise ValueError("covariances must be positive definite in every draw, got one that is not") from None
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} columns, one for each feature, got {rows.shape[1]}")
     logs = np.log(np.maximum(w, 1e-300))
@@ -192,7 +202,8 @@ def _assignments(means: FloatArray, covariances: FloatArray | None, target: Mixt
 def _variable(
     posterior: xarray.Dataset, given: str | None, kind: str, dim: str, *, ndim: int, optional: bool = False
 ) -> Any:
-    """The variable with chain and draw first, then components."""
+    """The variable with chain and draw first, then components, its values numbers."""
+    check_text(dim=dim)
     if given is None:
         names = [
             str(name)
@@ -206,13 +217,17 @@ def _variable(
             what = "more than one, " + ", ".join(names) if names else f"none among {known}"
             raise ValueError(f"{kind} must name a variable with dimension {dim!r} of the posterior; found {what}")
         given = names[0]
-    if given not in posterior.data_vars:
+    if not isinstance(given, str) or given not in posterior.data_vars:
         raise ValueError(f"{kind} must name a variable of the posterior, got {shown(given)}")
     variable = posterior[given]
     if dim not in variable.dims or variable.ndim != ndim or not {"chain", "draw"} <= set(variable.dims):
         raise ValueError(
             f"{given} must have {ndim} dimensions, chain, draw and {dim!r} among them, got {variable.dims}"
         )
+    if variable.dtype.kind not in "iuf":
+        raise TypeError(f"{given} must hold numbers, got values of type {variable.dtype}")
+    if not np.isfinite(variable.values).all() or not variable.size:
+        raise ValueError(f"{given} must hold at least one draw, and finite numbers, got {variable.size} numbers")
     rest = [name for name in variable.dims if name not in ("chain", "draw", dim)]
     return variable.transpose("chain", "draw", dim, *rest)
 

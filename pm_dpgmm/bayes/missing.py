@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import FloatArray, check_masks, shown
 from pm_dpgmm.feature_names import names_of
 from pm_dpgmm.noise import IntArray
 from pm_dpgmm.record_columns import numbers_of
@@ -28,7 +28,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     Raises
     ------
     TypeError
-        If ``data`` is not numeric.
+        If ``data`` is not numeric, or holds masked arrays in a list, where masks are lost.
     ValueError
         If it has another number of dimensions, no row or column, or an infinite number.
 
@@ -38,6 +38,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     array([[ 1., nan]])
     """
     columns = names_of(data)
+    check_masks(data, name=name)
     try:
         if columns is not None:  # a table: column by column, NA and null are NaN
             rows = numbers_of(data)

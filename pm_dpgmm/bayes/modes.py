@@ -10,8 +10,9 @@ import pymc as pm
 from scipy import stats
 from scipy.special import expit, logit, softmax
 
-from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, generator_of, shown
+from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, check_text, generator_of, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.coords import model_of
 from pm_dpgmm.bayes.label_check import label_gaps, labels_of
 from pm_dpgmm.bayes.label_variable import label_density, read_elsewhere
 from pm_dpgmm.bayes.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
@@ -111,7 +112,9 @@ def check_modes(
     mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
     if not isinstance(mixture, Mixture):
         raise TypeError(f"release must be a Release or a Mixture, got {shown(release)}")
-    owner = pm.Model.get_context(error_if_none=False) if model is None else model
+    if name is not None:
+        check_text(name=name)
+    owner = pm.Model.get_context(error_if_none=False) if model is None else model_of(model)
     owner = None if owner is None else owner.root
     record = None if owner is None else _record(owner, mixture, name, explicit=model is not None)
     if record is None:

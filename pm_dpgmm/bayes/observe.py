@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.background import warn_without_background
-from pm_dpgmm.bayes.coords import check_new
+from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.labels import nearest_order
 from pm_dpgmm.bayes.registry import OBSERVED, used_once
 from pm_dpgmm.feature_names import check_order
@@ -141,7 +141,7 @@ def observe(
     >>> [rv.name for rv in model.free_RVs], [potential.name for potential in model.potentials]
     (['g_offset'], ['release'])
     """
-    owner = pm.modelcontext(model)
+    owner = model_of(model)
     module = _likelihood(release)
     if not isinstance(likelihood, str) or likelihood not in ("auto", *module.LIKELIHOODS):
         offered = ", ".join(map(repr, ("auto", *module.LIKELIHOODS)))

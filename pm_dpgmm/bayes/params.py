@@ -23,7 +23,7 @@ from pm_dpgmm.bayes.anchor import (
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.centred import remember_centred
-from pm_dpgmm.bayes.coords import add_dim, check_new
+from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels
 from pm_dpgmm.bayes.registry import ANCHORED, used_once
 from pm_dpgmm.mixture import Mixture
 
@@ -154,7 +154,7 @@ def release_params(
         anchor = plain_anchor(release.mixture, **known)
     else:
         anchor = with_scales(anchor_of(release), **given)
-    with pm.modelcontext(model) as owner, used_once(owner, release, ANCHORED):
+    with model_of(model) as owner, used_once(owner, release, ANCHORED):
         return _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
 
 
@@ -203,7 +203,7 @@ def mixture_params(
     if prior == "weak":
         return _weak(name, mixture, plain_anchor(mixture, **NOMINAL), given, feature_names, dims, model)
     anchor = plain_anchor(mixture, **given)
-    with pm.modelcontext(model) as owner, used_once(owner, mixture, ANCHORED):
+    with model_of(model) as owner, used_once(owner, mixture, ANCHORED):
         return _anchored(name, anchor, feature_names, dims, owner, depth=3)
 
 
@@ -229,7 +229,7 @@ def _anchored(
         )
     with model:
         _check_new(model, name)
-        _check_dims(model, anchor.mixture, feature_names, dims)
+        _check_dims(model, anchor.mixture, name, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
         remember_centred(model, standard.name)
         return _deterministics(name, anchor, pt.dot(anchor.root, standard), "anchored", dims, feature_names)
@@ -241,9 +241,9 @@ def _weak(
 ) -> GMMParams:  # fmt: skip
     wide = Anchor(unit.mixture, np.diag(weak_deviations(lifted_weights(mixture)) ** 2), "wide")
     wide = with_scales(wide, **given)
-    with pm.modelcontext(model) as owner:
+    with model_of(model) as owner:
         _check_new(owner, name)
-        _check_dims(owner, mixture, feature_names, dims)
+        _check_dims(owner, mixture, name, feature_names, dims)
         factor = np.linalg.solve(unit.root, wide.root)
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
@@ -255,12 +255,20 @@ def _check_new(model: Any, name: Any) -> None:
     check_new(model, name, *(f"{name}_{part}" for part in ("offset", "weights", "means", "covariances")))
 
 
-def _check_dims(model: Any, mixture: Mixture, feature_names: Sequence[str] | None, dims: Sequence[str]) -> None:
+def _check_dims(
+    model: Any, mixture: Mixture, name: str, feature_names: Sequence[str] | None, dims: Sequence[str]
+) -> None:
     """Add what is missing of ``dims`` and the second dimension of covariances."""
-    if isinstance(dims, str) or len(dims) != 2 or not all(isinstance(dim, str) for dim in dims) or dims[0] == dims[1]:
+    if (
+        not isinstance(dims, (tuple, list))
+        or len(dims) != 2
+        or not all(isinstance(dim, str) for dim in dims)
+        or dims[0] == dims[1]
+    ):
         raise ValueError(f"dims must be two different names, of components and of features, got {shown(dims)}")
-    if feature_names is not None and len(feature_names) != mixture.n_features:
-        raise ValueError(f"feature_names must have length {mixture.n_features}, got {tuple(feature_names)}")
+    feature_names = read_labels(feature_names, mixture.n_features)
+    for part in ("offset", "weights", "means", "covariances"):
+        check_apart(f"{name}_{part}", (*dims, f"{dims[1]}_bis"))
     add_dim(model, dims[0], mixture.n_components, range(mixture.n_components))
     add_dim(model, dims[1], mixture.n_features, feature_names)
     add_dim(model, f"{dims[1]}_bis", mixture.n_features, feature_names)

@@ -12,7 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice, check_positive, shown
-from pm_dpgmm.bayes.coords import add_dim, check_new
+from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels, read_shape
 from pm_dpgmm.bayes.label_step import mixture_label
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
@@ -110,10 +110,12 @@ def mixture_prior(
     (['x_label', 'x_offset'], ('height', 'weight'))
     """
     mixture, form = _checked(mixture, form, inflate)
-    with pm.modelcontext(model) as owner:
+    with model_of(model) as owner:
         parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
         check_new(owner, name, *parts)
         dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
+        for part in (name, *parts):
+            check_apart(part, dims or ())
         if form == "mixture":
             latent = _density(mixture, name, dims=dims)
             record = PriorVariables(mixture, latent.name, latent=latent.name)
@@ -165,7 +167,7 @@ def mixture_dist(
             f"form must be 'mixture' for a variable without a name, got the labelled form{why}; name it with prior(),"
             ' or pass form="mixture" when NUTS will not sample it'
         )
-    lengths = (mixture.n_features,) if shape is None else tuple(np.atleast_1d(np.asarray(shape, dtype=int)).tolist())
+    lengths = (mixture.n_features,) if shape is None else read_shape(shape)
     if lengths[-1:] != (mixture.n_features,):
         raise ValueError(f"shape must end in {mixture.n_features} (features), got {shape!r}")
     return _density(mixture, shape=lengths)
@@ -252,9 +254,7 @@ def _checked_dims(
     model: Any, dims: str | Sequence[str] | None, feature_names: Sequence[str] | None, n_features: int
 ) -> tuple[str, ...] | None:
     """``dims`` as a tuple whose members all are in ``model``; adds the feature dimension when it is missing."""
-    names = None if feature_names is None else tuple(feature_names)
-    if names is not None and len(names) != n_features:
-        raise ValueError(f"feature_names must have length {n_features}, got {names}")
+    names = read_labels(feature_names, n_features)
     if dims is None:
         return None
     if not isinstance(dims, str | Sequence):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pymc
 import pymc.sampling.mcmc
+from pymc.data import is_valid_observed
 from pymc.distributions.transforms import Ordered, SumTo1
 from pymc.initial_point import make_initial_point_fn
 from pymc.logprob.abstract import _logprob
@@ -50,6 +51,7 @@ __all__ = [
     "dataclass_state",
     "expand_packed_triangular",
     "is_known",
+    "is_valid_observed",
     "log_density_of",
     "make_initial_point_fn",
     "offer_step",

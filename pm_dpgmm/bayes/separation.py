@@ -22,7 +22,7 @@ import math
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.mixture import Mixture
 
 MAX_DIP = math.log(2)  # nats; in the table, 287 effective draws just beyond it
@@ -95,7 +95,9 @@ def is_multimodal(mixture: Mixture) -> bool:
 
 
 def without_empty(mixture: Mixture) -> Mixture:
-    """``mixture`` without its components of weight 0."""
+    """``mixture`` without its components of weight 0; TypeError unless it is one."""
+    if not isinstance(mixture, Mixture):
+        raise TypeError(f"mixture must be a Mixture, got {shown(mixture)} of type {type(mixture).__name__}")
     kept = mixture.weights > 0
     return Mixture(mixture.weights[kept], mixture.means[kept], mixture.covariances[kept])
 

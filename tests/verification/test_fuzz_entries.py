@@ -8,7 +8,7 @@ from verification.fuzz.entries import CLEAR, _fault, run
 
 # Made by calls that the search makes, read by nobody, or run where PyMC or figures are.
 ELSEWHERE = {
-    "BackgroundWarning", "BatchedEM", "BudgetExceeded", "Checkpoint", "FitCheck", "FitWarning", "Guarantee",
+    "BackgroundWarning", "BatchedEM", "BudgetExceeded", "Checkpoint", "ComponentWarning", "FitCheck", "FitWarning", "Guarantee",
     "HistogramMethod", "KSelection", "Misfit", "Neighbouring", "Plan", "Populous", "PopulousSingle",
     "PrivateGaussianMixture", "Release", "SliceMethod", "Unstable", "WeakGuarantee", "__version__", "check_modes", "gmm",
     "label_probs", "plot_coverage", "plot_prior_posterior", "plot_release", "relabel", "smallest_size",
@@ -19,6 +19,19 @@ def test_bad_arguments_get_one_clear_error_and_cost_nothing():
     """The longer run: python -m verification.fuzz.entries."""
     report = run(250, seed=1)
     assert report.n_inputs == 250 and not report.faults, report
+
+
+def test_nothing_is_written_where_the_search_is_started(tmp_path, monkeypatch):
+    """Releases were saved under the hostile names "1" and "text"."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(entries, "HOSTILE", (lambda: "text",))
+    monkeypatch.setattr(entries, "GENERATED", ())
+
+    def saves(folder):
+        return {"save": (dpg.load(entries.FILES / "histogram.json").save, {"path": folder / "saved.json"})}
+
+    assert run(1, 1, saves).actions["done"] == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_public_function_is_forgotten(tmp_path):

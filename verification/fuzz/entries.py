@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ import pm_dpgmm as dpg
 from verification import audit, repeated
 from verification.fuzz.releases import FILES, LONGEST, Report, TooLong
 
+Entries = dict[str, tuple[Callable[..., Any], dict[str, Any]]]  # name: function, arguments that are right
 CLEAR = (TypeError, ValueError, OSError, ImportError)
 BESIDE = {"audit": RuntimeError}  # a mechanism that raises: the first word of the entry's name, and what is clear there
 OURS = tuple(str(Path(__file__).resolve().parents[2] / package) for package in ("pm_dpgmm", "verification"))
@@ -63,7 +64,7 @@ def noisy_once(data: Any, rng: np.random.Generator) -> float:
     return float(np.sum(np.asarray(data, dtype=float)) + rng.laplace())
 
 
-def entries(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+def entries(folder: Path) -> Entries:
     """Public functions with arguments that are right; fits get a ledger of their own."""
     release = dpg.load(FILES / "histogram.json")
     sketch = dpg.load(FILES / "sketch_one_column.json")
@@ -143,22 +144,30 @@ def entries(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]
     }  # fmt: skip
 
 
-def run(n_inputs: int, seed: int) -> Report:
-    """Try ``n_inputs`` calls, each with a generator of its own, [seed, number]."""
+def run(
+    n_inputs: int,
+    seed: int,
+    listing: Callable[[Path], Entries] = entries,
+    more: Sequence[Callable[[], Any]] = (),
+) -> Report:
+    """Try ``n_inputs`` calls of the entries in ``listing``, each with a generator of its own, [seed, number].
+
+    ``more`` makes hostile arguments beside those for everything.
+    """
     report = Report()
-    # in a folder of its own: a text may be a good path
+    pool = (*HOSTILE, *GENERATED, *more)
+    # what is saved to a path such as "1" goes where nobody keeps anything
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        folder = Path(place)
-        listed = entries(folder)
+        listed = listing(Path(place))
         names = sorted(listed)
-        ledger: dpg.Ledger = listed["fit_gmm histogram"][1]["ledger"]
+        ledgers = [given["ledger"] for _, given in listed.values() if "ledger" in given]
+        ledger = ledgers[0] if ledgers else dpg.Ledger(Path(place) / "none.sqlite", epsilon=1.0)
         for number in range(n_inputs):
             rng = np.random.default_rng([seed, number])
             name = names[int(rng.integers(len(names)))]
             function, right = listed[name]
             wrong = dict(right)
-            pool = (*HOSTILE, *GENERATED)
             for _ in range(int(rng.integers(1, 3))):
                 changed = list(wrong)[int(rng.integers(len(wrong)))]
                 if changed != "ledger":
@@ -207,13 +216,15 @@ def _fault(call: Callable[[], Any], clear: tuple[type[Exception], ...], *, sciki
     return None
 
 
-def main() -> None:
+def main(
+    listing: Callable[[Path], Entries] = entries, more: Sequence[Callable[[], Any]] = (), words: str | None = __doc__
+) -> None:
     """Run from the command line; the exit status is 1 if there was a fault."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=words)
     parser.add_argument("--inputs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    report = run(given.inputs, given.seed)
+    report = run(given.inputs, given.seed, listing, more)
     print(report)
     sys.exit(1 if report.faults else 0)
 
