@@ -71,6 +71,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.populous_release
 	-$(BIN)/python -m verification.benchmarks.populous_table
 	-$(BIN)/python -m verification.benchmarks.prior_modes
+	-$(BIN)/python -m verification.benchmarks.labelled_rows
 	-$(BIN)/python -m verification.benchmarks.fault_power
 	$(BIN)/python -m verification.benchmarks.auditors
 
