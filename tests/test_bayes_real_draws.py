@@ -136,6 +136,7 @@ def test_a_mode_in_inference_data_is_one_draw(release, model):
         check_modes(idata)
 
 
+@pytest.mark.filterwarnings("ignore:`return_inferencedata=False` is deprecated:FutureWarning")
 def test_a_trace_of_pymc_is_refused(release, model):
     with model:
         traces = [
@@ -154,7 +155,8 @@ def test_draws_of_a_labelled_prior_with_everything_that_pymc_puts_beside_them(re
         release.params("g")
         vector = release.prior("x", dims="feature", form="labelled")
         pm.Normal("y", vector, 1.0, observed=[1.0])
-        idata = pm.sample(DRAWS, compile_kwargs=FAST, idata_kwargs={"log_likelihood": True}, **NUTS)
+        idata = pm.sample(DRAWS, compile_kwargs=FAST, **NUTS)
+        idata = pm.compute_log_likelihood(idata, progressbar=False)
         idata = pm.sample_posterior_predictive(idata, extend_inferencedata=True, compile_kwargs=dict(FAST), **COMMON)
     assert {"posterior", "log_likelihood", "posterior_predictive", "observed_data"} <= set(group_names(idata))
     for form, of in FORMS.items():
