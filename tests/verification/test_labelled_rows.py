@@ -46,9 +46,9 @@ def test_the_reference_has_the_errors_of_independent_draws():
 def test_a_sampler_that_leaves_labels_where_they_are_misses_the_target(monkeypatch, capsys, stuck):
     """The planted fault: chains that stay in the component that they began in, each where half of the rows is wrong."""
 
-    def sampled(mixture, seen, noise, *, seed, chains, draws):
+    def sampled(prior, seen, noise, *, seed, chains, draws):
         rng = np.random.default_rng(seed)
-        rows = exact_rows(mixture, seen, noise)
+        rows = exact_rows(PAIR, seen, noise)
         if stuck:
             labels = rng.integers(2, size=len(seen))
             rows = rows._replace(weights=np.eye(2)[labels])

@@ -21,6 +21,8 @@ import logging
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,18 +80,13 @@ def independent_errors(rows: Rows, numbers: FloatArray, *, rng: np.random.Genera
     return np.asarray(np.abs(means - rows.mean) / rows.deviation)
 
 
-def sampled(mixture: Any, seen: FloatArray, noise: float, *, seed: int, **settings: Any) -> FloatArray:
-    """Draws (chain, draw, N) of ``pm.sample``; ``mixture`` is a Release or a Mixture."""
+def sampled(prior: Callable[..., Any], seen: FloatArray, noise: float, *, seed: int, **settings: Any) -> FloatArray:
+    """Draws (chain, draw, N) of ``pm.sample``; ``prior`` adds the variable "x" of given ``dims`` to a model."""
     import pymc as pm
-
-    from pm_dpgmm.bayes.priors import mixture_prior
 
     with pm.Model(coords={"row": range(len(seen))}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
-        prior = mixture_prior if isinstance(mixture, Mixture) else type(mixture).prior
-        given = ("x", mixture) if isinstance(mixture, Mixture) else (mixture, "x")
-        vector = prior(*given, dims=("row", "feature"))
-        pm.Normal("y", vector, noise, observed=seen[:, None])
+        pm.Normal("y", prior(dims=("row", "feature")), noise, observed=seen[:, None])
         idata = pm.sample(cores=1, random_seed=seed, progressbar=False, compute_convergence_checks=False, **settings)
     return np.asarray(posterior_of(idata)["x"].values[..., 0])
 
@@ -103,6 +100,9 @@ def effective_numbers(draws: FloatArray) -> FloatArray:
 
 def separated_rows(seeds: int, **settings: Any) -> bool:
     """One line per seed, and all together; whether the target was reached."""
+    from pm_dpgmm.bayes.priors import mixture_prior
+
+    prior = partial(mixture_prior, "x", PAIR)
     print("seed,off,exact_same_number,exact_same_effective,worst,least_effective,seconds")
     found, same_number, same_effective = 0, np.zeros(REPETITIONS), np.zeros(REPETITIONS)
     for seed in range(seeds):
@@ -110,7 +110,7 @@ def separated_rows(seeds: int, **settings: Any) -> bool:
         seen = PAIR.sample(N_ROWS, rng=rng)[:, 0] + NOISE * rng.standard_normal(N_ROWS)
         rows = exact_rows(PAIR, seen, NOISE)
         start = time.perf_counter()
-        draws = sampled(PAIR, seen, NOISE, seed=seed, **settings)
+        draws = sampled(prior, seen, NOISE, seed=seed, **settings)
         seconds = time.perf_counter() - start
         errors, effective = errors_of(rows, draws), effective_numbers(draws)
         off = int((errors > LARGEST_ERROR).sum())
@@ -142,7 +142,7 @@ def readme_rows(seed: int) -> bool:
     release = dpg.fit_gmm(ages, n_components=2, epsilon=1.0, bounds=(0, 100), random_seed=seed, progress=False)
     rng, noise = np.random.default_rng(seed), 2.0
     seen = release.density.sample(60, rng=rng)[:, 0] + noise * rng.standard_normal(60)
-    draws = sampled(release, seen, noise, seed=seed)
+    draws = sampled(partial(release.prior, "x"), seen, noise, seed=seed)
     worst = float(errors_of(exact_rows(release.density, seen, noise), draws).max())
     print(f"# README's model: the worst of 60 rows is off by {worst:.3f} posterior standard deviations")
     return worst <= WORST_README
