@@ -1,12 +1,15 @@
 # make demo   run the main job on real records        make test    pass the tests
 # make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
 # make report check the papers' claims, audit, write report/report.html
-# Each makes its own virtual environment when it is missing, from hashed versions. Needs Python 3.11 to 3.13, make and a C++ compiler.
-# make test-newest  the part that depends on PyMC, on files and on the audit core, with today's Python and PyMC
+# Each makes its own virtual environment when it is missing, from hashed versions, with the newest of Python 3.13, 3.12
+# and 3.11 that is there (make test PYTHONS=3.11: another). Needs make and a C++ compiler.
+# make test-oldest  the part that depends on PyMC, on files and on the audit core, with Python 3.11 and the oldest
+#                   version of every direct dependency that pyproject.toml allows
 
 # The first of these versions that runs: a name on the path may be a shim of pyenv for a version that is not active.
-PYTHONS ?= 3.11 3.12 3.13
-NEWEST = 3.13
+PYTHONS ?= 3.13 3.12 3.11
+OLDEST = 3.11
+LOCK = requirements.lock
 ifndef PYTHON
 PYTHON := $(shell for v in $(PYTHONS); do for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python$$v; do \
 	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo python3)
@@ -15,11 +18,11 @@ ifndef VENV
 VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 BIN = $(VENV)/bin
-STAMP = $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' ' -f1)
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test test-newest newest check audit report benchmark lock notes clean
+.PHONY: demo test test-oldest oldest check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -27,18 +30,19 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest
 
-# a make of its own, since the interpreter names the environment
-test-newest:
-	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(NEWEST) newest
+# a make of its own, since interpreter and lock file make the environment
+test-oldest:
+	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) LOCK=requirements-oldest.lock VENV=.venv-oldest oldest
 
-NEWEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
+OLDEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
 	map_learner noise plots privacy record_blocks release without_pymc) \
 	$(patsubst %,tests/verification/test_%.py,audit betting bits certificate events guessing multiplicity outputs profile \
 	pytest_plugin references scores search sequential)
 
-newest: $(STAMP)
-	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(NEWEST) is needed, found " + v if v != "$(NEWEST)" else 0)'
-	$(BIN)/python -m pytest $(NEWEST_TESTS)
+# what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
+oldest: $(STAMP)
+	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(OLDEST) is needed, found " + v if v != "$(OLDEST)" else 0)'
+	$(BIN)/python -m pytest -W ignore::DeprecationWarning $(OLDEST_TESTS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -68,6 +72,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.populous_release
 	-$(BIN)/python -m verification.benchmarks.populous_table
 	-$(BIN)/python -m verification.benchmarks.prior_modes
+	-$(BIN)/python -m verification.benchmarks.labelled_rows
 	-$(BIN)/python -m verification.benchmarks.fault_power
 	$(BIN)/python -m verification.benchmarks.auditors
 
@@ -75,15 +80,17 @@ $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+COMPILE = uv pip compile pyproject.toml --extra dev --generate-hashes --python-version 3.11 --upgrade -q --custom-compile-command "make lock"
 lock:
-	uv pip compile pyproject.toml --extra dev --generate-hashes --python-version 3.11 --universal --upgrade -o requirements.lock -q --custom-compile-command "make lock"
+	$(COMPILE) --universal -o requirements.lock
+	$(COMPILE) --resolution lowest-direct -o requirements-oldest.lock
 
 notes: $(STAMP)
 	$(BIN)/python -m verification.proof_notes --sign
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output

@@ -59,9 +59,11 @@ def test_cells_of_two_columns_equal_the_bivariate_distribution_function(correlat
     found = cell_probabilities(a_grid(2).edges, np.ones(1), mean[None], chol[None]).reshape(n, n)
     edges = np.linspace(BOUNDS[:, 0], BOUNDS[:, 1], n + 1, axis=1)
     edges[:, 0], edges[:, -1] = mean - 12 * sd, mean + 12 * sd  # records outside count in the nearest cell
-    law = stats.multivariate_normal(mean, chol @ chol.T, abseps=1e-10, releps=1e-10, maxpts=10**6, seed=1)
+    law = type(stats.multivariate_normal)(seed=1)
+    accuracy = {"abseps": 1e-10, "releps": 1e-10, "maxpts": 10**6}
     for i, j in [(3, 3), (4, 4), (4, 2), (0, 3), (7, 7), (5, 0)]:
-        below = [[law.cdf([edges[0, i + a], edges[1, j + b]]) for b in (0, 1)] for a in (0, 1)]
+        corners = [[edges[0, i + a], edges[1, j + b]] for a in (0, 1) for b in (0, 1)]
+        below = np.reshape([law.cdf(corner, mean, chol @ chol.T, **accuracy) for corner in corners], (2, 2))
         assert found[i, j] == pytest.approx(below[1][1] - below[0][1] - below[1][0] + below[0][0], abs=1e-6)
     assert found.sum() == pytest.approx(1, abs=1e-10)
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.mixture import GaussianMixture
@@ -130,7 +131,7 @@ def run(table: Table, epsilon: float, *, more: bool) -> Row:
     low, high = table.records.min(axis=0), table.records.max(axis=0)
     bounds = np.column_stack([low - MARGIN * (high - low), high + MARGIN * (high - low)])
     floor = np.square(FLOOR * table.records.std(axis=0))
-    settings = {
+    settings: dict[str, Any] = {
         "epsilon": epsilon, "delta": DELTA, "bounds": bounds, "method": "sketch", "reg_covar": floor,
         "random_seed": 5, "progress": False,
     }  # fmt: skip
