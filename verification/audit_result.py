@@ -14,11 +14,18 @@ BY_DENSITY = "the densities given"
 BY_VALUE = (
     "single columns and their tails",
     "sums, differences and products of columns",
+    "sums of columns that share noise",
     "regions of up to four columns",
     "failures and infinities",
     "values that repeat",
+    "the number of equal values in a run",
+    "what numbers leave when divided by 1 or by the step of their grid",
 )
-BY_BIT = ("each of the 64 bits of every number", "the parity of two bits of a number", "steps of a grid")
+BY_BIT = (
+    "each of the 64 bits of every number",
+    "the parity of two bits of a number",
+    "bits of a number counted in steps of a grid of a power of two",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
