@@ -13,6 +13,7 @@ import pytest
 
 from verification import score_features, scores
 from verification.audit import audit
+from verification.audit_result import BY_VALUE
 from verification.repeats import fit_repeats, partners
 from verification.screening import best_columns, tail_strengths
 
@@ -361,7 +362,7 @@ def test_a_region_of_four_columns_is_seen():
     (rows, label), (unseen, coins) = (both(corner, 30_000, rng) for _ in range(2))
     model = scores.learn(rows, label, rng=rng, models=("fine trees",))
     score = scores.evaluate(model, unseen, ["fine trees"])["fine trees"]
-    assert coins[np.argsort(-score)[:200]].mean() > 0.9
+    assert coins[np.argsort(-score)[:200]].mean() > 0.9 and "regions of up to four columns" in BY_VALUE
 
 
 def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
@@ -374,7 +375,7 @@ def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
 
 def test_few_runs_are_learned_from_with_one_thread():
     """Threads would wait for each other: a bet that learns a hundred times took ten times as long."""
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     seen = []
 
@@ -386,5 +387,6 @@ def test_few_runs_are_learned_from_with_one_thread():
     rng = np.random.default_rng(5)
     rows, label = rng.normal(size=(500, 1)), np.arange(500) % 2 == 0
     model = scores.learn(rows, label, rng=rng, models=("quadratic",))
-    scores.evaluate(replace(model, models={"quadratic": Model()}), rows, ["quadratic"])
+    with threadpool_limits(2):
+        scores.evaluate(replace(model, models={"quadratic": Model()}), rows, ["quadratic"])
     assert seen == [{1}]
