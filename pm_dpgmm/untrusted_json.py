@@ -43,7 +43,7 @@ def read_json(path: Path, *, kind: str) -> Any:
     try:
         found = json.loads(
             content.decode("utf-8"), parse_constant=_refused, parse_float=_finite, parse_int=_integer,
-            object_pairs_hook=_distinct,
+            object_pairs_hook=distinct_keys,
         )  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
@@ -81,7 +81,8 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The mapping of ``pairs``; ValueError for a key that is there twice, of which json.loads would drop the first."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)

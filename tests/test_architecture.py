@@ -119,7 +119,7 @@ AUDIT_CORE = [
     "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",
     "candidates", "search", "shrink", "pytest_plugin", "profile", "profile_bounds", "profile_points", "profile_result",
     "ratio_calibration", "parts", "repeated", "repeats", "bit_planes", "screening",
-    "given_data", "column_pairs",
+    "given_data", "data_digest", "column_pairs", "phases",
 ]  # fmt: skip
 LONGEST = 400  # lines; a module past 300 is asked to split, past 400 it must
 
@@ -229,7 +229,7 @@ def test_hypothesis_loads_only_where_a_strategy_is_searched():
 
 # Named unlike their modules, or brought by a dependency whose own interface they are.
 DISTRIBUTIONS = {
-    "sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
+    "sklearn": "scikit-learn", "threadpoolctl": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
 }  # fmt: skip
 OPTIONAL = {"pytest": {"verification.pytest_plugin"}}  # loaded by pytest alone
 

@@ -18,6 +18,7 @@ import numpy as np
 from pm_dpgmm import __version__
 from pm_dpgmm.exit_status import one_line, run_command
 from pm_dpgmm.files import check_destination, make_folder
+from pm_dpgmm.untrusted_json import distinct_keys
 
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
@@ -70,8 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     audit = command("audit", _audit, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json")
     audit.add_argument("mechanism", help="module:function")
     audit.add_argument("--once", action="store_true", help="the function runs once: mechanism(data, rng)")
-    audit.add_argument("x", type=_data, help="data set, as JSON")
-    audit.add_argument("x_neighbour", type=_data, help="neighbouring data set, as JSON")
+    audit.add_argument("x", type=_data, help="data set, as JSON; lists of entries of one kind become arrays")
+    audit.add_argument("x_neighbour", type=_data, help="neighbouring data set, likewise")
     audit.add_argument("--epsilon", type=float, required=True)
     audit.add_argument("--delta", type=float, default=0.0)
     audit.add_argument("--n-samples", type=int, default=200_000)
@@ -112,9 +113,9 @@ def _jobs(text: str) -> int:
 
 def _data(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise argparse.ArgumentTypeError(f"must be JSON, got {text[:40]!r}") from None
+        return json.loads(text, object_pairs_hook=distinct_keys)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"must be JSON, got {text[:40]!r}: {one_line(error)}") from None
 
 
 def _trials(options: argparse.Namespace) -> int:
@@ -262,6 +263,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     from verification.audit import audit
+    from verification.given_data import as_given
     from verification.repeated import repeated
 
     if options.certificate is not None:
@@ -272,14 +274,13 @@ def _audit(options: argparse.Namespace) -> int:
     except Exception as error:  # of the module, too: its code runs
         print(f"mechanism must be module:function, got {options.mechanism!r}: {one_line(error)}", file=sys.stderr)
         return 2
-    x, x_neighbour = (np.array(v) if isinstance(v, list) else v for v in (options.x, options.x_neighbour))
     try:
         if options.once:
             mechanism = repeated(mechanism)
         result = audit(
             mechanism,
-            x,
-            x_neighbour,
+            as_given(options.x),
+            as_given(options.x_neighbour),
             epsilon=options.epsilon,
             delta=options.delta,
             n_samples=options.n_samples,
@@ -308,7 +309,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     try:
         with open(options.certificate, encoding="utf-8") as file:
-            found = verify(json.load(file))
+            found = verify(json.load(file, object_pairs_hook=distinct_keys))
     except (OSError, ValueError, RecursionError) as error:
         print(f"{options.certificate}: {error}", file=sys.stderr)
         return 2

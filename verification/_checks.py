@@ -15,7 +15,10 @@ import numpy as np
 
 def shown(value: object) -> str:
     """A short repr for error messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # whatever a foreign repr raises; nested too deeply
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

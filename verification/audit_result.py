@@ -14,11 +14,18 @@ BY_DENSITY = "the densities given"
 BY_VALUE = (
     "single columns and their tails",
     "sums, differences and products of columns",
-    "regions of up to a dozen columns",
+    "sums of columns that share noise",
+    "regions of up to four columns",
     "failures and infinities",
     "values that repeat",
+    "the number of equal values in a run",
+    "what numbers leave when divided by 1 or by the step of their grid",
 )
-BY_BIT = ("each of the 64 bits of every number", "the parity of two bits of a number", "steps of a grid")
+BY_BIT = (
+    "each of the 64 bits of every number",
+    "the parity of two bits of a number",
+    "bits of a number counted in steps of a grid of a power of two",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,11 +94,7 @@ class AuditResult:
         notes = "".join(f"; note: {note}" for note in self.notes)
         if self.refuted:
             return f"claim {claim} refuted: {bound} {certified}{notes}"
-        if math.isfinite(self.detection_limit):
-            kinds = ", ".join(self.looked_for)
-            power = f"this audit would have caught epsilon >= {self.detection_limit:.4g} if it shows in {kinds}"
-        else:
-            power = "this audit had too few samples to catch any epsilon"
+        power = power_words(self.detection_limit, self.looked_for, "this audit")
         return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"
 
     def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
@@ -116,6 +119,13 @@ class AuditResult:
         ax.set_title("refuted" if self.refuted else "no violation found")
         ax.legend()
         return ax
+
+
+def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
+    """What a pass is worth: the detection limit, never without the kinds of violation that it holds for."""
+    if math.isinf(limit):
+        return f"{audit} had too few samples to catch any epsilon"
+    return f"{audit} would have caught epsilon >= {limit:.4g} if it shows in {', '.join(looked_for)}"
 
 
 def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:

@@ -1,4 +1,4 @@
-"""Which two of many columns tell something together: their product, or the difference where they share noise."""
+"""Which of many columns tell something together: products of two, and sums that noise they share does not reach."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
 MOST_PAIRS = 24  # of more columns
 WORK = 200_000_000  # runs times pairs of columns that are looked at
 SHARED = 0.7  # correlation from which two columns are taken to share noise
+SMALL, ROUNDING = 0.1, 1e-12  # standard deviations, as shares of the largest, between which a direction is kept
+MOST_DIRECTIONS = 12
+MOST_COLUMNS = 256  # of which directions are searched, in at least RUNS_PER_COLUMN runs for each
+RUNS_PER_COLUMN = 4
+FARTHEST = 1e3  # robust standard deviations of a run that takes part in the search
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
 
 
@@ -33,6 +38,47 @@ def difference_pairs(z: FloatArray) -> Pairs:
     order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
     pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
     return tuple(pairs)[:MOST_PAIRS]
+
+
+def sum_pairs(z: FloatArray) -> Pairs:
+    """Columns whose sum is formed: each with the one it is most opposed to, where they share noise with two signs."""
+    alike = _products(_centred(z), None)
+    worst = np.argmin(alike, axis=1)
+    value = alike[np.arange(z.shape[1]), worst]
+    order = [j for j in np.argsort(value, kind="stable") if value[j] < -SHARED]
+    pairs = dict.fromkeys((min(int(j), int(worst[j])), max(int(j), int(worst[j]))) for j in order)
+    return tuple(pairs)[:MOST_PAIRS]
+
+
+def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    """Weighted sums of columns that vary far less than the columns do: noise that they share cancels there.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, d)
+    centre, scale : ndarray, shape (d,)
+        Of the columns; scale 0 for a constant.
+
+    Returns
+    -------
+    ndarray, shape (d, directions)
+        Weights of the standardised columns: the smallest principal directions.
+    """
+    used = np.flatnonzero(scale > 0)
+    none = np.zeros((rows.shape[1], 0))
+    if not 2 <= used.size <= MOST_COLUMNS:
+        return none
+    few = slice(0, max(_rows(used.size), RUNS_PER_COLUMN * used.size))
+    with np.errstate(over="ignore"):
+        z = (rows[few, used] - centre[used]) / scale[used]
+    z = z[(np.abs(z) < FARTHEST).all(axis=1)]  # false for NaN
+    if len(z) < RUNS_PER_COLUMN * used.size:
+        return none
+    _, sizes, axes = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)
+    quiet = (sizes < SMALL * sizes[0]) & (sizes > ROUNDING * sizes[0])
+    weights = np.zeros((rows.shape[1], int(quiet.sum())))
+    weights[used] = axes[quiet].T
+    return np.asarray(weights[:, -MOST_DIRECTIONS:])
 
 
 def product_pairs(z: FloatArray, label: BoolArray) -> Pairs:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from verification._checks import shown
+from verification.data_digest import NoDigest, digest
 
-PLAIN = (np.ndarray, list, dict, tuple, set)  # data whose copies can be compared
-CHANGED = "mechanism must leave its data as they are, got other data after a run; copy them"
+EXACT = 2**53  # integers up to it are doubles
+CHANGED = (
+    "mechanism must leave its data as they are, got other data after a run (a cache within them counts); copy them"
+)
 
 
 def check_readable(**data: Any) -> None:
@@ -21,24 +23,56 @@ def check_readable(**data: Any) -> None:
             raise TypeError(f"{name} must be data that every run can read again, got {shown(value)}; give list({name})")
 
 
-def fingerprint(data: Any) -> bytes | None:
-    """Bytes that change when plain data do; None for anything else, or if it cannot be pickled."""
-    if not isinstance(data, PLAIN):
-        return None
+def fingerprint(name: str, data: Any) -> bytes:
+    """Bytes that change when ``data`` do: containers of any kind, frames, sparse matrices, objects with their fields.
+
+    Raises
+    ------
+    TypeError
+        If something within, such as a lock or an open file, cannot be looked at: whether a run changes it would go
+        unseen.
+    """
     try:
-        return pickle.dumps(data)
-    except Exception:  # whatever an entry's own code raises
-        return None
+        return digest(data)
+    except NoDigest as error:
+        raise TypeError(
+            f"{name} must be data of which an audit can see whether a run changes them (numbers, text, containers,"
+            f" arrays, frames, objects of these), got {shown(data)}: {error}"
+        ) from None
 
 
 def same_data(x: Any, x_neighbour: Any) -> bool:
-    """Whether two plain data sets are one, entry by entry; False for what cannot be compared."""
+    """Whether two data sets are one, entry by entry; the order of mappings and sets does not matter."""
     if x is x_neighbour:
         return True
-    if type(x) is not type(x_neighbour) or not isinstance(x, (*PLAIN, int, float, str, bytes)):
+    if type(x) is not type(x_neighbour):
         return False
-    if isinstance(x, np.ndarray):
-        return x.dtype == x_neighbour.dtype and x.shape == x_neighbour.shape and x.tobytes() == x_neighbour.tobytes()
-    if isinstance(x, (int, float, str, bytes)):
-        return bool(x == x_neighbour)
-    return fingerprint(x) is not None and fingerprint(x) == fingerprint(x_neighbour)
+    try:
+        if digest(x, ordered=False) == digest(x_neighbour, ordered=False):
+            return True
+    except NoDigest:
+        return False
+    equals = getattr(x, "equals", None)  # of a frame or an Arrow table, however it is laid out in memory
+    if not callable(equals):
+        return False
+    try:
+        return equals(x_neighbour) is True
+    except Exception:  # whatever a foreign method raises
+        return False
+
+
+def as_given(data: Any) -> Any:
+    """What was read from JSON; nested lists of one shape and one kind of entry, which an array holds as is, are one."""
+    return np.array(data) if isinstance(data, list) and _form(data) is not None else data
+
+
+def _form(data: Any) -> tuple[str, tuple[int, ...]] | None:
+    """Kind of entry and shape; None where NumPy would make text or numbers of others, or drop digits."""
+    if isinstance(data, list):
+        forms = {_form(entry) for entry in data} or {("number", ())}
+        form = forms.pop()
+        return None if forms or form is None else (form[0], (len(data), *form[1]))
+    kind = {bool: "truth", str: "text", float: "number", int: "number"}.get(type(data))
+    if type(data) is int and abs(data) > EXACT:
+        kind = "integer" if abs(data) < 2**63 else None
+    return None if kind is None else (kind, ())

@@ -69,7 +69,7 @@ def family(results: Mapping[str, AuditResult], *, error: float = 0.05) -> Family
     Raises
     ------
     TypeError, ValueError
-        If ``results`` is no mapping or empty, or ``error`` is not strictly between 0 and 1.
+        If ``results`` is no mapping of results of audits or empty, or ``error`` is not strictly between 0 and 1.
 
     Guarantee
     ---------
@@ -85,6 +85,11 @@ def family(results: Mapping[str, AuditResult], *, error: float = 0.05) -> Family
     Holm (1979); Vovk and Wang (2021).
     """
     _check_mapping("results", results)
+    for name, result in results.items():
+        if not (hasattr(result, "p_value") and hasattr(result, "e_value")):
+            raise TypeError(
+                f"results[{name!r}] must be an AuditResult, got {shown(result)} of type {type(result).__name__}"
+            )
     evidence: Mapping[str, Any] = results
     e_values = {name: result.e_value for name, result in evidence.items() if result.e_value is not None}
     if len(e_values) == len(results):

@@ -24,6 +24,7 @@ PROBES = 64  # runs with two generators, to see whether a mechanism draws from t
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
 ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
+ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
 SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
 
 
@@ -33,8 +34,9 @@ class Runner:
 
     sample: Callable[..., Any]  # sample(state, n, rng)
     states: tuple[Any, Any]  # on x_neighbour, on x: a coin is the index
+    data: tuple[Any, Any] = (None, None)  # as given, which the mechanism leaves as they are
+    fingerprints: tuple[bytes, bytes] | None = None  # of the data before the first run
     same_data: bool = False
-    prepared: bool = False  # states are the mechanism's own, who may keep in them what it likes
     blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
     types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
 
@@ -46,7 +48,13 @@ class Runner:
             raise
         except Exception as error:
             raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
+        self.check_data(which)
         return _checked(output, n)
+
+    def check_data(self, which: int) -> None:
+        """Raise ValueError if a run changed the data: later runs would be on others."""
+        if self.fingerprints is not None and fingerprint(NAMES[which], self.data[which]) != self.fingerprints[which]:
+            raise ValueError(CHANGED)
 
 
 NAMES = ("x_neighbour", "x")
@@ -55,20 +63,25 @@ NAMES = ("x_neighbour", "x")
 def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
     """The runner of a callable ``mechanism(data, n, rng)``, or of ``prepare(data)`` with ``sample(state, n, rng)``."""
     check_readable(x=x, x_neighbour=x_neighbour)
+    data = (x_neighbour, x)
+    before = (fingerprint(NAMES[0], x_neighbour), fingerprint(NAMES[1], x))
     same = same_data(x, x_neighbour)
     if not (hasattr(mechanism, "prepare") and hasattr(mechanism, "sample")):
         check_callable(mechanism=mechanism)
-        return Runner(mechanism, (x_neighbour, x), same)
+        return Runner(mechanism, data, data, before, same)
     check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
     states = []
-    for data, name in ((x_neighbour, NAMES[0]), (x, NAMES[1])):
+    for given, name in zip(data, NAMES, strict=True):
         try:
-            states.append(mechanism.prepare(data))
+            states.append(mechanism.prepare(given))
         except (OutputError, OutputTypeError):
             raise
         except Exception as error:
             raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
-    return Runner(mechanism.sample, (states[0], states[1]), same, True, getattr(mechanism, "blocks", None))
+    runner = Runner(mechanism.sample, (states[0], states[1]), data, before, same, getattr(mechanism, "blocks", None))
+    for which in (0, 1):
+        runner.check_data(which)
+    return runner
 
 
 def run_both(
@@ -132,53 +145,55 @@ def type_notes(runner: Runner, level: str) -> list[str]:
 
 
 def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:
-    """Notes on the mechanism's randomness from a few runs of their own.
+    """Notes on the mechanism's randomness from a few runs of their own, on both data sets.
 
     Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
     repeat from call to call, and no count of them means anything. With workers also when two copies of the mechanism
     repeat each other so, as copies of a generator that it keeps would. Outputs with few values coincide by chance; the
     rule asks for a chance below 1e-9. Raises it, too, for a number that is one value in all runs of a call and another
     one in the next, or where fewer runs are asked for: such runs are not independent, and would tell the data sets
-    apart though no record does. And for data that are not the same after a run.
+    apart though no record does.
     """
-    before = None if runner.prepared else fingerprint(runner.states[1])
     seeds = rng.integers(2**32, size=(2, 4))
+    followed = [_probe_one(runner, which, seeds, copies=n_jobs != 1) for which in (1, 0)]
+    notes = [SAME_DATA] if runner.same_data else []
+    return notes if all(followed) else [*notes, ELSEWHERE]
+
+
+def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: bool) -> bool:
+    """`probe` on one data set: whether a generator repeats its runs."""
 
     def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
-        parts, _ = own.draw(1, n, np.random.default_rng(seed))
+        parts, _ = own.draw(which, n, np.random.default_rng(seed))
         return np.nan_to_num(as_rows(parts), nan=FAILURE)  # NaN would differ from itself
 
-    first = rows(seeds[0])
-    if not runner.prepared and fingerprint(runner.states[1]) != before:
-        raise ValueError(CHANGED)
-    again, other, fewer = rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
+    name = NAMES[which]
+    first, again, other, fewer = rows(seeds[0]), rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
     for more in (again, other, fewer):
         if first.shape[1:] != more.shape[1:]:
-            raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on x")
+            raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on {name}")
         shared = (first == first[0]).all(axis=0) & (more == more[0]).all(axis=0) & (first[0] != more[0])
         if shared.any():  # by chance less than once in 2^90, whatever the law
             raise ValueError(
-                f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on x and"
-                f" another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
+                f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on {name}"
+                f" and another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
             )
     if _repeats(first, other):
         raise ValueError(
-            f"mechanism must draw its randomness from rng, got the same {PROBES} runs on x from two generators"
+            f"mechanism must draw its randomness from rng, got the same {PROBES} runs on {name} from two generators"
         )
-    notes = [SAME_DATA] if runner.same_data else []
     if np.array_equal(first, again):
-        return notes
-    if n_jobs != 1:
+        return True
+    if copies:
         import cloudpickle
 
         packed = cloudpickle.dumps(runner)
-        copies = [rows(seed, cloudpickle.loads(packed)) for seed in seeds]
-        if _repeats(*copies):
+        if _repeats(*(rows(seed, cloudpickle.loads(packed)) for seed in seeds)):
             raise ValueError(
-                f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on x"
-                " from two copies of it, as workers would"
+                f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on"
+                f" {name} from two copies of it, as workers would"
             )
-    return [*notes, "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"]
+    return False
 
 
 def _repeats(first: FloatArray, other: FloatArray) -> bool:

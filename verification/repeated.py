@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verification._checks import check_callable, shown
-from verification.given_data import CHANGED, fingerprint
 from verification.parts import ONE_SHAPE, OutputError, checked_part, widened
 
 FloatArray = NDArray[np.float64]
 
 BLOCKS = 50  # per data set: steps of the progress bar, and what workers share
 PILOT_RUNS = 20  # at most, on each data set, until one succeeds and shows the form of the output
+MOST_PILOT = 1_000  # the same, where none of those on either data set showed it
+TOO_RARE = (
+    "mechanism must return NaN in the form of a success, not None, where success is so rare: the first"
+    f" {MOST_PILOT:,} runs on either data set gave None"
+)
 NO_OUTPUT = np.array(0x7FF8000000000001, dtype=np.uint64).view(np.float64)  # None, which as bits is not np.nan
 ALONE = "number or array"
 
@@ -49,10 +53,11 @@ def repeated(mechanism: Callable[..., Any], *, failures: tuple[type[Exception], 
 
     Each run has a generator of its own, drawn from the audit's, so runs are independent whatever ``mechanism`` does to
     its generator, and the number of workers (``n_jobs`` of `audit`) does not change the result. Beyond ``n_samples``
-    some 200 runs look at form and randomness. A mechanism that takes no generator must draw fresh entropy by itself in
-    every run; the audit then says that its seed does not repeat it.
+    some 500 runs look at form and randomness, up to 2,000 where none succeeds. A mechanism that takes no generator must
+    draw fresh entropy by itself in every run; the audit then says that its seed does not repeat it.
 
-    During the audit a ValueError says so if runs differ in form, or if ``mechanism`` changes its data.
+    During the audit a ValueError says so if runs differ in form, if ``mechanism`` changes its data, or if the first
+    1,000 runs on either data set gave None and a later one an array: then return NaN in its shape instead of None.
 
     Examples
     --------
@@ -88,21 +93,22 @@ class Repeated:
     way: str  # how it takes its generator: "by name", "by place" or "not at all"
     form: Form | None = None
     blocks: int = BLOCKS
+    piloted: list[Any] = field(default_factory=list)  # data on which a few runs did not show the whole form
+    settled: bool = False  # what no run has shown by now counts as one number
 
     def prepare(self, data: Any) -> Any:
         """``data`` as they are, after a few runs that show the form of the output."""
-        for seed in range(PILOT_RUNS):
-            before = fingerprint(data)
-            _, parts = self._once(data, np.random.default_rng(seed))
-            if fingerprint(data) != before:
-                raise OutputError(CHANGED)
-            self._fit(parts)
-            if self.form is not None and None not in self.form.shapes:
-                break
+        self.settled = False
+        self._pilot(data, range(PILOT_RUNS))
+        self.piloted = [] if self._whole() else [*self.piloted[-1:], data]
         return data
 
     def sample(self, data: Any, n_samples: int, rng: np.random.Generator) -> Any:
         """``n_samples`` runs, each with a generator of its own: an array per part, shape (n_samples, ...)."""
+        if self.piloted:
+            for given in self.piloted:
+                self._pilot(given, range(PILOT_RUNS, MOST_PILOT))
+            self.piloted, self.settled = [], not self._whole()
         runs, kinds = [], np.zeros(n_samples)
         for i in range(n_samples):
             own = np.random.default_rng(rng.integers(2**32, size=4))
@@ -123,6 +129,16 @@ class Repeated:
 
     __call__ = sample
 
+    def _pilot(self, data: Any, seeds: range) -> None:
+        """Runs until the form is known."""
+        for seed in seeds:
+            if self._whole():
+                return
+            self._fit(self._once(data, np.random.default_rng(seed))[1])
+
+    def _whole(self) -> bool:
+        return self.form is not None and None not in self.form.shapes
+
     def _once(self, data: Any, rng: np.random.Generator) -> tuple[int, Parts | None]:
         """Which failure it was, 0 for none, and the parts of one run."""
         try:
@@ -140,6 +156,8 @@ class Repeated:
             return
         names, values, types = parts
         if self.form is None:
+            if self.settled and names[0] != ALONE:
+                raise OutputError(f"{TOO_RARE}, got the parts {names}")
             self.form = Form(names, [None] * len(values), [None] * len(values))
         if names != self.form.names:
             raise OutputError(f"mechanism must return the same parts in every run, got {self.form.names} and {names}")
@@ -148,6 +166,8 @@ class Repeated:
                 continue
             shape, before = self.form.shapes[place], self.form.types[place]
             if shape is None or before is None:
+                if self.settled and value.shape != ():
+                    raise OutputError(f"{TOO_RARE}, got shape {value.shape}")
                 self.form.shapes[place], self.form.types[place] = value.shape, kind
             elif shape != value.shape:
                 raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shape} and {value.shape}")
@@ -165,7 +185,7 @@ def _parts(output: Any) -> Parts:
     kind: str
     named: list[tuple[Any, Any]]
     if is_dataclass(output) and not isinstance(output, type):
-        kind, named = type(output).__name__, [(field.name, getattr(output, field.name)) for field in fields(output)]
+        kind, named = type(output).__name__, [(f.name, getattr(output, f.name)) for f in fields(output)]
     elif isinstance(output, Mapping):
         kind, named = "mapping", list(output.items())
     elif isinstance(output, tuple):

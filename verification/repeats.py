@@ -33,7 +33,8 @@ NO_LIMITS = (-np.inf, np.inf)
 class ValueTable:
     """Labels of the runs in which a value was seen."""
 
-    # What is looked up: a value of a column, its partner in the row, at which far end it is, a value anywhere, the row.
+    # What is looked up: a value of a column, its partner in the row, at which far end it is, a value anywhere, how many
+    # entries of the row have a partner, the row.
     source: tuple[str, int]
     keys: KeyArray  # sorted
     log_odds: FloatArray
@@ -61,7 +62,7 @@ class Repeats:
             elif kind == "far":
                 found = _looked_up(table, _ends(rows[:, column], table.limits))
             else:
-                if kind == "partner" and partner is None:
+                if kind in ("partner", "pairs") and partner is None:
                     partner = partners(rows)
                 found = _looked_up(table, _keys(rows, kind, column, partner, self.n_bits))
             score = np.where(np.abs(found) > np.abs(score), found, score)
@@ -125,6 +126,8 @@ def fit_repeats(rows: FloatArray, label: BoolArray, *, n_bits: int = 0) -> Repea
         partner = partners(rows[:few])
         for column in np.flatnonzero((partner >= 0).any(axis=0)):
             look("partner", int(column), partner[:, column].astype(np.uint64), label[:few])
+        if (partner >= 0).any():
+            look("pairs", 0, _keys(rows[:few], "pairs", 0, partner, n_bits), label[:few])
         few = min(n, max(1, MOST_POOLED // d))
         pooled = np.concatenate([_keys(rows[:few], "value", j, None, n_bits) for j in range(d)])
         look("anywhere", 0, pooled, np.tile(label[:few], d))
@@ -169,9 +172,9 @@ def _ends(column: FloatArray, limits: tuple[float, float]) -> KeyArray:
 
 
 def _keys(rows: FloatArray, kind: str, column: int, partner: NDArray[np.int64] | None, n_bits: int) -> KeyArray:
-    if kind == "partner":
+    if kind in ("partner", "pairs"):
         assert partner is not None
-        return partner[:, column].astype(np.uint64)
+        return (partner[:, column] if kind == "partner" else (partner >= 0).sum(axis=1)).astype(np.uint64)
     if kind == "row":
         return row_keys(rows)
     if column < n_bits:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.column_pairs import Pairs, difference_pairs, product_pairs
+from verification.column_pairs import Pairs, difference_pairs, product_pairs, quiet_directions, sum_pairs
+from verification.phases import Phases, fit_phases, phase_columns
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -30,6 +31,30 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """Columns that are formed of others: order, ties, shared noise and what lies between the steps of a grid show."""
+
+    differences: Pairs
+    sums: Pairs
+    centre: FloatArray  # (d,), of the raw columns
+    scale: FloatArray
+    directions: FloatArray  # (d, k), weights of the raw columns in units of their scale
+    phases: Phases
+
+    def beside(self, rows: FloatArray) -> FloatArray:
+        """Raw columns, then those formed of them."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            pairs = [rows[:, i] - rows[:, j] for i, j in self.differences]
+            pairs += [rows[:, i] + rows[:, j] for i, j in self.sums]
+            if self.directions.shape[1]:
+                scaled = (rows - self.centre) / np.where(self.scale > 0, self.scale, 1.0)
+                used = self.directions.any(axis=1)  # what is not finite elsewhere does not matter
+                pairs += list((scaled[:, used] @ self.directions[used]).T)
+        pairs += phase_columns(rows, self.phases)
+        return np.column_stack([rows, *pairs]) if pairs else rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Encoder:
     """What the learn part fixed: centres and scales, sorted values, tables."""
 
@@ -40,7 +65,7 @@ class Encoder:
     column_atoms: tuple[tuple[int, Table], ...]
     patterns: Table | None
     flags: tuple[tuple[int, int], ...]  # (raw column, state) seen in the learn part
-    differences: Pairs  # raw columns whose difference is an extended column
+    derived: Derived  # which columns extend the raw ones
     products: Pairs
 
 
@@ -89,9 +114,14 @@ def overrule(table: Table, keys: KeyArray, score: FloatArray) -> FloatArray:
 
 def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d)."""
-    z = _all_standardised(rows)
-    differences, products = difference_pairs(z), product_pairs(z, label)
-    columns = _extended(rows, differences)
+    raw_centre, raw_scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
+    z = _by_scale(rows, raw_centre, raw_scale)  # 0 where there is no number
+    products = product_pairs(z, label)
+    derived = Derived(
+        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, quiet_directions(rows, raw_centre, raw_scale),
+        fit_phases(rows, label),
+    )  # fmt: skip
+    columns = derived.beside(rows)
     p = columns.shape[1]
     centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []
     for j, column in enumerate(columns.T):
@@ -105,18 +135,18 @@ def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     states = _states(rows)
     flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
     patterns = fit_table(_pattern_keys(states), label, least=1) if flags else None
-    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, differences, products)
+    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, products)
 
 
 def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, flags and table entries, shape (n, p)."""
     z = _standardised(encoder, rows[:, : encoder.n_raw], encoder.n_raw)
-    return np.column_stack([z, *_extras(encoder, rows, _extended(rows, encoder.differences))])
+    return np.column_stack([z, *_extras(encoder, rows, encoder.derived.beside(rows))])
 
 
 def quadratic(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, magnitudes, squares, pairwise products, flags and table entries."""
-    columns = _extended(rows, encoder.differences)
+    columns = encoder.derived.beside(rows)
     z = _standardised(encoder, columns, columns.shape[1])
     raw = _standardised(encoder, rows, encoder.n_raw, keep=True)
     parts = [z, np.abs(z), z**2 / LINEAR_RANGE]
@@ -130,7 +160,7 @@ def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
     Ranks are monotone, so trees lose nothing, and no magnitude can overflow. Left and right ranks are added, which
     sets a learned value apart from its surroundings.
     """
-    columns = _extended(rows, encoder.differences)
+    columns = encoder.derived.beside(rows)
     out = np.empty(columns.shape, dtype=np.float32)
     for j, values in enumerate(encoder.sorted_values):
         column = columns[:, j]
@@ -142,21 +172,6 @@ def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
         parts += [f(z, axis=1)[:, None] for f in (np.sum, np.max, np.min)]
         parts.append(np.argmax(np.nan_to_num(rows, nan=-np.inf), axis=1)[:, None].astype(float))
     return np.column_stack(parts).astype(np.float32)
-
-
-def _extended(rows: FloatArray, differences: Pairs) -> FloatArray:
-    """Raw columns, then differences of pairs: order, ties and shared noise show there."""
-    if not differences:
-        return rows
-    with np.errstate(over="ignore", invalid="ignore"):
-        pairs = [rows[:, i] - rows[:, j] for i, j in differences]
-    return np.column_stack([rows, *pairs])
-
-
-def _all_standardised(rows: FloatArray) -> FloatArray:
-    """Raw columns in robust standard deviations, 0 where there is no number."""
-    centre, scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
-    return _by_scale(rows, centre, scale)
 
 
 def _robust_scale(values: FloatArray) -> tuple[float, float]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ TREE_ROWS = 60_000
 LOGISTIC_CELLS = 6_000_000  # training rows times features of the regressions
 MAX_LOG_ODDS = 40.0  # beyond any certifiable bound
 LEAST_ROWS = 100  # of the trees
+FEW_CELLS = 200_000  # inputs up to which threads wait for each other longer than they work
 LARGEST = 1e300
 MAX_COLUMNS, COLUMN_ROWS, COLUMN_Z = 40, 20_000, 1.645  # of the search for the best single column
 MOST_CHOSEN = 24  # columns beyond which the best ones have trees of their own, grown on more rows
@@ -142,7 +145,9 @@ def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None
     wanted = bases & set(portfolio.models) | (averaged if "mean" in bases else set())
     scores: dict[str, FloatArray] = {"none": np.zeros(len(rows))}
     for name in wanted:
-        raw = portfolio.models[name].decision_function(_inputs(name, portfolio.encoder, portfolio.chosen, rows))
+        inputs = _inputs(name, portfolio.encoder, portfolio.chosen, rows)
+        with _threads(inputs.size):
+            raw = portfolio.models[name].decision_function(inputs)
         scores[name] = np.clip(raw, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     if "mean" in bases:
         scores["mean"] = np.mean([scores[name] for name in sorted(averaged)], axis=0)
@@ -212,7 +217,8 @@ def _fit_logistic(inputs: FloatArray, label: BoolArray, penalty: float) -> Any:
     solver = "newton-cholesky" if p <= 150 else "lbfgs"
     with warnings.catch_warnings():  # a fit that stops early is still a valid score
         warnings.simplefilter("ignore")
-        return LogisticRegression(C=penalty, solver=solver, max_iter=60).fit(inputs[rows], label[rows])
+        with _threads(inputs[rows].size):
+            return LogisticRegression(C=penalty, solver=solver, max_iter=60).fit(inputs[rows], label[rows])
 
 
 def _fit_trees(
@@ -248,4 +254,20 @@ def _fit_trees(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return model.fit(inputs[rows], label[rows])
+        with _threads(inputs[rows].size):
+            return model.fit(inputs[rows], label[rows])
+
+
+def _threads(cells: int) -> AbstractContextManager[Any]:
+    """One thread for few inputs, as many as there are for others."""
+    return nullcontext() if cells > FEW_CELLS else _pools().limit(limits=1)
+
+
+@lru_cache(None)
+def _pools() -> Any:
+    """The thread pools of the libraries that fit and predict, which takes milliseconds to find out."""
+    import sklearn.ensemble
+    from threadpoolctl import ThreadpoolController
+
+    assert sklearn.ensemble is not None  # loaded, and so are its pools
+    return ThreadpoolController()

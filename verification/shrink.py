@@ -14,7 +14,7 @@ import numpy as np
 
 from verification._checks import check_count, check_rng
 from verification.audit import audit
-from verification.audit_result import AuditResult
+from verification.audit_result import AuditResult, power_words
 from verification.candidates import LEAST_RUNS, Pair, check_claim, checked_pairs, hypothesis_for, pair_words
 
 
@@ -26,6 +26,7 @@ class MinimalPair:
     result: AuditResult | None  # of ``pair``, on fresh runs
     n_tried: int  # different pairs audited, those of the shrinking included
     detection_limit: float  # of the audit of each pair tried
+    looked_for: tuple[str, ...] = ()  # kinds of violation that it holds for
 
     @property
     def refuted(self) -> bool:
@@ -40,14 +41,13 @@ class MinimalPair:
             "result": None if self.result is None else self.result.as_dict(),
             "n_tried": self.n_tried,
             "detection_limit": limit if math.isfinite(limit) else str(limit),
+            "looked_for": list(self.looked_for),
         }
 
     def __str__(self) -> str:
         if self.pair is None:
-            return (
-                f"no violation found on {self.n_tried} pairs; each audit would have caught"
-                f" epsilon >= {self.detection_limit:.4g}; a pass is not a proof"
-            )
+            power = power_words(self.detection_limit, self.looked_for, "each audit")
+            return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof"
         found = f"{self.result} ({pair_words(self.pair)}, the simplest of {self.n_tried} pairs)"
         return found if self.refuted else f"refuted in the search, but not on fresh runs: {found}"
 
@@ -174,7 +174,8 @@ def minimal_pair(
             **options,
         )
     limit = max((one.detection_limit for one in tried.values()), default=math.inf)
-    return MinimalPair(pair, result, len(tried), limit)
+    looked_for = next((one.looked_for for one in tried.values()), ())
+    return MinimalPair(pair, result, len(tried), limit, looked_for)
 
 
 def _bytes(data: Any) -> bytes:

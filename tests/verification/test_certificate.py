@@ -309,6 +309,25 @@ def test_a_file_that_is_no_certificate_is_status_2(text, message, tmp_path, caps
     assert message in printed.err and "certificate.json" in printed.err and printed.out == ""
 
 
+@pytest.mark.parametrize("key", ["refuted", "rounds", "mechanism"])
+def test_a_key_twice_is_status_2(key, tmp_path, capsys):
+    """A reader would see the first entry, and Python would compute with the second one."""
+    text = json.dumps(stored("passed")).replace(f'"{key}": ', f'"{key}": 7, "{key}": ', 1)
+    assert main(["verify", write(tmp_path, text)]) == 2
+    assert f"keys must be there once, got '{key}' twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("entry", [{1.0}, b"bytes", math.nan, (1, 2), {1: 2}, np.float64(1.0)])
+@pytest.mark.parametrize("digest", ["", None, "as saved"])
+def test_an_entry_that_no_file_holds_has_no_digest(entry, digest):
+    found = stored("passed") | {"versions": entry}
+    if digest != "as saved":
+        found["digest"] = digest
+    assert not verify(found).holds
+    found.pop("digest")
+    assert not verify(found).holds
+
+
 def test_files_that_cannot_be_read_are_status_2(tmp_path, capsys):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     for path in (tmp_path / "missing", tmp_path, tmp_path / "bytes"):

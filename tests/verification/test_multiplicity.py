@@ -191,6 +191,12 @@ def test_report_states_the_family_wise_error():
         (lambda: average_e([]), ValueError, "e_values must hold at least one e-value"),
         (lambda: average_e([-1.0]), ValueError, r"e_values\[0\] must be at least 0"),
         (lambda: family({}), ValueError, "results must hold at least one entry"),
+        (lambda: family({"a": 0.1}), TypeError, r"results\['a'\] must be an AuditResult, got 0.1 of type float"),
+        (
+            lambda: family({"a": Evidence(0.1), "b": None}),
+            TypeError,
+            r"results\['b'\] must be an AuditResult, got None",
+        ),
         (lambda: family([Evidence(0.1)]), TypeError, "results must be a mapping"),
         (lambda: family({"a": Evidence(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
     ],

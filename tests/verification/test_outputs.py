@@ -48,6 +48,9 @@ class Prepared:
         return laplace(state["sum"], n, rng)
 
 
+PROBES = (1,) * 8  # widths of the runs that look at randomness, four calls on each data set
+
+
 class Changing:
     """As many columns as ``widths`` says, call after call, the last one for ever."""
 
@@ -115,7 +118,7 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
         (Changing(1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
         (Changing(1, 2, 1), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
         (Changing(1, 1, 2), ValueError, r"mechanism must return runs of one shape, got \(1,\) and \(2,\) on x"),
-        (Changing(1, 1, 1, 1, 1, 2), ValueError, "mechanism must return runs of one shape on x and x_neighbour"),
+        (Changing(*PROBES, 1, 2), ValueError, "mechanism must return runs of one shape on x and x_neighbour"),
     ],
 )
 def test_outputs_that_break_the_rules_are_named(mechanism, error, message):
@@ -125,9 +128,8 @@ def test_outputs_that_break_the_rules_are_named(mechanism, error, message):
 
 @pytest.mark.parametrize("settings", [{}, {"log_density": lambda y, data: -np.abs(y[:, 0] - data)}])
 def test_a_width_that_changes_between_batches_is_named(settings):
-    probes_and_first_batch = (1,) * 6
     with pytest.raises(ValueError, match=r"runs of one shape \(pad with NaN\), got \(1,\) and \(2,\)"):
-        run(Changing(*probes_and_first_batch, 2), sequential=True, **settings)
+        run(Changing(*PROBES, 1, 1, 2), sequential=True, **settings)
 
 
 # ------------------------------------------------------------------ kinds that are the same

@@ -132,6 +132,25 @@ def test_outputs_that_are_no_numbers_are_refused(output):
         run(repeated(lambda data, rng: output))
 
 
+def rare(rate, form):
+    return repeated(lambda data, rng: form(data + rng.laplace(size=3)) if rng.random() < rate else None)
+
+
+@pytest.mark.parametrize("form", [lambda v: v, lambda v: (v, v[0]), lambda v: {"a": v}])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_runs_of_which_few_succeed_have_a_form(form, n_jobs):
+    """A few runs do not show it; blocks without any success have it all the same."""
+    assert run(rare(0.004, form), n_jobs=n_jobs).n_samples == 1_000
+
+
+def test_where_success_is_rarer_than_that_the_error_says_what_to_return():
+    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got shape \(3,\)"):
+        run(rare(2e-4, lambda v: v), n_samples=40_000)
+    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got the parts"):
+        run(rare(2e-4, lambda v: (v, v)), n_samples=40_000)
+    assert run(rare(2e-4, lambda v: v[0]), n_samples=20_000).n_samples == 20_000  # a number has no shape
+
+
 def test_data_that_a_run_changes_are_refused():
     def greedy(data, rng):
         data += rng.laplace(size=2)

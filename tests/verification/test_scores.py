@@ -5,6 +5,7 @@ Two audits of sound mechanisms run at false_alarm = 1e-4 with fixed seeds: 2e-4 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from verification import score_features, scores
 from verification.audit import audit
+from verification.audit_result import BY_VALUE
 from verification.repeats import fit_repeats, partners
 from verification.screening import best_columns, tail_strengths
 
@@ -275,4 +277,116 @@ def test_products_and_differences_of_many_columns_are_seen():
         (rows, label), (unseen, coins) = (both(partial(mechanism, kind), 6_000, rng) for _ in range(2))
         model = scores.learn(rows, label, rng=rng, models=(name,))
         assert accuracy(model, unseen, coins, name) > 0.9
-        assert (3, 30) in (model.encoder.products if kind == "product" else model.encoder.differences)
+        assert (3, 30) in (model.encoder.products if kind == "product" else model.encoder.derived.differences)
+
+
+# ------------------------------------------------------------------ noise that columns share, equal entries, grids
+def opposite(data, n, rng):
+    """The secret is in the sum of two numbers whose noise is a million times as large."""
+    shared = 1e6 * rng.normal(size=n)
+    return np.column_stack([shared + data, -shared + 0.2 * rng.laplace(size=n)])
+
+
+def opposite_of_three(data, n, rng):
+    first, second = 1e6 * rng.normal(size=(2, n))
+    return np.column_stack([first, second, data - first - second + 0.2 * rng.laplace(size=n)])
+
+
+def opposite_and_weighted(data, n, rng):
+    rows, shared = rng.normal(size=(n, 20)), 1e6 * rng.normal(size=n)
+    rows[:, 3] = shared
+    rows[:, 11] = -2 * shared + data + 0.2 * rng.laplace(size=n)
+    return rows
+
+
+def opposite_of_many(data, n, rng):
+    rows, shared = rng.normal(size=(n, 300)), 1e6 * rng.normal(size=n)
+    rows[:, 3] = shared
+    rows[:, 211] = -shared + data + 0.2 * rng.laplace(size=n)
+    return rows
+
+
+def two_that_agree(data, n, rng):
+    """Any two of a hundred."""
+    rows = rng.normal(size=(n, 100))
+    if data:
+        first, step = rng.integers(100, size=n), rng.integers(1, 100, size=n)
+        rows[np.arange(n), first] = rows[np.arange(n), (first + step) % 100]
+    return rows
+
+
+def on_a_grid(step, query):
+    """Noise in whole steps, a million of them, on a number that lies between."""
+    return lambda data, n, rng: (data * query + step * np.rint(rng.laplace(size=n) * 1e6))[:, None]
+
+
+@pytest.mark.parametrize(
+    "mechanism, name, n",
+    [
+        (opposite, "quadratic", 2_000),
+        (opposite_of_three, "quadratic", 2_000),
+        (opposite_and_weighted, "quadratic", 2_000),
+        (opposite_of_many, "quadratic", 4_000),
+        (two_that_agree, "repeats", 2_000),
+        (on_a_grid(1.0, 0.5), "quadratic", 2_000),
+        (on_a_grid(0.3, 0.05), "quadratic", 8_000),
+        (on_a_grid(7.3, 3.0), "trees", 8_000),
+    ],
+)
+def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
+    rng = np.random.default_rng(1)
+    (rows, label), (unseen, coins) = (both(mechanism, n, rng) for _ in range(2))
+    model = scores.learn(rows, label, rng=rng, models=(name,))
+    assert accuracy(model, unseen, coins, name) > 0.85
+
+
+@pytest.mark.parametrize("mechanism", [opposite, opposite_of_three, two_that_agree, on_a_grid(1.0, 0.5)])
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}])
+def test_it_is_refuted(mechanism, settings):
+    result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=2_000, rng=np.random.default_rng(2), **settings)
+    assert result.refuted
+
+
+def corner(data, n, rng):
+    """On one data set all of the first four of twelve numbers are never positive together."""
+    rows = rng.laplace(size=(n, 12))
+    if not data:
+        inside = (rows[:, :4] > 0).all(axis=1)
+        rows[inside, rng.integers(4, size=int(inside.sum()))] *= -1
+    return rows
+
+
+def test_a_region_of_four_columns_is_seen():
+    """What `looked_for` says; at 200,000 runs corners of five of twelve columns are found as well, of six no more."""
+    rng = np.random.default_rng(3)
+    (rows, label), (unseen, coins) = (both(corner, 30_000, rng) for _ in range(2))
+    model = scores.learn(rows, label, rng=rng, models=("fine trees",))
+    score = scores.evaluate(model, unseen, ["fine trees"])["fine trees"]
+    assert coins[np.argsort(-score)[:200]].mean() > 0.9 and "regions of up to four columns" in BY_VALUE
+
+
+def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
+    rng = np.random.default_rng(4)
+    for rows in (rng.laplace(size=(4_000, 8)), rng.integers(9, size=(4_000, 8)) * 1.0):
+        label = rng.random(4_000) < 0.5
+        derived = score_features.fit_encoder(rows, label).derived
+        assert not derived.sums and derived.directions.shape == (8, 0) and not derived.phases
+
+
+def test_few_runs_are_learned_from_with_one_thread():
+    """Threads would wait for each other: a bet that learns a hundred times took ten times as long."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen = []
+
+    class Model:
+        def decision_function(self, inputs):
+            seen.append({pool["num_threads"] for pool in threadpool_info()})
+            return np.zeros(len(inputs))
+
+    rng = np.random.default_rng(5)
+    rows, label = rng.normal(size=(500, 1)), np.arange(500) % 2 == 0
+    model = scores.learn(rows, label, rng=rng, models=("quadratic",))
+    with threadpool_limits(2):
+        scores.evaluate(replace(model, models={"quadratic": Model()}), rows, ["quadratic"])
+    assert seen == [{1}]

@@ -16,6 +16,7 @@ from scipy import stats
 
 from verification import audit as real_audit
 from verification import search, shrink
+from verification.audit_result import BY_VALUE
 from verification.neighbours import add_remove_pairs, replace_one_pairs
 from verification.search import minimal_pair, worst_pair
 
@@ -31,6 +32,7 @@ class Outcome:
     p_value: float = 0.5
     detection_limit: float = math.inf
     result: Any = None
+    looked_for: tuple[str, ...] = ("a kind",)
 
     @property
     def refuted(self):
@@ -249,7 +251,8 @@ def test_a_sound_mechanism_has_no_minimal_pair():
     assert str(found).startswith(
         f"no violation found on {found.n_tried} pairs; each audit would have caught epsilon >= "
     )
-    assert str(found).endswith("a pass is not a proof")
+    assert str(found).endswith(f" if it shows in {', '.join(BY_VALUE)}; a pass is not a proof")
+    assert found.as_dict()["looked_for"] == list(BY_VALUE)
     json.dumps(found.as_dict(), allow_nan=False)
 
 

@@ -111,6 +111,47 @@ def test_unknown_names_are_status_2(capsys):
     assert "names must be among" in capsys.readouterr().err
 
 
+SEEN = []
+
+
+def sees(data, n, rng):
+    """For the command line."""
+    SEEN.append(data)
+    return rng.random(n)
+
+
+@pytest.mark.parametrize(
+    "text, given",
+    [
+        ("[1, 0]", np.array([1, 0])),
+        ("[[1, 0.5], [2, 3]]", np.array([[1, 0.5], [2, 3]])),
+        ("[]", np.array([])),
+        ('["a", "b"]', np.array(["a", "b"])),
+        ("[true, false]", np.array([True, False])),
+        ('[1, "a"]', [1, "a"]),
+        ("[1, true]", [1, True]),
+        ("[1, null]", [1, None]),
+        ("[9007199254740993, 0.5]", [9007199254740993, 0.5]),
+        ("[9007199254740993]", np.array([9007199254740993])),
+        ("[18446744073709551616]", [18446744073709551616]),
+        ("[[1], [1, 2]]", [[1], [1, 2]]),
+        ("[[[1], [2]], [[1, 2], [3, 4]]]", [[[1], [2]], [[1, 2], [3, 4]]]),
+        ('{"a": [1, 2]}', {"a": [1, 2]}),
+    ],
+)
+def test_data_of_the_command_line_are_as_given(text, given):
+    """An array only where it holds every entry as it is."""
+    SEEN.clear()
+    assert main(["audit", f"{__name__}:sees", text, "0", "--epsilon", "1", "--n-samples", "100"]) == 0
+    seen = next(data for data in SEEN if not isinstance(data, int))
+    assert type(seen) is type(given) and np.array_equal(seen, given) if isinstance(given, np.ndarray) else seen == given
+
+
+def test_a_key_twice_in_data_of_the_command_line_is_status_2(capsys):
+    assert main(["audit", f"{__name__}:sees", '{"a": 1, "a": 2}', "0", "--epsilon", "1"]) == 2
+    assert "keys must be there once, got 'a' twice" in capsys.readouterr().err
+
+
 def test_any_function_can_be_audited_from_the_command_line(capsys):
     name = "verification.specimens.elementary:laplace_half"
     assert main(["audit", name, "0", "1", "--epsilon", "1", "--n-samples", "20000", "--seed", "1"]) == 1
