@@ -14,6 +14,7 @@ from pm_dpgmm.release import Release
 from pm_dpgmm.selection import KSelection
 
 BAND_DRAWS = 300
+MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
 
@@ -48,6 +49,8 @@ def plot_release(
     import matplotlib.pyplot as plt
 
     check_count(least=10, n_points=n_points)
+    if n_points > MOST_POINTS:
+        raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
     if not isinstance(release, Release):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
     _check_axes(ax)

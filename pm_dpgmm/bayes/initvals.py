@@ -15,6 +15,7 @@ from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture import Mixture
 
+MOST_CHAINS = 100_000  # each has a dictionary of its own
 # Names that need no mapping, alone (`mu`) or with a component number (`mu_0`, `mu0`); case matters.
 DEFAULT_NAMES = {
     "weights": ("w", "weights", "weight", "pi"),
@@ -92,6 +93,8 @@ def initvals(
     (array([-5.,  5.]), array([0.001, 0.999]))
     """
     check_count(chains=chains)
+    if chains > MOST_CHAINS:
+        raise ValueError(f"chains must be at most {MOST_CHAINS}, got {shown(chains)}")
     check_non_negative(jitter=jitter)
     rng = generator_of(random_seed)
     owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)

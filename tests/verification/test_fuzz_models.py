@@ -63,6 +63,8 @@ def test_no_public_function_of_the_models_is_forgotten(listed):
         ("check_fit", {"idata": NOT_DEFINITE.astype(str)}, TypeError, "g_weights must hold numbers"),
         ("check_fit", {"idata": NOT_DEFINITE.isel(draw=slice(0))}, ValueError, "at least one draw, got none"),
         ("plot_release", {"release": None}, TypeError, "release must be a Release, got None"),
+        ("plot_release", {"n_points": 10**30}, ValueError, "n_points must be at most 5000, got 1000"),
+        ("initvals of a model", {"chains": 10**30}, ValueError, "chains must be at most 100000, got 1000"),
         ("plot_release", {"ax": 3}, TypeError, "ax must be axes of matplotlib, got 3"),
         ("plot_prior_posterior", {"draws": {1, 2}}, TypeError, "draws must map names of models to draws"),
         ("plot_prior_posterior", {"draws": {"a": [1.0]}}, ValueError, "must hold at least two different numbers"),
