@@ -1,5 +1,7 @@
 """Worst pairs of output laws, and their products: composition without a grid wherever a few losses are possible.
 
+Proof: worst_pair.md.
+
 A pair is a Gaussian shift beside finitely many values of the privacy loss ln P/Q. Gaussian shifts compose to one; the
 other losses add up. Everything is a sum of positive terms, so rounding is relative and is paid for once, at the end.
 """
