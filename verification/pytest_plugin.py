@@ -210,7 +210,8 @@ def _advice(result: AuditResult) -> str:
     enough = f"about {n:,} runs would" if n <= MOST_SAMPLES else f"no number of runs up to {MOST_SAMPLES:,} would"
     return (
         f"{result.n_samples:,} runs could hardly have refuted epsilon = {result.epsilon:g} at twice that: the audit"
-        f" would have caught epsilon >= {result.detection_limit:.4g}; {enough} (n_samples= or --dp-audit-samples=)"
+        f" would have caught epsilon >= {result.detection_limit:.4g} at best; {enough}"
+        " (n_samples= or --dp-audit-samples=)"
     )
 
 

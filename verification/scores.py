@@ -100,7 +100,8 @@ def learn(
         Only the constant score "none" when one of the labels has fewer than two rows.
     """
     seed = int(rng.integers(2**31))
-    encoder = features.fit_encoder(rows, label)
+    with _threads(0):  # many small products
+        encoder = features.fit_encoder(rows, label)
     if min(label.sum(), (~label).sum()) < 2:
         return Portfolio(("none",), None, encoder, {})
     found: dict[str, Any] = {}
