@@ -240,9 +240,10 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     """Guarantee of publishing all the releases together, at ``delta``.
 
     Where the worst pair of output laws is known their product is taken, with losses that are rounded up; a release
-    known only by its curve enters by its stated (epsilon, delta). The result is an upper bound: of Gaussian or of pure
-    releases it exceeds the exact curve by less than a part in 10^9 and 1e-14. All must use the same neighbouring
-    relation and be made with independent noise; later ones may depend on earlier ones. It is private if all are.
+    known only by its curve enters by its stated (epsilon, delta). The result is an upper bound: of Gaussian releases it
+    exceeds the exact curve by less than a part in 10^9 and 1e-14, of pure ones by the rounding of their losses. All
+    must use the same neighbouring relation and be made with independent noise; later ones may depend on earlier ones.
+    It is private if all are.
 
     Raises
     ------
