@@ -1,5 +1,6 @@
 """Composition is an upper bound of closed forms, at every epsilon and for every size of noise, and close to them."""
 
+import functools
 import math
 import time
 from fractions import Fraction
@@ -7,6 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld.common import DifferentialPrivacyParameters
 
 from pm_dpgmm.privacy import Guarantee, Neighbouring, compose
 from pm_dpgmm.privacy_loss import GaussianLoss, GeometricLoss, PointLoss, TableLoss
@@ -97,6 +100,22 @@ def test_many_different_losses_keep_a_bounded_number_and_stay_above():
 def test_losses_that_are_one_up_to_rounding_are_the_largest_of_them():
     losses, masses = merged(np.array([0.3, 0.1 + 0.2, 1.0]), np.array([0.25, 0.25, 0.5]))
     assert losses.tolist() == [0.1 + 0.2, 1.0] and masses[0] >= 0.5
+
+
+def test_compositions_are_those_of_dp_accounting_less_what_its_grid_costs():
+    """Another library by another route: privacy loss distributions on a grid, rounded pessimistically."""
+    intervals = {"value_discretization_interval": 1e-4}
+    parts = [
+        (GaussianLoss(0.7), pld.from_gaussian_mechanism(1 / 0.7, **intervals)),
+        (GaussianLoss(0.4), pld.from_gaussian_mechanism(1 / 0.4, **intervals)),
+        (PointLoss(0.3, 1e-5), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.3, 1e-5), **intervals)),
+        (PointLoss(0.9), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.9, 0.0), **intervals)),
+    ]
+    epsilons = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
+    found = product([loss for loss, _ in parts]).curve(epsilons)
+    whole = functools.reduce(lambda one, other: one.compose(other), [law for _, law in parts])
+    theirs = np.array([whole.get_delta_for_epsilon(epsilon) for epsilon in epsilons])
+    assert (found <= theirs).all() and (found >= (1 - 1e-4) * theirs).all()
 
 
 def guarantee(epsilon, loss):

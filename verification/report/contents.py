@@ -22,7 +22,7 @@ PAPERS = {  # how a source names a paper: its title in the report
     "this project": "Statements of this project",
 }
 LONGEST = 240  # characters of a worst case; the JSON of the claims has all of it
-PACKAGES = ("pm_dpgmm", "numpy", "scipy", "opendp", "dp-accounting", "hypothesis", "statsmodels")
+PACKAGES = ("pm_dpgmm", "numpy", "scipy", "opendp", "hypothesis", "statsmodels")
 
 
 @dataclass(frozen=True, slots=True)
