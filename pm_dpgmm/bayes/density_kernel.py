@@ -23,6 +23,8 @@ from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
 
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+REGROUPED = {**OPTIONS, "fastmath": {"contract", "reassoc"}}  # sums in any order; infinities and NaN stay
+BLOCK = 128  # rows at a time, one number of each side by side: the compiler uses vector instructions
 
 
 @numba.njit(**OPTIONS)
@@ -67,22 +69,84 @@ def marginal_frames(chol: FloatArray, present: BoolArray) -> tuple[FloatArray, F
 
 
 @numba.njit(**OPTIONS)
-def inverse_diagonals(factors: FloatArray) -> FloatArray:
-    """1 / F_ii, (M, K, D)."""
-    m, k, d = factors.shape[:3]
-    out = np.empty((m, k, d))
-    for p in range(m):
-        for c in range(k):
-            for i in range(d):
-                out[p, c, i] = 1.0 / factors[p, c, i, i]
-    return out
+def by_pattern(which: IntArray, n_rows: int, n_patterns: int) -> tuple[IntArray, IntArray]:
+    """Rows in the order of their patterns (N,), and where each pattern's begin, shape (M + 1,)."""
+    starts, order = np.zeros(n_patterns + 1, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    if which.shape[0] == 0:
+        for n in range(n_rows):
+            order[n] = n
+        starts[1] = n_rows
+        return order, starts
+    ends = np.zeros(n_patterns, dtype=np.int64)
+    for n in range(n_rows):
+        starts[which[n] + 1] += 1
+    for p in range(n_patterns):
+        ends[p] = starts[p]
+        starts[p + 1] += starts[p]
+    for n in range(n_rows):
+        order[ends[which[n]]] = n
+        ends[which[n]] += 1
+    return order, starts
+
+
+@numba.njit(**OPTIONS)
+def whiten(
+    rows: FloatArray, order: IntArray, first: int, n: int, mean: FloatArray, factor: FloatArray, present: BoolArray,
+    z: FloatArray,
+) -> None:  # fmt: skip
+    """Fill ``z`` (D, BLOCK) with the white values of rows ``order[first : first + n]``; 0 where one is missing."""
+    for i in range(rows.shape[1]):
+        line, centre = z[i], mean[i]
+        if not present[i]:
+            for b in range(n):
+                line[b] = 0.0
+            continue
+        for b in range(n):
+            line[b] = rows[order[first + b], i] - centre
+        for j in range(i):
+            slope, earlier = factor[i, j], z[j]
+            for b in range(n):
+                line[b] -= slope * earlier[b]
+        inverse = 1.0 / factor[i, i]
+        for b in range(n):
+            line[b] *= inverse
+
+
+@numba.njit(**OPTIONS)
+def exponentials(values: FloatArray, n: int) -> None:
+    """Replace the first ``n`` ``values``, none above 0, by their exponentials, to the last bit or two.
+
+    2^k times a polynomial of the rest, |rest| < log(2) / 2: the first term left out is below 4e-18. Compiled to
+    operations on several numbers at once, which the C library's function is not. Below -708 the result is 0.
+    """
+    for b in range(n):
+        x = values[b]
+        shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 2^52: the last bits are the rounded integer k
+        k = shifted - 6755399441055744.0
+        r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10  # log 2 in two parts, as in fdlibm
+        power = 1.0 / 6227020800.0
+        power = power * r + 1.0 / 479001600.0
+        power = power * r + 1.0 / 39916800.0
+        power = power * r + 1.0 / 3628800.0
+        power = power * r + 1.0 / 362880.0
+        power = power * r + 1.0 / 40320.0
+        power = power * r + 1.0 / 5040.0
+        power = power * r + 1.0 / 720.0
+        power = power * r + 1.0 / 120.0
+        power = power * r + 1.0 / 24.0
+        power = power * r + 1.0 / 6.0
+        power = power * r + 0.5
+        power = power * r + 1.0
+        power = power * r + 1.0
+        bits = (np.float64(shifted).view(np.int64) << 52) + 4607182418800017408  # the bits of 1.0
+        values[b] = 0.0 if x < -708.0 else power * np.int64(bits).view(np.float64)
 
 
 @numba.njit(**OPTIONS)
 def densities(
     rows: FloatArray, weights: FloatArray, means: FloatArray, chol: FloatArray, present: BoolArray, which: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Log density (N,) of every row, and shares (N, K) of the components in it.
+    """Log density (N,) of every row, and shares (K, N) of the components in it.
 
     Parameters
     ----------
@@ -98,55 +162,47 @@ def densities(
     n_rows, d = rows.shape
     m, k = present.shape[0], weights.shape[0]
     factors, _ = marginal_frames(chol, present)
-    inverses = inverse_diagonals(factors)
-    heights = np.empty((m, k))
+    order, starts = by_pattern(which, n_rows, m)
+    logs, shares = np.empty(n_rows), np.empty((k, n_rows))
+    z, joint, highest, total = np.empty((d, BLOCK)), np.empty((k, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for p in range(m):
-        n_present = 0
-        for i in range(d):
-            n_present += present[p, i]
-        for c in range(k):
-            height = np.log(weights[c]) - 0.5 * LOG_2PI * n_present
-            for i in range(d):
-                height -= np.log(factors[p, c, i, i])
-            heights[p, c] = height
-    logs, shares = np.empty(n_rows), np.empty((n_rows, k))
-    z = np.empty(d)
-    for n in range(n_rows):
-        p = which[n] if which.shape[0] else 0
-        best = 0
-        for c in range(k):
-            square = 0.0
-            for i in range(d):
-                z[i] = 0.0
-                if present[p, i]:
-                    rest = rows[n, i] - means[c, i]
-                    for j in range(i):
-                        rest -= factors[p, c, i, j] * z[j]
-                    z[i] = rest * inverses[p, c, i]
-                    square += z[i] * z[i]
-            joint = heights[p, c] - 0.5 * square
-            shares[n, c] = joint
-            if joint > shares[n, best] or joint != joint:  # a NaN is the best, so that it is not lost
-                best = c
-        highest = shares[n, best]
-        if highest == -np.inf:  # all densities are 0
-            logs[n] = highest
+        for first in range(starts[p], starts[p + 1], BLOCK):
+            n = min(BLOCK, starts[p + 1] - first)
+            for b in range(n):
+                highest[b], total[b] = -np.inf, 0.0
             for c in range(k):
-                shares[n, c] = 0.0
-            continue
-        total = 0.0
-        for c in range(k):
-            share = 1.0 if c == best else np.exp(shares[n, c] - highest)
-            shares[n, c] = share
-            total += share
-        logs[n] = highest + np.log(total)
-        scale = 1.0 / total
-        for c in range(k):
-            shares[n, c] *= scale
+                height, line = np.log(weights[c]), joint[c]
+                for i in range(d):
+                    height -= np.log(factors[p, c, i, i]) + (0.5 * LOG_2PI if present[p, i] else 0.0)
+                whiten(rows, order, first, n, means[c], factors[p, c], present[p], z)
+                for b in range(n):
+                    line[b] = 0.0
+                for i in range(d):
+                    of_feature = z[i]
+                    for b in range(n):
+                        line[b] += of_feature[b] * of_feature[b]
+                for b in range(n):
+                    line[b] = height - 0.5 * line[b]
+                    # a NaN is the highest, so that it is not lost
+                    highest[b] = highest[b] if line[b] <= highest[b] or highest[b] != highest[b] else line[b]
+            for c in range(k):
+                line = joint[c]
+                for b in range(n):
+                    line[b] -= highest[b]
+                exponentials(line, n)
+                for b in range(n):
+                    total[b] += line[b]
+            for b in range(n):
+                row = order[first + b]
+                none = highest[b] == -np.inf  # all densities are 0
+                logs[row] = -np.inf if none else highest[b] + np.log(total[b])
+                total[b] = 1.0 / total[b]
+                for c in range(k):
+                    shares[c, row] = 0.0 if none else joint[c, b] * total[b]
     return logs, shares
 
 
-@numba.njit(**OPTIONS)
+@numba.njit(**REGROUPED)
 def slopes(
     rows: FloatArray, weights: FloatArray, means: FloatArray, chol: FloatArray, present: BoolArray, which: IntArray,
     shares: FloatArray, cotangent: FloatArray,
@@ -158,51 +214,53 @@ def slopes(
     n_rows, d = rows.shape
     m, k = present.shape[0], weights.shape[0]
     factors, axes = marginal_frames(chol, present)
-    inverses = inverse_diagonals(factors)
-    zeroth, first, second = np.zeros((m, k)), np.zeros((m, k, d)), np.zeros((m, k, d, d))
-    z = np.empty(d)
-    for n in range(n_rows):
-        p = which[n] if which.shape[0] else 0
-        for c in range(k):
-            count = shares[n, c] * cotangent[n]
-            if count == 0.0:  # z may be infinite
-                continue
-            zeroth[p, c] += count
-            for i in range(d):
-                z[i] = 0.0
-                if present[p, i]:
-                    rest = rows[n, i] - means[c, i]
-                    for j in range(i):
-                        rest -= factors[p, c, i, j] * z[j]
-                    z[i] = rest * inverses[p, c, i]
-                scaled = count * z[i]
-                first[p, c, i] += scaled
-                for j in range(i + 1):
-                    second[p, c, i, j] += scaled * z[j]
+    order, starts = by_pattern(which, n_rows, m)
     of_weights, of_means, of_chol = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
-    column = np.empty(d)
+    z, counts, column = np.empty((d, BLOCK)), np.empty(BLOCK), np.empty(d)
     for p in range(m):
         for c in range(k):
-            of_weights[c] += zeroth[p, c] / weights[c]
-            f, s = factors[p, c], second[p, c]
+            zeroth, centre, second = 0.0, np.zeros(d), np.zeros((d, d))
+            for start in range(starts[p], starts[p + 1], BLOCK):
+                n = min(BLOCK, starts[p + 1] - start)
+                whiten(rows, order, start, n, means[c], factors[p, c], present[p], z)
+                for b in range(n):
+                    counts[b] = shares[c, order[start + b]] * cotangent[order[start + b]]
+                for b in range(n):
+                    zeroth += counts[b]
+                for i in range(d):
+                    left = z[i]
+                    total = 0.0
+                    for b in range(n):
+                        # where there is no share z may be infinite
+                        left[b] = left[b] if counts[b] != 0.0 else 0.0
+                        total += counts[b] * left[b]
+                    centre[i] += total
+                    for j in range(i + 1):
+                        right = z[j]
+                        total = 0.0
+                        for b in range(n):
+                            total += counts[b] * left[b] * right[b]
+                        second[i, j] += total
+            f = factors[p, c]
+            of_weights[c] += zeroth / weights[c]
             for i in range(d):
-                s[i, i] -= zeroth[p, c]
+                second[i, i] -= zeroth
                 for j in range(i):
-                    s[j, i] = s[i, j]
-            solve_transposed(f, first[p, c])
+                    second[j, i] = second[i, j]
+            solve_transposed(f, centre)
             for i in range(d):
                 if present[p, i]:
-                    of_means[c, i] += first[p, c, i]
-            for b in range(d):
-                if not present[p, b]:
+                    of_means[c, i] += centre[i]
+            for a in range(d):
+                if not present[p, a]:
                     continue
                 for i in range(d):
-                    column[i] = s[i, b] if present[p, i] else 0.0
+                    column[i] = second[i, a] if present[p, i] else 0.0
                 solve_transposed(f, column)
                 for i in range(d):
                     if present[p, i]:
-                        for e in range(min(b, i) + 1):
-                            of_chol[c, i, e] += column[i] * axes[p, c, b, e]
+                        for e in range(min(a, i) + 1):
+                            of_chol[c, i, e] += column[i] * axes[p, c, a, e]
     return of_weights, of_means, of_chol
 
 
@@ -219,7 +277,7 @@ def row_slopes(
     for n in range(n_rows):
         p = which[n] if which.shape[0] else 0
         for c in range(k):
-            count = shares[n, c] * cotangent[n]
+            count = shares[c, n] * cotangent[n]
             if count == 0.0:
                 continue
             for i in range(d):

@@ -19,22 +19,22 @@ INPUTS = 4  # rows, weights, means, chol; present and which, not differentiable,
 
 
 class MixtureDensity(CompiledOperation):
-    """Log densities (N,) of rows and shares (N, K) of the components in them; see :func:`densities`.
+    """Log densities (N,) of rows and shares (K, N) of the components in them; see :func:`densities`.
 
     The shares are for the two operations of the gradient alone: nothing is differentiated through them.
     """
 
-    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w)->(n),(n,k)"
+    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w)->(n),(k,n)"
     kernel = densities
     differentiable = (0, 1, 2, 3)
 
     def output_shapes(self, *shapes: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return [(shapes[0][0],), (shapes[0][0], shapes[1][0])]
+        return [(shapes[0][0],), (shapes[1][0], shapes[0][0])]
 
     def graph(self, *inputs: Any) -> Sequence[Any]:
         joint = log_joint(*inputs[:INPUTS], *_patterns(*inputs[INPUTS:]))
         logs = log_sum(joint)
-        return logs, pt.exp(joint - logs[:, None])
+        return logs, pt.exp(joint - logs[:, None]).T
 
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         given = (*inputs, outputs[1], pt.as_tensor(cotangents[0]))
@@ -47,7 +47,7 @@ density_of = MixtureDensity()
 class ParameterSlopes(CompiledOperation):
     """Derivatives of the sum of cotangent times log density by weights, means and chol; see :func:`slopes`."""
 
-    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w),(n,k),(n)->(k),(k,d),(k,d,d)"
+    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w),(k,n),(n)->(k),(k,d),(k,d,d)"
     kernel = slopes
     differentiable = (0, 1, 2, 3, 7)
     connected = (0, 1, 2)
@@ -62,7 +62,7 @@ class ParameterSlopes(CompiledOperation):
 class RowSlopes(CompiledOperation):
     """Derivatives of the same by the rows; see :func:`row_slopes`."""
 
-    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w),(n,k),(n)->(n,d)"
+    gufunc_signature = "(n,d),(k),(k,d),(k,d,d),(m,d),(w),(k,n),(n)->(n,d)"
     kernel = row_slopes
     differentiable = (0, 1, 2, 3, 7)
 
