@@ -15,6 +15,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.graph.replace import graph_replace
 
 from pm_dpgmm.bayes.pymc_compat import use_graph_form, use_kernel
 
@@ -82,15 +83,18 @@ class CompiledOperation(Op):  # type: ignore[misc]  # PyTensor is not typed
 
 def graph_slopes(operation: CompiledOperation, inputs: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
     """Derivatives by the differentiable inputs through the graph form, as expressions."""
-    values = operation.graph(*inputs)
-    known = {
-        values[o]: cotangents[o]
-        for o in operation.connected
-        if not isinstance(getattr(cotangents[o], "type", None), DisconnectedType)
-    }
-    wanted = [inputs[i] for i in operation.differentiable]
-    found: Sequence[Any] = pytensor.grad(None, wanted, known_grads=known, disconnected_inputs="ignore")
-    return found
+    # at variables of their own: an input may depend on another one, which is not to be differentiated through
+    places = {i: inputs[i].type() for i in operation.differentiable}
+    values = operation.graph(*(places.get(i, one) for i, one in enumerate(inputs)))
+    total, given = 0.0, {}
+    for o, cotangent in zip(operation.connected, (cotangents[o] for o in operation.connected), strict=True):
+        if not isinstance(cotangent.type, DisconnectedType):
+            place = cotangent.type()
+            given[place] = cotangent
+            total = total + pt.sum(values[o] * place)
+    found = pytensor.grad(total, list(places.values()), disconnected_inputs="ignore")
+    replaced: Sequence[Any] = graph_replace(found, {place: inputs[i] for i, place in places.items()} | given, strict=False)
+    return replaced
 
 
 use_graph_form(CompiledOperation)
