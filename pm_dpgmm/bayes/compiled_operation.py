@@ -93,7 +93,9 @@ def graph_slopes(operation: CompiledOperation, inputs: Sequence[Any], cotangents
             given[place] = cotangent
             total = total + pt.sum(values[o] * place)
     found = pytensor.grad(total, list(places.values()), disconnected_inputs="ignore")
-    replaced: Sequence[Any] = graph_replace(found, {place: inputs[i] for i, place in places.items()} | given, strict=False)
+    replaced: Sequence[Any] = graph_replace(
+        found, {place: inputs[i] for i, place in places.items()} | given, strict=False
+    )
     return replaced
 
 
