@@ -21,7 +21,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.density import gmm, gmm_dist, marginal_factors
+from pm_dpgmm.bayes.density import gmm, gmm_dist
+from pm_dpgmm.bayes.density_graph import marginal_factors
 from pm_dpgmm.bayes.labels import label_probs
 from pm_dpgmm.bayes.missing import patterns, read_rows
 from pm_dpgmm.bayes.params import mixture_params

@@ -1,6 +1,6 @@
 """Rows from a Gaussian mixture with random parameters: log density without labels, missing values, predictive draws.
 
-Plain array operations instead of ``pm.Mixture(MvNormal)``, whose gradient takes far longer when the covariances are
+One compiled operation instead of ``pm.Mixture(MvNormal)``, whose gradient takes far longer when the covariances are
 random (``python -m verification.benchmarks.gmm_density``).
 """
 
@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.gradient import disconnected_grad
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_shape
+from pm_dpgmm.bayes.density_operation import mixture_log_density
 from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
 from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.feature_names import check_columns
-from pm_dpgmm.mixture import LOG_2PI
 from pm_dpgmm.noise import IntArray
-
-LOWEST = pt.constant(-1e300, dtype="float64")  # in place of -inf where it would be subtracted from itself
 
 
 def gmm(
@@ -143,95 +140,11 @@ def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> A
 gmm.dist = gmm_dist  # type: ignore[attr-defined]  # as every distribution of PyMC has it
 
 
-def component_log_densities(rows: Any, means: Any, chol: Any) -> Any:
-    """log N(row; mean_k, chol_k chol_k') symbolically, shape (..., K) for rows (..., D).
-
-    Forward substitution written out over the D features: no solver, and a gradient of plain array operations.
-    """
-    d = chol.type.shape[-1]
-    if d is None:
-        raise ValueError("means and chol must have a known number of features; set the shape of their variables")
-    whitened: list[Any] = []
-    for i in range(d):
-        rest = rows[..., i, None] - means[:, i]
-        for j in range(i):
-            rest = rest - chol[:, i, j] * whitened[j]
-        whitened.append(rest / chol[:, i, i])
-    squares = sum((z**2 for z in whitened[1:]), whitened[0] ** 2)
-    log_determinants = sum((pt.log(chol[:, i, i]) for i in range(1, d)), pt.log(chol[:, 0, 0]))
-    return -0.5 * squares - (log_determinants + 0.5 * d * LOG_2PI)
-
-
-def marginal_factors(chol: Any, present: BoolArray) -> list[list[Any]]:
-    """Cholesky factors of the covariances of some features, for several choices of them at once.
-
-    Orthogonalised rows of ``chol``: Gram-Schmidt loses fewer digits than the factor of a product would. Absent
-    features get 1 on the diagonal and 0 elsewhere, so a graph has the same size for any number of choices.
-
-    Parameters
-    ----------
-    chol : TensorVariable, shape (K, D, D)
-    present : ndarray of bool, shape (M, D)
-
-    Returns
-    -------
-    list of lists of TensorVariable, shapes (M, K)
-        Entries [i][j], j <= i.
-    """
-    width = present.shape[1]
-    axes: list[Any] = []
-    factors: list[list[Any]] = []
-    for i in range(width):
-        mask = present[:, i, None].astype(float)
-        rest = chol[:, i, :] * (np.arange(width) <= i) * mask[:, :, None]
-        line: list[Any] = []
-        for axis in axes:
-            share = (rest * axis).sum(axis=-1)
-            rest = rest - share[:, :, None] * axis
-            line.append(share)
-        length = pt.sqrt((rest**2).sum(axis=-1) + (1 - mask))
-        axes.append(rest / length[:, :, None])
-        factors.append([*line, length])
-    return factors
-
-
-def partial_log_densities(rows: Any, means: Any, chol: Any, present: BoolArray, which: IntArray) -> Any:
-    """:func:`component_log_densities` of the features that are there: row n (N, D) has ``present[which[n]]``."""
-    d = present.shape[1]
-    seen = present[which]
-    rows = pt.where(seen, rows, 0.0)
-    factors = marginal_factors(chol, present)
-    whitened: list[Any] = []
-    for i in range(d):
-        rest = rows[:, i, None] - means[:, i]
-        for j in range(i):
-            rest = rest - factors[i][j][which] * whitened[j]
-        whitened.append(seen[:, i, None] * rest / factors[i][i][which])
-    squares = sum((z**2 for z in whitened[1:]), whitened[0] ** 2)
-    log_determinants = sum((pt.log(factors[i][i]) for i in range(1, d)), pt.log(factors[0][0]))
-    return -0.5 * squares - (log_determinants + 0.5 * present.sum(axis=1)[:, None] * LOG_2PI)[which]
-
-
-def mixture_log_density(rows: Any, weights: Any, means: Any, chol: Any) -> Any:
-    """Log density of a mixture at ``rows`` (..., D) symbolically, shape (...); finite in the far tails."""
-    return _log_sum(pt.log(weights) + component_log_densities(rows, means, chol))
-
-
-def _log_sum(joint: Any) -> Any:
-    """Logarithm of the sum of exponentials over the last axis."""
-    # Written out, because mode="FAST_COMPILE" leaves out the rewrite that makes pt.logsumexp safe in the tails. The
-    # derivative by the largest term is 0, so leaving it out of the gradient is exact, at every order.
-    highest = disconnected_grad(pt.maximum(joint.max(axis=-1, keepdims=True), LOWEST))
-    return highest[..., 0] + pt.log(pt.exp(joint - highest).sum(axis=-1))
-
-
 def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
     """Arguments of CustomDist; ``holes`` are the patterns of missing values and which of them every row has."""
 
     def log_density(value: Any, weights: Any, means: Any, chol: Any) -> Any:
-        if holes is None:
-            return mixture_log_density(value, weights, means, chol)
-        return _log_sum(pt.log(weights) + partial_log_densities(value, means, chol, *holes))
+        return mixture_log_density(value, weights, means, chol, holes)
 
     def draw(weights: Any, means: Any, chol: Any, size: Any) -> Any:
         label = pm.Categorical.dist(p=weights, size=size)

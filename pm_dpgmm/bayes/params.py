@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import FloatArray, check_choice, shown
 from pm_dpgmm.background import warn_without_background
@@ -22,6 +21,7 @@ from pm_dpgmm.bayes.anchor import (
     with_scales,
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
+from pm_dpgmm.bayes.anchor_operation import parameters_at
 from pm_dpgmm.bayes.centred import remember_centred
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels
 from pm_dpgmm.bayes.registry import ANCHORED, used_once
@@ -232,7 +232,7 @@ def _anchored(
         _check_dims(model, anchor.mixture, name, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
         remember_centred(model, standard.name)
-        return _deterministics(name, anchor, pt.dot(anchor.root, standard), "anchored", dims, feature_names)
+        return _deterministics(name, anchor, standard, anchor.root, "anchored", dims, feature_names)
 
 
 def _weak(
@@ -248,7 +248,7 @@ def _weak(
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
         remember_centred(owner, offset.name)
-        return _deterministics(name, wide, pt.dot(unit.root, offset), "weak", dims, feature_names)
+        return _deterministics(name, wide, offset, unit.root, "weak", dims, feature_names)
 
 
 def _check_new(model: Any, name: Any) -> None:
@@ -275,25 +275,11 @@ def _check_dims(
 
 
 def _deterministics(
-    name: str, anchor: Anchor, offsets: Any, prior: str, dims: Sequence[str], feature_names: Sequence[str] | None
-) -> GMMParams:
-    """Weights, means and covariances at ``offsets`` (P,): the symbolic twin of :func:`anchor.mixture_at`."""
-    base = anchor.mixture
-    k, d = base.means.shape
-    of_weights, of_means, of_factors = anchor.blocks
-    frames: FloatArray = np.asarray(np.linalg.cholesky(base.covariances))
-    row, column = np.tril_indices(d)
-
-    ratios = offsets[of_weights]
-    ratios = pt.concatenate([ratios[: anchor.reference], pt.zeros(1), ratios[anchor.reference :]])
-    weights = pt.specify_shape(pt.special.softmax(np.log(base.weights) + ratios), (k,))
-    shifts = offsets[of_means].reshape((k, d))
-    means = pt.specify_shape(base.means + (frames * shifts[:, None, :]).sum(axis=-1), (k, d))
-    entries = offsets[of_factors].reshape((k, len(row)))
-    entries = pt.where(row == column, pt.exp(entries), entries)
-    inner = pt.set_subtensor(pt.zeros((k, d, d))[:, row, column], entries)
-    chol = pt.specify_shape((frames[:, :, :, None] * inner[:, None, :, :]).sum(axis=2), (k, d, d))
-    covariances = (chol[:, :, None, :] * chol[:, None, :, :]).sum(axis=-1)
+    name: str, anchor: Anchor, free: Any, root: FloatArray, prior: str, dims: Sequence[str],
+    feature_names: Sequence[str] | None,
+) -> GMMParams:  # fmt: skip
+    """Weights, means and covariances at offsets ``root`` times ``free`` (P,), as variables of the model."""
+    weights, means, chol, covariances = parameters_at(free, root, anchor)
     component, feature = dims
     return GMMParams(
         weights=pm.Deterministic(f"{name}_weights", weights, dims=component),

@@ -6,6 +6,7 @@ for each thing what goes wrong when it changes.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,9 +29,12 @@ from pymc.math import expand_packed_triangular
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.mode import optdb
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.traversal import graph_inputs
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.basic import CategoricalRV
 
@@ -56,6 +60,8 @@ __all__ = [
     "make_initial_point_fn",
     "offer_step",
     "step_methods",
+    "use_graph_form",
+    "use_kernel",
     "with_gradient",
 ]
 
@@ -98,3 +104,30 @@ def with_gradient(
     return OpFromGraph(
         list(inputs), list(outputs), inline=inline, **{"pullback" if renamed else "lop_overrides": gradient}
     )
+
+
+def use_kernel(operation: type[Any], kernel: Any) -> None:
+    """Let PyTensor's Numba backend compute ``operation`` by ``kernel``, a function that ``numba.njit`` made.
+
+    PyTensor keeps compiled code on disk under the operation's name, so the source of the kernel's module is part of the
+    key: code of an older version is not found.
+    """
+    source = inspect.getsource(inspect.getmodule(kernel.py_func))  # type: ignore[arg-type]
+    version = int(hashlib.sha256(source.encode()).hexdigest()[:15], 16)
+
+    @register_funcify_default_op_cache_key(operation)  # type: ignore[untyped-decorator]
+    def _(op: Any, node: Any = None, **kwargs: Any) -> tuple[Any, int]:
+        return kernel, version
+
+
+def use_graph_form(operation: type[Any]) -> None:
+    """Let PyTensor's JAX backend replace nodes of ``operation`` and its subclasses by ``op.graph(*inputs)``.
+
+    The gradient is asked for before, so it is itself such a node.
+    """
+
+    @node_rewriter(None)  # type: ignore[untyped-decorator]
+    def expand(fgraph: Any, node: Any) -> Any:
+        return list(node.op.graph(*node.inputs)) if isinstance(node.op, operation) else None
+
+    optdb.register(f"{operation.__name__}_graph_form", dfs_rewriter(expand), "jax", "mlx", position=0.02)

@@ -1,0 +1,132 @@
+"""How long does the first ``pm.sample`` of the README's models take, and that of a plain model of as many variables?
+
+``python -m verification.benchmarks.first_sample``: seconds of computing (processor time, compilers included, which on a
+machine with nothing else to do is what one waits) from building the model to the end of 20 draws of one chain, each in
+a process of its own. "cold": no compiled code on the disk, as on the first day; "warm": the second time. Importing the
+libraries and fitting the release are not counted. ``--only 2``: rows whose name holds this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROWS = {
+    "1. latent vectors with the prior of a release, 60": "prior",
+    "2. params and gmm, 60 rows": "gmm",
+    "3. params and observe, sketch in one column": "observe",
+    "3. the same, sketch in two columns": "observe two",
+    "3. the same, histogram in one column": "observe histogram",
+}
+
+
+def release_of(kind: str) -> Any:
+    """A release of records in one or two columns, None for the plain model."""
+    import pm_dpgmm as dpg
+
+    if kind.startswith("plain"):
+        return None
+    columns = 2 if kind in ("gmm", "observe two") else 1
+    X = np.random.default_rng(1).normal([[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * 600, 6.0)[:, :columns]
+    delta = None if kind == "observe histogram" else 1e-6
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=1, progress=False)
+
+
+def model_of(kind: str, release: Any) -> Any:
+    """The README's model ``kind``, or ``plain N``: N free normal numbers, each a variable, and 60 observed rows."""
+    import pymc as pm
+
+    import pm_dpgmm as dpg
+
+    X2 = np.zeros(60) if release is None else release.sample(60, random_seed=2)
+    with pm.Model(coords={"patient": range(60)}) as model:
+        if release is None:
+            total = sum(pm.Normal(f"x{i}") for i in range(int(kind.split()[1])))
+            pm.Normal("y", total, 1.0, observed=X2)
+        elif kind == "prior":
+            x = release.prior("x", dims=("patient", "feature"))
+            pm.Normal("measured", x, 2.0, observed=X2)
+        elif kind == "gmm":
+            dpg.gmm("y", release.params("g"), observed=X2, dims=("obs", "feature"))
+        else:
+            release.observe(release.params("g", prior="weak"))
+    return model
+
+
+def measure(kind: str) -> None:
+    """Print seconds and the number of free numbers; runs in its own process."""
+    warnings.simplefilter("ignore")
+    import pymc as pm
+
+    import pm_dpgmm.bayes.density  # noqa: F401 - libraries load before the clock starts
+
+    release = release_of(kind)
+    settings = {"draws": 20, "tune": 20, "chains": 1, "cores": 1, "random_seed": 1}
+    start = spent()
+    with model_of(kind, release) as model:
+        pm.sample(**settings, progressbar=False, compute_convergence_checks=False)
+    taken = spent() - start
+    print(f"RESULT {taken:.1f} {sum(value.size for value in model.initial_point().values())}")
+
+
+def spent() -> float:
+    """Processor seconds of this process and its children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def seconds(kind: str, folder: Path) -> tuple[float, int]:
+    """Of one process with its caches in ``folder``, and the number of free numbers."""
+    caches = {"PYTENSOR_FLAGS": f"base_compiledir={folder / 'pytensor'}", "NUMBA_CACHE_DIR": str(folder / "numba")}
+    command = [sys.executable, "-m", "verification.benchmarks.first_sample", "--measure", kind]
+    found = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=False)
+    lines = [line.split() for line in found.stdout.splitlines() if line.startswith("RESULT")]
+    if not lines:
+        raise RuntimeError(f"{kind}: {found.stderr[-2000:]}")
+    return float(lines[0][1]), int(lines[0][2])
+
+
+def main() -> None:
+    """A Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measure")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure)
+        return
+    import pymc as pm
+    import pytensor
+
+    print(f"PyMC {pm.__version__}, PyTensor {pytensor.__version__}\n")
+    print("| model | free numbers | cold, s | plain, cold, s | warm, s | plain, warm, s |\n|---|---|---|---|---|---|")
+    plain: dict[int, tuple[float, float]] = {}
+    for name, kind in ROWS.items():
+        if arguments.only not in name:
+            continue
+        (cold, warm), size = cold_and_warm(kind)
+        if size not in plain:
+            plain[size] = cold_and_warm(f"plain {size}")[0]
+        print(
+            f"| {name} | {size} | {cold:.0f} | {plain[size][0]:.0f} | {warm:.1f} | {plain[size][1]:.1f} |", flush=True
+        )
+
+
+def cold_and_warm(kind: str) -> tuple[tuple[float, float], int]:
+    """Seconds with empty caches and again with what they then hold; the number of free numbers."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, size = seconds(kind, Path(folder))
+        warm, _ = seconds(kind, Path(folder))
+    return (cold, warm), size
+
+
+if __name__ == "__main__":
+    main()
