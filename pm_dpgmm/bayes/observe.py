@@ -14,7 +14,7 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.coords import check_new
 from pm_dpgmm.bayes.labels import nearest_order
-from pm_dpgmm.bayes.registry import OBSERVED, used_once
+from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.feature_names import check_order
 
 if TYPE_CHECKING:
@@ -154,10 +154,13 @@ def observe(
     warn_without_background(
         release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
     )
-    with owner, used_once(owner, release, OBSERVED):
+    check_unused(owner, release, OBSERVED)
+    with owner:
         ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
         value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
-        return pm.Potential(name, value)
+        term = pm.Potential(name, value)
+    remember_use(term, release, OBSERVED)
+    return term
 
 
 def _in_order(release: Release, th: Any, n_components: int | None) -> Release:

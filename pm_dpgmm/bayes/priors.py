@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -14,6 +13,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import check_choice, check_positive, shown
 from pm_dpgmm.bayes.coords import add_dim, check_new
 from pm_dpgmm.bayes.label_step import mixture_label
+from pm_dpgmm.bayes.marks import PRIOR, mark, marks
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
@@ -35,13 +35,9 @@ class PriorVariables:
     label: str | None = None
 
 
-# Names only: a random variable held here could keep its model alive for ever.
-_PRIOR_VARIABLES: WeakKeyDictionary[Any, list[PriorVariables]] = WeakKeyDictionary()
-
-
 def prior_variables(model: Any) -> tuple[PriorVariables, ...]:
-    """What ``mixture_prior`` added to ``model``, oldest first; copies of a model start without any."""
-    return tuple(_PRIOR_VARIABLES.get(model.root, ()))
+    """What ``mixture_prior`` added to ``model`` and is free in it, oldest first."""
+    return tuple(record for _, record in marks(model.root.free_RVs, PRIOR))
 
 
 def mixture_prior(
@@ -119,7 +115,7 @@ def mixture_prior(
             record = PriorVariables(mixture, latent.name, latent=latent.name)
         else:
             latent, record = _labelled_form(name, mixture, dims, owner)
-    _PRIOR_VARIABLES.setdefault(owner.root, []).append(record)
+        mark(owner.root[record.latent or record.offset], PRIOR, record)
     return latent
 
 
