@@ -208,10 +208,10 @@ def partial_log_densities(rows: Any, means: Any, chol: Any, present: BoolArray, 
 
 def mixture_log_density(rows: Any, weights: Any, means: Any, chol: Any) -> Any:
     """Log density of a mixture at ``rows`` (..., D) symbolically, shape (...); finite in the far tails."""
-    return _log_sum(pt.log(weights) + component_log_densities(rows, means, chol))
+    return log_sum(pt.log(weights) + component_log_densities(rows, means, chol))
 
 
-def _log_sum(joint: Any) -> Any:
+def log_sum(joint: Any) -> Any:
     """Logarithm of the sum of exponentials over the last axis."""
     # Written out, because mode="FAST_COMPILE" leaves out the rewrite that makes pt.logsumexp safe in the tails. The
     # derivative by the largest term is 0, so leaving it out of the gradient is exact, at every order.
@@ -225,7 +225,7 @@ def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
     def log_density(value: Any, weights: Any, means: Any, chol: Any) -> Any:
         if holes is None:
             return mixture_log_density(value, weights, means, chol)
-        return _log_sum(pt.log(weights) + partial_log_densities(value, means, chol, *holes))
+        return log_sum(pt.log(weights) + partial_log_densities(value, means, chol, *holes))
 
     def draw(weights: Any, means: Any, chol: Any, size: Any) -> Any:
         label = pm.Categorical.dist(p=weights, size=size)

@@ -71,7 +71,8 @@ def mixture_prior(
         ``"labelled"``: a Categorical ``{name}_label`` and a standard normal ``{name}_offset`` that give ``name`` as
         a Deterministic; ``pm.sample`` then moves the labels by ``MixtureLabels`` and the rest by NUTS. Every other
         sampler is refused with an error that says so, as are evaluations of the model's density outside
-        ``label_density``. With one component there is no label.
+        ``label_density``. With one component there is no label. For vectors that were measured with normal noise
+        ``measured`` has no labels to sample, and any sampler will do.
         ``"auto"``: ``recommended_form`` of the (inflated) mixture.
     inflate : float
         Multiplies every covariance. This tempers the prior; it is **not** a model of the privacy noise.
@@ -109,7 +110,7 @@ def mixture_prior(
     with pm.modelcontext(model) as owner:
         parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
         check_new(owner, name, *parts)
-        dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
+        dims = checked_dims(owner, dims, feature_names, mixture.n_features)
         if form == "mixture":
             latent = _density(mixture, name, dims=dims)
             record = PriorVariables(mixture, latent.name, latent=latent.name)
@@ -244,7 +245,7 @@ def _place(means: Any, factors: Any, label: Any, offset: Any) -> Any:
     return means[label] + (factors[label] * offset[..., None, :]).sum(axis=-1)
 
 
-def _checked_dims(
+def checked_dims(
     model: Any, dims: str | Sequence[str] | None, feature_names: Sequence[str] | None, n_features: int
 ) -> tuple[str, ...] | None:
     """``dims`` as a tuple whose members all are in ``model``; adds the feature dimension when it is missing."""
