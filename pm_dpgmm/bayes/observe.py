@@ -14,6 +14,7 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.coords import check_new
 from pm_dpgmm.bayes.labels import nearest_order
+from pm_dpgmm.bayes.named_parameters import without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.feature_names import check_order
 
@@ -148,6 +149,7 @@ def observe(
         raise ValueError(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
+    th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
     check_order(getattr(th, "feature_names", None), release.feature_names, name="th")
     check_new(owner, name)
