@@ -15,7 +15,7 @@ from pm_dpgmm.bayes.density import log_sum
 from pm_dpgmm.bayes.measurement import check_covariance, default_design, prior_of
 from pm_dpgmm.bayes.missing import read_rows
 from pm_dpgmm.bayes.priors import checked_dims
-from pm_dpgmm.bayes.pymc_compat import with_gradient
+from pm_dpgmm.bayes.pymc_compat import CheckAndRaise, with_gradient
 from pm_dpgmm.bayes.separation import without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
@@ -84,8 +84,8 @@ def measured(
     a mixture of normals. Given everything else, x is a mixture in closed form (``gaussian_posterior``): a free uniform
     ``{name}_uniform`` picks its component and a free standard normal ``{name}_offset`` the place in it. Both have
     their prior law in the posterior, so a sampler finds nothing to get stuck in, and x is an exact draw at each of
-    theirs. With K > 1 x jumps with the uniform: a term of the density that reads it is refused by gradient samplers
-    (``SamplingError``; with JAX, a gradient that is not a number). Deterministics may read it.
+    theirs. With K > 1 x jumps with the uniform, so a term of the density that reads it has no gradient: ``pm.sample``
+    raises ``SamplingError``, nutpie finds no start and numpyro diverges at every draw. Deterministics may read x.
     Draws of x "from the prior" are given ``observed``.
 
     Examples
@@ -209,13 +209,16 @@ class _Law:
 def _only_looked_at(vector: Any, uniform: Any, name: str) -> Any:
     """``vector`` without a gradient, so that no gradient sampler takes it for a smooth function of the uniform."""
 
-    def refuse(inputs: list[Any], outputs: list[Any], gradients: list[Any]) -> list[Any]:
-        raise pm.exceptions.SamplingError(READ.format(name))
-
+    # a graph that raises when it is computed: PyTensor 3 builds the gradients of operations also to compare them
+    refuse = CheckAndRaise(pm.exceptions.SamplingError, READ.format(name))
     # JAX takes its own gradients: that of the root of min(u, 0) = 0 is 0 times infinity
     guarded = vector + pt.sqrt(pt.minimum(uniform, 0.0))[..., None]
     inner = guarded.type()
-    return with_gradient([inner], [pt.as_tensor(inner).copy()], refuse)(guarded)
+
+    def gradient(inputs: list[Any], outputs: list[Any], gradients: list[Any]) -> list[Any]:
+        return [refuse(gradients[0], pt.constant(False))]
+
+    return with_gradient([inner], [pt.identity(inner)], gradient)(guarded)
 
 
 def _read(observed: Any) -> tuple[Any, Any]:
