@@ -61,6 +61,31 @@ class PyMCMethods:
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
         return MixturePrior(me.density, names, me.feature_names, form, inflate)
 
+    def measured(
+        self,
+        name: str,
+        observed: Any,
+        noise_cov: Any,
+        *,
+        design: Any = None,
+        offset: Any = None,
+        dims: str | Sequence[str] | None = None,
+        inflate: float = 1.0,
+        model: pm.Model | None = None,
+    ) -> TensorVariable:
+        """Vectors with the released density that were measured with normal noise: :func:`pm_dpgmm.bayes.measured`.
+
+        Right with every sampler, nutpie among them. Where nothing but the vector is unknown,
+        :func:`pm_dpgmm.bayes.gaussian_posterior` has the posterior in closed form.
+        """
+        from pm_dpgmm.bayes.measured_vectors import measured
+
+        me = cast("Release", self)
+        return measured(
+            name, me, observed, noise_cov, design=design, offset=offset, feature_names=me.feature_names, dims=dims,
+            inflate=inflate, model=model,
+        )  # fmt: skip
+
     # ------------------------------------------------------------------ parameters of a mixture, and evidence
     def params(
         self,

@@ -13,6 +13,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import MixtureLabels, label_density, mixture_prior, pymc_compat
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.label_variable import licences_of
 from pm_dpgmm.mixture import Mixture
 
 pytestmark = [
@@ -44,7 +45,7 @@ def model():
 
 
 def licences(model):
-    return int(model["x_label"].owner.op.licences.get_value())
+    return int(licences_of(model["x_label"]).get_value())
 
 
 def logp(model):
@@ -137,6 +138,8 @@ def test_copies_refuse_and_can_be_sampled(model):
     step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     pickled = cloudpickle.loads(cloudpickle.dumps(model))
     assert refuses(pickled) and licences(model) == 1  # a copy made while a step lives has no step
+    with label_density(model):
+        assert all(refuses(other) for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()))
     del step
     gc.collect()
     for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()):

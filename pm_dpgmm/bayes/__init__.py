@@ -19,12 +19,14 @@ _PUBLIC = {
     "ModeCheck": "mode_check",
     "anchor_separation": "anchor",
     "check_modes": "modes",
+    "gaussian_posterior": "measurement",
     "gmm": "density",
     "gmm_dist": "density",
     "initvals": "initvals",
     "is_multimodal": "separation",
     "label_density": "label_variable",
     "label_probs": "labels",
+    "measured": "measured_vectors",
     "mixture_dist": "priors",
     "mixture_params": "params",
     "mixture_prior": "priors",
@@ -42,12 +44,14 @@ __all__ = [
     "ModeCheck",
     "anchor_separation",
     "check_modes",
+    "gaussian_posterior",
     "gmm",
     "gmm_dist",
     "initvals",
     "is_multimodal",
     "label_density",
     "label_probs",
+    "measured",
     "mixture_dist",
     "mixture_params",
     "mixture_prior",
@@ -65,6 +69,8 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.label_variable import label_density
     from pm_dpgmm.bayes.labels import label_probs, relabel
     from pm_dpgmm.bayes.map_learner import MapMixture
+    from pm_dpgmm.bayes.measured_vectors import measured
+    from pm_dpgmm.bayes.measurement import gaussian_posterior
     from pm_dpgmm.bayes.mode_check import ModeCheck
     from pm_dpgmm.bayes.modes import check_modes
     from pm_dpgmm.bayes.params import GMMParams, mixture_params, release_params

@@ -17,6 +17,7 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_shape
 from pm_dpgmm.bayes.density_operation import mixture_log_density
 from pm_dpgmm.bayes.missing import BoolArray, patterns, read_rows
+from pm_dpgmm.bayes.named_parameters import without_names
 from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.feature_names import check_columns
 from pm_dpgmm.noise import IntArray
@@ -162,7 +163,7 @@ def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
 
 def _parameters(th: Any) -> tuple[Any, Any, Any]:
     """Weights, means and factors of ``th`` as tensors with known shapes where they are known."""
-    th = getattr(th, "density", th)  # a release's background is part of its density
+    th = without_names(getattr(th, "density", th))  # a release's background is part of its density
     missing = [name for name in ("weights", "means") if not hasattr(th, name)]
     if missing or not (hasattr(th, "chol") or hasattr(th, "covariances")):
         raise TypeError(

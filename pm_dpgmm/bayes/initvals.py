@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, generator_of, shown
-from pm_dpgmm.bayes.centred import centred_variables
 from pm_dpgmm.bayes.coords import model_of
+from pm_dpgmm.bayes.marks import centred_variables
 from pm_dpgmm.bayes.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture import Mixture

@@ -11,7 +11,7 @@ from scipy.special import log_softmax
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.coords import model_of
-from pm_dpgmm.bayes.label_variable import MixtureLabelRV, license_density, read_elsewhere
+from pm_dpgmm.bayes.label_variable import MixtureLabelRV, licences_of, license_density, read_elsewhere
 from pm_dpgmm.bayes.pymc_compat import (
     BlockedStep,
     Competence,
@@ -100,6 +100,11 @@ class MixtureLabels(BlockedStep):
         operation = variable.owner.op
         if not isinstance(operation, MixtureLabelRV):
             raise ValueError(f"vars must be the label of a labelled mixture_prior, got {value}")
+        if operation.offset not in {free.name for free in model.free_RVs}:
+            raise pm.exceptions.SamplingError(
+                f"{operation.offset!r} must be a free variable for the labels of {operation.latent!r} to be moved,"
+                " got a model in which it was fixed or observed: fix the label too, or the vector alone"
+            )
         self.vars = [value]
         self.rng = np.random.default_rng(rng)
         self.label, self.offset = value.name, operation.offset
@@ -111,9 +116,10 @@ class MixtureLabels(BlockedStep):
         self.possible = np.flatnonzero(operation.mixture.weights)
         self.log_density = model.compile_logp(**(compile_kwargs or {}))
         self.exact = not read_elsewhere(model, variable, model[self.offset], model[operation.latent])
-        license_density(operation.licences, 1)
+        licences = licences_of(variable)
+        license_density(licences, 1)
         # at exit nobody needs the count, and a forked worker must not touch its parent's
-        weakref.finalize(self, license_density, operation.licences, -1).atexit = False
+        weakref.finalize(self, license_density, licences, -1).atexit = False
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -17,7 +18,8 @@ from pm_dpgmm.mixture import Mixture
 
 REFUSAL = (
     "labels of {!r} must be moved by MixtureLabels, as other samplers get the posterior of a labelled mixture prior"
-    " wrong: call pm.sample() without a step for them, or make the prior with form='mixture' for samplers that find"
+    " wrong: call pm.sample() without a step for them, or use measured() in place of prior() where the vector was"
+    " measured with normal noise, with any sampler, or make the prior with form='mixture' for samplers that find"
     " modes by themselves (pm.sample_smc); to evaluate the density alone, use"
     " 'with pm_dpgmm.bayes.label_density(model):'"
 )
@@ -27,8 +29,8 @@ class MixtureLabelRV(CategoricalRV):
     """Categorical variable that says which component a vector belongs to.
 
     The mixture and the names of the other two variables travel with the operation, so that copies of a model
-    (``pm.do``, ``pm.observe``) and pickled ones keep them. The density can be evaluated only while ``licences``, a
-    shared scalar, is above 0: it counts the steps that live and the open ``label_density`` contexts.
+    (``pm.do``, ``pm.observe``) and pickled ones keep them. The density can be evaluated only while ``licences_of`` the
+    variable are above 0.
     """
 
     __props__ = (*CategoricalRV.__props__, "mixture", "latent", "offset")
@@ -38,18 +40,21 @@ class MixtureLabelRV(CategoricalRV):
         self.mixture = mixture
         self.latent = latent
         self.offset = offset
-        self.licences = _no_licences()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # a copy made while a step lives is a variable of its own, and has no step
-        return {name: value for name, value in vars(self).items() if name != "licences"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, licences=_no_licences())
 
 
-def _no_licences() -> Any:
-    return pytensor.shared(np.array(0, dtype=np.int64), name="label_licences")
+# By the random generator of a label: the operation is shared by the copies of a model, the generator is each one's own.
+_LICENCES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def licences_of(label: Any) -> Any:
+    """Shared scalar: how many steps for this ``label`` live, and ``label_density`` contexts of its model are open."""
+    return _licences(label.owner.inputs[0])
+
+
+def _licences(generator: Any) -> Any:
+    if generator not in _LICENCES:
+        _LICENCES[generator] = pytensor.shared(np.array(0, dtype=np.int64), name="label_licences")
+    return _LICENCES[generator]
 
 
 def license_density(licences: Any, change: int) -> None:
@@ -64,7 +69,7 @@ def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: 
     found = pm.logp(pm.Categorical.dist(p=inputs[-1]), value)
     if is_known(value):
         return found
-    licensed = op.licences > 0
+    licensed = _licences(inputs[0]) > 0
     # PyTensor leaves checks out where it compiles with JAX; NUTS then stops at a density that is no number
     found = pt.switch(licensed, found, np.nan)
     return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, licensed)
@@ -93,12 +98,12 @@ def label_density(model: Any = None) -> Iterator[None]:
     ...     float(model.compile_logp()({"x_label": 0, "x_offset": [0.0]}).round(3))
     -1.612
     """
-    operations = [rv.owner.op for rv in model_of(model).basic_RVs if rv.owner is not None]
     with ExitStack() as stack:
-        for operation in operations:
-            if isinstance(operation, MixtureLabelRV):
-                license_density(operation.licences, 1)
-                stack.callback(license_density, operation.licences, -1)
+        for variable in model_of(model).basic_RVs:
+            if variable.owner is not None and isinstance(variable.owner.op, MixtureLabelRV):
+                licences = licences_of(variable)
+                license_density(licences, 1)
+                stack.callback(license_density, licences, -1)
         yield
 
 

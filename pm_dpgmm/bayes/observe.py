@@ -14,7 +14,8 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.background import warn_without_background
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.labels import nearest_order
-from pm_dpgmm.bayes.registry import OBSERVED, used_once
+from pm_dpgmm.bayes.named_parameters import without_names
+from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.feature_names import check_order
 
 if TYPE_CHECKING:
@@ -148,16 +149,20 @@ def observe(
         raise ValueError(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
+    th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
     check_order(getattr(th, "feature_names", None), release.feature_names, name="th")
     check_new(owner, name)
     warn_without_background(
         release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
     )
-    with owner, used_once(owner, release, OBSERVED):
+    check_unused(owner, release, OBSERVED)
+    with owner:
         ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
         value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
-        return pm.Potential(name, value)
+        term = pm.Potential(name, value)
+    remember_use(term, release, OBSERVED)
+    return term
 
 
 def _in_order(release: Release, th: Any, n_components: int | None) -> Release:

@@ -22,9 +22,9 @@ from pm_dpgmm.bayes.anchor import (
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.anchor_operation import parameters_at
-from pm_dpgmm.bayes.centred import remember_centred
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels
-from pm_dpgmm.bayes.registry import ANCHORED, used_once
+from pm_dpgmm.bayes.marks import CENTRED, mark
+from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ def release_params(
         anchor = plain_anchor(release.mixture, **known)
     else:
         anchor = with_scales(anchor_of(release), **given)
-    with model_of(model) as owner, used_once(owner, release, ANCHORED):
-        return _anchored(name, anchor, release.feature_names, dims, owner, depth=4)
+    with model_of(model) as owner:
+        return _anchored(name, anchor, release, release.feature_names, dims, owner, depth=4)
 
 
 def mixture_params(
@@ -203,8 +203,8 @@ def mixture_params(
     if prior == "weak":
         return _weak(name, mixture, plain_anchor(mixture, **NOMINAL), given, feature_names, dims, model)
     anchor = plain_anchor(mixture, **given)
-    with model_of(model) as owner, used_once(owner, mixture, ANCHORED):
-        return _anchored(name, anchor, feature_names, dims, owner, depth=3)
+    with model_of(model) as owner:
+        return _anchored(name, anchor, mixture, feature_names, dims, owner, depth=3)
 
 
 def _unit_of(release: Release) -> Anchor:
@@ -216,9 +216,11 @@ def _unit_of(release: Release) -> Anchor:
 
 
 def _anchored(
-    name: str, anchor: Anchor, feature_names: Sequence[str] | None, dims: Sequence[str], model: Any, *, depth: int
-) -> GMMParams:
+    name: str, anchor: Anchor, source: Release | Mixture, feature_names: Sequence[str] | None, dims: Sequence[str],
+    model: Any, *, depth: int,
+) -> GMMParams:  # fmt: skip
     """``depth``: frames from here up to the caller to whom a warning belongs."""
+    check_unused(model, source, ANCHORED)
     distance, i, j = anchor.closest_pair()
     if distance < LEAST_SEPARATION:
         warnings.warn(
@@ -231,7 +233,8 @@ def _anchored(
         _check_new(model, name)
         _check_dims(model, anchor.mixture, name, feature_names, dims)
         standard = pm.Normal(f"{name}_offset", 0.0, 1.0, shape=anchor.n_parameters)
-        remember_centred(model, standard.name)
+        mark(standard, CENTRED)
+        remember_use(standard, source, ANCHORED)
         return _deterministics(name, anchor, standard, anchor.root, "anchored", dims, feature_names)
 
 
@@ -247,7 +250,7 @@ def _weak(
         factor = np.linalg.solve(unit.root, wide.root)
         zeros = np.zeros(unit.n_parameters)
         offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
-        remember_centred(owner, offset.name)
+        mark(offset, CENTRED)
         return _deterministics(name, wide, offset, unit.root, "weak", dims, feature_names)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -14,6 +13,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import check_choice, check_positive, shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels, read_shape
 from pm_dpgmm.bayes.label_step import mixture_label
+from pm_dpgmm.bayes.marks import PRIOR, mark, marks
 from pm_dpgmm.bayes.separation import recommended_form, without_empty
 from pm_dpgmm.mixture import LOG_2PI, Mixture
 
@@ -35,13 +35,9 @@ class PriorVariables:
     label: str | None = None
 
 
-# Names only: a random variable held here could keep its model alive for ever.
-_PRIOR_VARIABLES: WeakKeyDictionary[Any, list[PriorVariables]] = WeakKeyDictionary()
-
-
 def prior_variables(model: Any) -> tuple[PriorVariables, ...]:
-    """What ``mixture_prior`` added to ``model``, oldest first; copies of a model start without any."""
-    return tuple(_PRIOR_VARIABLES.get(model.root, ()))
+    """What ``mixture_prior`` added to ``model`` and is free in it, oldest first."""
+    return tuple(record for _, record in marks(model.root.free_RVs, PRIOR))
 
 
 def mixture_prior(
@@ -75,7 +71,8 @@ def mixture_prior(
         ``"labelled"``: a Categorical ``{name}_label`` and a standard normal ``{name}_offset`` that give ``name`` as
         a Deterministic; ``pm.sample`` then moves the labels by ``MixtureLabels`` and the rest by NUTS. Every other
         sampler is refused with an error that says so, as are evaluations of the model's density outside
-        ``label_density``. With one component there is no label.
+        ``label_density``. With one component there is no label. For vectors that were measured with normal noise
+        ``measured`` has no labels to sample, and any sampler will do.
         ``"auto"``: ``recommended_form`` of the (inflated) mixture.
     inflate : float
         Multiplies every covariance. This tempers the prior; it is **not** a model of the privacy noise.
@@ -113,7 +110,7 @@ def mixture_prior(
     with model_of(model) as owner:
         parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
         check_new(owner, name, *parts)
-        dims = _checked_dims(owner, dims, feature_names, mixture.n_features)
+        dims = checked_dims(owner, dims, feature_names, mixture.n_features)
         for part in (name, *parts):
             check_apart(part, dims or ())
         if form == "mixture":
@@ -121,7 +118,7 @@ def mixture_prior(
             record = PriorVariables(mixture, latent.name, latent=latent.name)
         else:
             latent, record = _labelled_form(name, mixture, dims, owner)
-    _PRIOR_VARIABLES.setdefault(owner.root, []).append(record)
+        mark(owner.root[record.latent or record.offset], PRIOR, record)
     return latent
 
 
@@ -250,7 +247,7 @@ def _place(means: Any, factors: Any, label: Any, offset: Any) -> Any:
     return means[label] + (factors[label] * offset[..., None, :]).sum(axis=-1)
 
 
-def _checked_dims(
+def checked_dims(
     model: Any, dims: str | Sequence[str] | None, feature_names: Sequence[str] | None, n_features: int
 ) -> tuple[str, ...] | None:
     """``dims`` as a tuple whose members all are in ``model``; adds the feature dimension when it is missing."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
+from pm_dpgmm.bayes.marks import USE, mark, marks
 from pm_dpgmm.combining import sites_of
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
@@ -18,31 +16,32 @@ if TYPE_CHECKING:
 ANCHORED = "anchored"  # its numbers are the centre of a prior
 OBSERVED = "observed"  # its noisy statistics are evidence
 
-_USES: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 _WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence"}
 
 
-@contextmanager
-def used_once(model: Any, release: Release | Mixture, use: str) -> Iterator[None]:
+def check_unused(model: Any, release: Release | Mixture, use: str) -> None:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
-    The model remembers the use when the block ends without an exception. The same released numbers are the same
-    release, however many objects hold them: a copy read from a file counts, its mixture alone, and a combined release
-    with one of its parts. Copies of a model (``pm.do``) start without memory.
+    The same released numbers are the same release, however many objects hold them: a copy read from a file counts, its
+    mixture alone, and a combined release with one of its parts. A copy of a model (``pm.do``) knows what it holds: a
+    release whose variables it replaced is used no more.
 
     Raises
     ------
     ValueError
-        On entry, if the model already uses it as evidence, or uses it as a prior and now as evidence.
+        If the model already uses it as evidence, or uses it as a prior and now as evidence.
     """
-    uses, own = _USES.setdefault(model.root, {}), _fingerprints(release)
-    for before in (uses[key] for key in own if key in uses):
-        if not before == use == ANCHORED:
+    own, root = _fingerprints(release), model.root
+    for _, (before, theirs) in marks([*root.basic_RVs, *root.potentials], USE):
+        if own & theirs and not before == use == ANCHORED:
             told = f"is {_WORDS[before]} in this model already and cannot be {_WORDS[use]} too"
             hint = "" if before == use else '; with observe(), use params(prior="weak")'
             raise ValueError(f"a release must be used once in a model: it {told}, its records would count twice{hint}")
-    yield
-    uses.update(dict.fromkeys(own, use))
+
+
+def remember_use(variable: Any, release: Release | Mixture, use: str) -> None:
+    """Remember that ``variable``, a random variable or a potential, is where a model uses ``release``."""
+    mark(variable, USE, (use, frozenset(_fingerprints(release))))
 
 
 def _fingerprints(release: Release | Mixture) -> set[str]:

@@ -106,7 +106,8 @@ def held_log_density(
 
 def _shared(value: FloatArray) -> TensorVariable:
     # Not constants: compiled code must not depend on the numbers, so that the next release finds it in the cache.
-    return pytensor.shared(value)
+    # Their shapes are known, because JAX compiles for fixed shapes alone.
+    return pytensor.shared(value, shape=np.shape(value))
 
 
 # ---------------------------------------------------------------------- covariance at the parameters
