@@ -20,7 +20,7 @@ from pytensor.graph.replace import graph_replace
 from pm_dpgmm.bayes.pymc_compat import use_graph_form, use_kernel
 
 
-class CompiledOperation(Op):  # type: ignore[misc]  # PyTensor is not typed
+class CompiledOperation(Op):
     """An operation on double arrays by a function that Numba compiled.
 
     Attributes
