@@ -20,7 +20,7 @@ from pytensor.graph.replace import graph_replace
 from pm_dpgmm.bayes.pymc_compat import use_graph_form, use_kernel
 
 
-class CompiledOperation(Op):  # type: ignore[misc]  # PyTensor is not typed
+class CompiledOperation(Op):
     """An operation on double arrays by a function that Numba compiled.
 
     Attributes
@@ -58,8 +58,9 @@ class CompiledOperation(Op):  # type: ignore[misc]  # PyTensor is not typed
         for place, value in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
             place[0] = value
 
-    def infer_shape(self, fgraph: Any, node: Any, shapes: Any) -> Any:
-        return self.output_shapes(*shapes)
+    def infer_shape(self, *arguments: Any) -> Any:
+        """From the graph (until PyTensor 2), the node and shapes of the inputs."""
+        return self.output_shapes(*arguments[-1])
 
     def connection_pattern(self, node: Any) -> list[list[bool]]:
         return [

@@ -15,8 +15,6 @@ from pm_dpgmm.bayes.density_kernel import densities, row_slopes, slopes
 from pm_dpgmm.bayes.missing import BoolArray
 from pm_dpgmm.noise import IntArray
 
-INPUTS = 4  # rows, weights, means, chol; present and which, not differentiable, follow them
-
 
 class MixtureDensity(CompiledOperation):
     """Log densities (N,) of rows and shares (K, N) of the components in them; see :func:`densities`.
@@ -32,7 +30,8 @@ class MixtureDensity(CompiledOperation):
         return [(shapes[0][0],), (shapes[1][0], shapes[0][0])]
 
     def graph(self, *inputs: Any) -> Sequence[Any]:
-        joint = log_joint(*inputs[:INPUTS], *_patterns(*inputs[INPUTS:]))
+        rows, weights, means, chol, present, which = inputs
+        joint = log_joint(rows, weights, means, chol, *_patterns(present, which))
         logs = log_sum(joint)
         return logs, pt.exp(joint - logs[:, None]).T
 

@@ -115,7 +115,7 @@ def use_kernel(operation: type[Any], kernel: Any) -> None:
     source = inspect.getsource(inspect.getmodule(kernel.py_func))  # type: ignore[arg-type]
     version = int(hashlib.sha256(source.encode()).hexdigest()[:15], 16)
 
-    @register_funcify_default_op_cache_key(operation)  # type: ignore[untyped-decorator]
+    @register_funcify_default_op_cache_key(operation)
     def _(op: Any, node: Any = None, **kwargs: Any) -> tuple[Any, int]:
         return kernel, version
 
@@ -126,7 +126,7 @@ def use_graph_form(operation: type[Any]) -> None:
     The gradient is asked for before, so it is itself such a node.
     """
 
-    @node_rewriter(None)  # type: ignore[untyped-decorator]
+    @node_rewriter(None)
     def expand(fgraph: Any, node: Any) -> Any:
         return list(node.op.graph(*node.inputs)) if isinstance(node.op, operation) else None
 

@@ -193,8 +193,8 @@ def exact(
             mean[i] += weights[c] * real[c, i]
             mean[m + i] += weights[c] * imaginary[c, i]
             phase = 0.0
-            for a in range(d):
-                phase += frequencies[i, a] * (means[c, a] - centre[a])
+            for b in range(d):
+                phase += frequencies[i, b] * (means[c, b] - centre[b])
             cosines[c, i], sines[c, i] = np.cos(phase), np.sin(phase)
         second_moments(weights[c], projected[c], cosines[c], sines[c], total)
     spread, by_count, by_weight = np.empty(n), np.empty(n), np.empty(n)
