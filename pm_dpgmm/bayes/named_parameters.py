@@ -35,7 +35,7 @@ def without_names(th: Any) -> Any:
     ValueError
         If the names do not fit.
     """
-    parts = {name: getattr(th, name, None) for name in ("weights", "means", "chol")}
+    parts: dict[str, Any] = {name: getattr(th, name, None) for name in ("weights", "means", "chol")}
     if not any(has_dims(part) for part in parts.values()):
         return th
     if not all(has_dims(part) for part in parts.values()):
