@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import xarray
-from pytensor.xtensor import as_xtensor
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes import density, priors
@@ -20,6 +19,7 @@ from pm_dpgmm.bayes import params as mixture_parameters
 from pm_dpgmm.bayes.coords import add_dim, model_of
 from pm_dpgmm.bayes.measurement import prior_of
 from pm_dpgmm.bayes.named_parameters import has_dims
+from pm_dpgmm.bayes.pymc_compat import with_dims
 from pm_dpgmm.mixture import Mixture
 
 
@@ -55,7 +55,7 @@ def prior(
     vector = priors.mixture_prior(
         name, prior_of(release), feature_names=names, dims=dims, form=form, inflate=inflate, model=model
     )
-    return as_xtensor(vector, dims=(dims,) if isinstance(dims, str) else tuple(dims))
+    return with_dims(vector, dims=(dims,) if isinstance(dims, str) else tuple(dims))
 
 
 def params(
@@ -91,10 +91,10 @@ def params(
     square = (component, feature, f"{feature}_bis")
     return replace(
         found,
-        weights=as_xtensor(found.weights, dims=(component,)),
-        means=as_xtensor(found.means, dims=(component, feature)),
-        chol=as_xtensor(found.chol, dims=square),
-        covariances=as_xtensor(found.covariances, dims=square),
+        weights=with_dims(found.weights, dims=(component,)),
+        means=with_dims(found.means, dims=(component, feature)),
+        chol=with_dims(found.chol, dims=square),
+        covariances=with_dims(found.covariances, dims=square),
     )
 
 
@@ -143,7 +143,7 @@ def gmm(
             observed = observed.transpose(*dims).values
         elif isinstance(observed, xarray.DataArray):
             observed = _rows(observed.transpose(*dims), owner)
-        return as_xtensor(density.gmm(name, th, observed=observed, dims=tuple(dims)), dims=tuple(dims))
+        return with_dims(density.gmm(name, th, observed=observed, dims=tuple(dims)), dims=tuple(dims))
 
 
 def _rows(observed: xarray.DataArray, model: Any) -> Any:

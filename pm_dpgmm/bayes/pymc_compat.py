@@ -62,6 +62,7 @@ __all__ = [
     "step_methods",
     "use_graph_form",
     "use_kernel",
+    "with_dims",
     "with_gradient",
 ]
 
@@ -94,6 +95,13 @@ def log_density_of(operation: type[Any]) -> Callable[[Callable[..., Any]], Calla
 def is_known(value: Any) -> bool:
     """Whether ``value`` is made of constants and data alone, as that of an observed variable is."""
     return all(isinstance(root, Constant | SharedVariable) for root in graph_inputs([value]))
+
+
+def with_dims(variable: Any, dims: Sequence[str]) -> Any:
+    """``variable`` with named dimensions, in a PyMC that has been made aware of them."""
+    import pymc.dims
+
+    return pymc.dims.as_xtensor(variable, dims=tuple(dims))
 
 
 def with_gradient(
