@@ -66,7 +66,7 @@ def masked(method: str) -> Release:
     rng = np.random.default_rng(2)
     if method == "populous":
         lifted = LiftedMaskNoise(0.1, 0.35)
-        factors = np.linalg.cholesky(TRUTH.covariances)
+        factors = np.linalg.cholesky(TRUTH.covariances).astype(np.float64)
         raw = lifted_mask(TRUTH.weights, TRUTH.means, factors, np.ones(2), noise=lifted, rng=rng)
         law = {"eta": 0.1, "kappa": 0.35, "n_subsets": 100, "subset_records": 200.0}
         return simulated(method, mixture_of_lifted(raw, noise=lifted), raw, law, 20_000)
