@@ -83,8 +83,12 @@ def mixture_log_density(
     ``holes``: the different patterns (M, D) of features that are there, and which of them each of the rows (N, D) has.
     """
     rows, weights, means, chol = (pt.cast(one, "float64") for one in (rows, weights, means, chol))
+    known = [one.type.shape[-1] for one in (chol, means, rows) if one.type.shape[-1] is not None]
+    if not known:
+        raise ValueError("means and chol must have a known number of features; set the shape of their variables")
+    means, chol = pt.specify_shape(means, (None, known[0])), pt.specify_shape(chol, (None, known[0], known[0]))
     if holes is None:
-        holes = np.ones((1, means.type.shape[-1]), dtype=bool), np.zeros(0, dtype=int)
+        holes = np.ones((1, known[0]), dtype=bool), np.zeros(0, dtype=int)
     flat = rows if rows.ndim == 2 else rows.reshape((-1, means.shape[1]))
     logs = density_of(flat, weights, means, chol, *holes)[0]
     return logs if rows.ndim == 2 else logs.reshape(rows.shape[:-1])
