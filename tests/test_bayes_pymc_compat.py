@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.model.transform import optimization
 from pymc.sampling.mcmc import assign_step_methods
 
 from pm_dpgmm.bayes import pymc_compat
@@ -117,3 +118,11 @@ def test_transforms_are_of_the_kinds_that_initial_values_know():
     assert isinstance(kinds["u"], pymc_compat.IntervalTransform)
     start = pymc_compat.make_initial_point_fn(model=model, return_transformed=False)(0)
     assert set(start) == set(kinds) and start["s"] > 0
+
+
+def test_frozen_models_are_models():
+    """Otherwise the density of labels in a frozen model cannot be opened."""
+    freeze = getattr(optimization, "freeze_model", lambda model: model)
+    with pm.Model() as model:
+        pm.Normal("x")
+    assert isinstance(freeze(model), pymc_compat.AnyModel) and isinstance(model, pymc_compat.AnyModel)

@@ -10,18 +10,22 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_count, shown
+from pm_dpgmm.bayes.pymc_compat import AnyModel
 
 LONGEST = 2**62  # of a dimension
 
 
-def model_of(model: Any) -> pm.Model:
-    """``model``, or the one on the context stack where it is None; TypeError if there is none, or it is no model."""
+def model_of(model: Any, *, frozen: bool = False) -> pm.Model:
+    """``model``, or the one on the context stack where it is None; TypeError if there is none, or it is no model.
+
+    ``frozen``: one to which nothing can be added will do.
+    """
     if model is None:
         found = pm.Model.get_context(error_if_none=False)
         if found is None:
             raise TypeError("model must be given outside a model context (with pm.Model():), got None")
         return found
-    if not isinstance(model, pm.Model):
+    if not isinstance(model, AnyModel if frozen else pm.Model):
         raise TypeError(f"model must be a pymc.Model, got {shown(model)} of type {type(model).__name__}")
     return model
 

@@ -166,7 +166,7 @@ def _plan(
     """Root model, its constrained starting point, what was mended in it, fields by name, unmapped prior variables."""
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
-    owner = model_of(model).root
+    owner = model_of(model, frozen=True).root
     start = constrained_start(owner)
     continuous = {rv.name: start[rv.name].shape for rv in owner.free_RVs if rv.dtype.startswith("float")}
     if mapping is None:

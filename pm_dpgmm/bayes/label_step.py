@@ -94,7 +94,7 @@ class MixtureLabels(BlockedStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = False,
     ) -> None:
-        model = model_of(model)
+        model = model_of(model, frozen=True)
         (value,) = (model.rvs_to_values.get(variable, variable) for variable in vars)
         variable = model.values_to_rvs[value]
         operation = variable.owner.op

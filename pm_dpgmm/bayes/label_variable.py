@@ -99,7 +99,7 @@ def label_density(model: Any = None) -> Iterator[None]:
     -1.612
     """
     with ExitStack() as stack:
-        for variable in model_of(model).basic_RVs:
+        for variable in model_of(model, frozen=True).basic_RVs:
             if variable.owner is not None and isinstance(variable.owner.op, MixtureLabelRV):
                 licences = licences_of(variable)
                 license_density(licences, 1)

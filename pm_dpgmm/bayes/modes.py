@@ -114,7 +114,7 @@ def check_modes(
         raise TypeError(f"release must be a Release or a Mixture, got {shown(release)}")
     if name is not None:
         check_text(name=name)
-    owner = pm.Model.get_context(error_if_none=False) if model is None else model_of(model)
+    owner = pm.Model.get_context(error_if_none=False) if model is None else model_of(model, frozen=True)
     owner = None if owner is None else owner.root
     record = None if owner is None else _record(owner, mixture, name, explicit=model is not None)
     if record is None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pymc
+import pymc.model.core
 import pymc.sampling.mcmc
 from pymc.data import is_valid_observed
 from pymc.distributions.transforms import Ordered, SumTo1
@@ -39,6 +40,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.basic import CategoricalRV
 
 __all__ = [
+    "AnyModel",
     "BlockedStep",
     "CategoricalRV",
     "ChainedTransform",
@@ -65,6 +67,10 @@ __all__ = [
     "with_dims",
     "with_gradient",
 ]
+
+
+# PyMC 6.4 has frozen models, which are no pymc.Model
+AnyModel: Any = getattr(pymc.model.core, "BaseModel", pymc.Model)
 
 
 def step_methods() -> list[Any]:
