@@ -88,7 +88,7 @@ class Checkpoint:
             "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
             "settings": plain_values(self.settings), "n_components": list(self.n_components),
             "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
-            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` says the same
+            "guarantee": self.guarantee.to_dict(),
             "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
         }  # fmt: skip
 
