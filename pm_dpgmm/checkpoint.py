@@ -88,7 +88,7 @@ class Checkpoint:
             "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
             "settings": plain_values(self.settings), "n_components": list(self.n_components),
             "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
-            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` says the same
+            "guarantee": self.guarantee.to_dict(),
             "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
         }  # fmt: skip
 
@@ -112,6 +112,9 @@ class Checkpoint:
             rule = f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm"
             raise ValueError(f"{rule}, got {shown(fields.get('schema_version'))} in {str(path)!r}")
         try:
+            for name in ("settings", "raw", "noise"):
+                if not isinstance(fields[name], dict):
+                    raise ValueError(f"{name} must be a mapping, got {shown(fields[name])}")
             return cls(
                 method=fields["method"], settings=fields["settings"],
                 n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
@@ -120,7 +123,9 @@ class Checkpoint:
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
                 noise=fields["noise"], version=fields["version"],
             )  # fmt: skip
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except KeyError as error:
+            raise ValueError(f"path must be a checkpoint file with {error}, got {str(path)!r} without") from None
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"path must be a valid checkpoint file, got {str(path)!r}: {error}") from None
 
 

@@ -9,6 +9,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import NamedTuple
 
 from pm_dpgmm._arguments import check_delta, check_positive, read_path, shown
@@ -89,7 +90,7 @@ class Ledger:
         self._seen = 0  # entries that there were: fewer are a file of earlier times
         self._identity: str | None = None
         with self._opened("rwc") as connection:
-            found = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+            found = _tables(connection, self.path)
             if found and not {"budget", "spending"} <= found:
                 raise ValueError(f"path must be a ledger or a new file, got {str(self.path)!r} with other tables")
             for name, columns in TABLES.items():
@@ -119,6 +120,7 @@ class Ledger:
             with contextlib.closing(
                 sqlite3.connect(f"{found.as_uri()}?mode=ro", timeout=PATIENCE, uri=True)
             ) as connection:
+                _tables(connection, found)
                 rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
         except sqlite3.Error as error:
             raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
@@ -173,8 +175,12 @@ class Ledger:
             connection.execute(
                 "insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, str(mechanism))
             )
-            n_entries = connection.execute("select count(*) from spending").fetchone()[0]
-        self._seen = max(self._seen, n_entries)
+            # a constraint of somebody else's table may drop an entry for another
+            seen, kept = self._seen, self._verify(connection)
+            self._seen = seen  # not before it is committed
+            if kept != tuple(used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)):
+                raise ValueError(f"the ledger {str(self.path)!r} must keep every cost, got one that does not")
+        self._seen = max(self._seen, seen + 1)
 
     @property
     def _budget(self) -> tuple[float, float, str]:
@@ -182,6 +188,7 @@ class Ledger:
 
     def _verify(self, connection: sqlite3.Connection) -> tuple[Fraction, Fraction]:
         """The exact sums of all costs, once the file was found to be the ledger that it was."""
+        _tables(connection, self.path)
         budgets = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
         if budgets != [self._budget]:
             has = f"the budget {budgets[0]}" if len(budgets) == 1 else f"{len(budgets)} budgets"
@@ -232,6 +239,18 @@ class Ledger:
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return OSError(f"the ledger {place} must be on a disk that works, got {error}")
         return ValueError(f"the ledger {place} must be an SQLite file that a Ledger made, got {error}")
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
+    """Names of the tables in a file from anywhere; ValueError if it holds triggers or views.
+
+    They are somebody else's program: a trigger may take an entry back, a view may never end.
+    """
+    found = connection.execute("select type, name from sqlite_master").fetchall()
+    for kind, _ in found:
+        if kind not in ("table", "index"):
+            raise ValueError(f"the ledger {str(path)!r} must hold tables alone, got a {kind}")
+    return {name for kind, name in found if kind == "table"}
 
 
 def _is_cost(value: object) -> bool:

@@ -219,11 +219,11 @@ def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: 
     """Smallest epsilon in [0, ``largest``] with ``curve(epsilon) <= delta``, rounded up; infinite if none."""
     if curve(0.0) <= delta:
         return 0.0
-    high = 1.0
+    high = min(1.0, largest)
     while curve(high) > delta:
-        high *= 2
-        if high > largest:
+        if high >= largest:
             return math.inf
+        high = min(2 * high, largest)
     low = 0.0
     for _ in range(100):
         middle = (low + high) / 2

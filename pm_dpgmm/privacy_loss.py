@@ -31,7 +31,7 @@ class PrivacyLoss(Protocol):
     kind: ClassVar[str]
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound of the hockey-stick divergence at ``epsilon`` >= 0."""
+        """Upper bound of the hockey-stick divergence at any real ``epsilon``: a pass table asks below 0, too."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +73,7 @@ class PointLoss(_Parameters):
             return self.delta0
         # randomised response is the worst epsilon0-DP pair; (e^a - e^b)/(1 + e^a) without overflow
         pure = -math.expm1(epsilon - self.epsilon0) / (1 + math.exp(-self.epsilon0))
+        pure = max(pure, -math.expm1(epsilon))  # the larger below -epsilon0, where all outputs are in the worst set
         return self.delta0 + (1 - self.delta0) * pure
 
     def worst_pair(self) -> WorstPair:
@@ -181,6 +182,8 @@ class TruncatedLaplaceLoss(_Parameters):
         if epsilon >= self.shift / self.scale:
             return self._cdf(only_first)
         last = max(only_first, math.ceil((self.shift - epsilon * self.scale) / 2) - 1)
+        if epsilon < -self.shift / self.scale:  # below every finite loss
+            last = self.bound
         # a smaller factor than exp(epsilon) only makes the bound larger
         other = math.exp(min(epsilon, 700.0)) * self._cdf(last - self.shift)
         return max(self._cdf(only_first), self._cdf(last) - other)

@@ -26,6 +26,7 @@ MOST_STEPS = 500_000  # elementary evaluations for one delta, a second or two; a
 LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
 PASS_STEPS, ORDER_STEPS = 30, 10  # of a pass table and of Renyi divergences, beside those of their entries
 PART_STEPS, LEAF_STEPS = 25, 5  # to make and check a part of a maximum; of a curve by a formula, called alone
+COUNT_STEPS = 6  # of each number of counts in a geometric loss, whose binomial coefficient is a long integer
 POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
 LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
@@ -93,7 +94,7 @@ def _steps(fields: Any, depth: int, lifted: set[str]) -> int:
         n_counts = _part(fields, "n_counts")
         if not isinstance(n_counts, int) or n_counts > MOST_COUNTS:
             raise ValueError(f"n_counts must be an integer of at most {MOST_COUNTS}, got {shown(n_counts)}")
-        return LEAF_STEPS + n_counts
+        return LEAF_STEPS + COUNT_STEPS * n_counts
     if kind == LiftedMaskLoss.kind:
         lifted.add(str(sorted(fields.items())))
     if kind == TableLoss.kind:  # bisected

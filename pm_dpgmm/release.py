@@ -284,7 +284,7 @@ class Release(PyMCMethods):
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
-            "guarantee": self.guarantee.marked(True).to_dict(),  # ``private`` above says the same
+            "guarantee": self.guarantee.to_dict(),  # with the mark, for who reads it alone
             "raw": {name: array.tolist() for name, array in self.raw.items()},
             "noise": plain_values(self.noise),
             "background_weight": self.background_weight,

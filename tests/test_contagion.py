@@ -110,6 +110,8 @@ def test_a_release_and_its_guarantee_never_contradict_each_other(seeded, tmp_pat
     checkpoint = tmp_path / "c.json"
     dpg.fit_gmm(RECORDS, 1, random_seed=1, bounds=(-5, 5), checkpoint=checkpoint, **BUDGET)
     assert repr(dpg.Checkpoint.load(checkpoint)).count("NOT PRIVATE") == 1
+    for fields in (seeded.to_dict(), dpg.Checkpoint.load(checkpoint).to_dict()):  # who reads a part of a file
+        assert dpg.Guarantee.from_dict(fields["guarantee"]).private is False
 
 
 def test_the_refusal_of_a_seeded_fit_says_so():

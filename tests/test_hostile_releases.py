@@ -292,8 +292,9 @@ def both(first, second):
         both({"kind": "max", "parts": [lifted(i) for i in range(65)]}, lifted(0)),
         both(both(table(20_000), table(20_000)), table(20_000)),
         {"kind": "max", "parts": [{"kind": "point", "epsilon0": 1.0}] * 400_000},
+        both(*[{"kind": "geometric", "scale": 10.0, "n_counts": 1024}] * 2),  # 400,000 binomial coefficients
     ],
-    ids=["lifted masks", "a sum of lifted masks", "sums of tables", "many parts"],
+    ids=["lifted masks", "a sum of lifted masks", "sums of tables", "many parts", "many counts"],
 )
 def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
     with pytest.raises(ValueError, match="privacy loss must take at most 500000 steps"):

@@ -222,6 +222,46 @@ def test_files_of_something_else_are_refused(tmp_path):
             Ledger(path, epsilon=1.0)
 
 
+ENDLESS = "with recursive a (epsilon) as (select 1.0 union all select epsilon + 1 from a) select max(epsilon) from a"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["create trigger t after insert on spending begin delete from spending; end"], "got a trigger"),
+        (["create trigger t after insert on spending begin update spending set epsilon = 1e-9; end"], "got a trigger"),
+        (["drop table budget", f"create view budget as {ENDLESS}"], "got a view"),
+    ],
+)
+def test_a_program_within_a_ledger_is_an_error_and_does_not_run(tmp_path, change, words):
+    ledger = filled(tmp_path / "l.sqlite")
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
+        for statement in change:
+            connection.execute(statement)
+    uses = [
+        lambda: ledger.reserve(0.1, 0.0, REPLACE, "sketch"), lambda: ledger.spent, ledger.entries,
+        lambda: Ledger(ledger.path, epsilon=1.0), lambda: Ledger.existing(ledger.path),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(ValueError, match=f"must hold tables alone, {words}"):
+            use()
+
+
+def test_a_table_that_drops_an_entry_for_another_is_an_error_and_the_fit_does_not_start(tmp_path):
+    path = tmp_path / "l.sqlite"
+    Ledger(path, epsilon=1.0)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("drop table spending")
+        connection.execute(
+            "create table spending (time text, epsilon real, delta real, mechanism text unique on conflict replace)"
+        )
+    ledger = Ledger.existing(path)
+    ledger.reserve(0.75, 0.0, REPLACE, "sketch")
+    with pytest.raises(ValueError, match="must keep every cost, got one that does not"):
+        ledger.reserve(0.25, 0.0, REPLACE, "sketch")
+    assert ledger.spent == (0.75, 0.0)
+
+
 def test_a_ledger_of_before_identities_is_read(tmp_path):
     ledger = filled(tmp_path / "l.sqlite")
     with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:

@@ -65,6 +65,20 @@ def test_composition_of_gaussians_is_close_to_the_exact_one_and_never_below_it()
         assert total.curve(epsilon) >= exact.delta(epsilon) * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("delta", [0.3, 0.1, 1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("mu", [0.05, 1.0, 8.0])
+def test_the_epsilon_of_a_composition_is_not_rounded_to_its_grid(mu, delta):
+    one = guarantee(GaussianLoss(mu), epsilon=1.0)
+    true = smallest_epsilon(GaussianLoss(mu * math.sqrt(2)).delta, delta)
+    assert true <= compose(one, one, delta=delta).epsilon <= max(true * (1 + 1e-6), 1e-12)
+
+
+def test_a_smallest_epsilon_is_found_up_to_the_largest():
+    for largest in (0.3, 3.4, 1e4):
+        assert smallest_epsilon(lambda epsilon, at=largest: float(epsilon < at), 0.5, largest=largest) == largest
+        assert smallest_epsilon(lambda epsilon: 1.0, 0.5, largest=largest) == math.inf
+
+
 def test_composition_of_histograms_beats_adding_epsilons_and_keeps_pure_dp():
     one = guarantee(GeometricLoss(2.0, 2), delta=0.0)
     assert compose(*[one] * 20, delta=1e-6).epsilon < 18

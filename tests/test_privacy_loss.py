@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.pass_table_loss import PassTableLoss, adjacent_pairs, divergence
@@ -102,6 +103,34 @@ def test_point_loss_is_the_curve_of_randomised_response_with_a_leak(epsilon0, de
     p = np.array([delta0, 0.0, (1 - delta0) * a, (1 - delta0) * (1 - a)])
     q = np.array([0.0, delta0, (1 - delta0) * (1 - a), (1 - delta0) * a])
     assert PointLoss(epsilon0, delta0).delta(epsilon) == pytest.approx(hockey_stick(p, q, epsilon), abs=1e-12)
+
+
+@given(
+    epsilon0=st.floats(0, 4), delta0=st.sampled_from([0.0, 0.01]), shift=st.integers(1, 20), scale=st.floats(0.3, 40),
+    extra=st.integers(0, 40), epsilon=st.floats(-6, 0),
+)  # fmt: skip
+@settings(deadline=None)
+def test_curves_of_known_pairs_hold_below_0_where_pass_tables_ask(epsilon0, delta0, shift, scale, extra, epsilon):
+    more, less = (1 - delta0) * special.expit([epsilon0, -epsilon0])
+    noise = np.exp(-np.abs(np.arange(-shift - extra, shift + extra + 1)) / scale)
+    p, q = (np.concatenate([*ends]) / noise.sum() for ends in ((noise, np.zeros(shift)), (np.zeros(shift), noise)))
+    pairs = {
+        PointLoss(epsilon0, delta0): ([delta0, 0, more, less], [0, delta0, less, more]),
+        TruncatedLaplaceLoss(scale, shift + extra, shift): (p, q),
+        GeometricLoss(scale, 1): (special.expit([1 / scale, -1 / scale]), special.expit([-1 / scale, 1 / scale])),
+    }
+    for loss, (one, other) in pairs.items():
+        exact = np.maximum(0, np.subtract(one, np.multiply(math.exp(epsilon), other))).sum()
+        assert loss.delta(epsilon) == pytest.approx(exact, abs=1e-12)
+
+
+def test_a_test_and_randomised_response_keep_under_the_curve_of_the_pass_table():
+    loss = PassTableLoss((0.0, 0.01, 0.9, 1.0), PointLoss(0.5))
+    answers = special.expit([0.5, -0.5])
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        for p, q in adjacent_pairs(loss.probabilities):
+            pair = [1 - p, *(p * answers)], [1 - q, *(q * answers[::-1])]
+            assert hockey_stick(*map(np.array, pair), epsilon) <= loss.delta(epsilon) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
