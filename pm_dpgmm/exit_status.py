@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sqlite3
@@ -29,7 +30,8 @@ def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arg
     name = f"{program} {options.command}"
 
     def told(message: Warning | str, *place: object) -> None:
-        print(f"{name}: {one_line(message)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody reads on, or a full disk: no reason to end what was paid for
+            print(f"{name}: {one_line(message)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = told  # type: ignore[assignment]  # without file and line of the source

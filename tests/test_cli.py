@@ -324,6 +324,21 @@ def test_a_release_that_is_saved_and_cannot_be_printed_is_status_1(table, tmp_pa
     assert b"Traceback" not in ended.stderr and not list(tmp_path.glob("*.partial.json"))
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_a_warning_that_cannot_be_printed_does_not_end_a_fit(tmp_path):
+    warned = "import warnings; options.done.write_text('x') if not warnings.warn('w') else 0"
+    script = (
+        "import argparse, pathlib, sys; from pm_dpgmm.exit_status import run_command\n"
+        f"def run(options):\n    {warned}\n    return 0\n"
+        "def parser():\n    made = argparse.ArgumentParser(); made.add_argument('done', type=pathlib.Path)\n"
+        "    made.set_defaults(run=run, command='fit'); return made\n"
+        f"sys.exit(run_command('pm-dpgmm', parser, [{str(tmp_path / 'done')!r}]))"
+    )
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-c", script], stderr=full, timeout=300)
+    assert ended.returncode == 0 and (tmp_path / "done").exists()
+
+
 @pytest.mark.parametrize("streams", ["ascii", "closed"])
 def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_fit(streams, tmp_path):
     pd.DataFrame({"größe": np.arange(50.0)}).to_csv(tmp_path / "people.csv", index=False)
