@@ -1,4 +1,4 @@
-"""What a reader of a sketch release should be warned of. Post-processing: released and public numbers alone, so free.
+"""What a reader of a release should be warned of. Post-processing: released and public numbers alone, so free.
 
 A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
 finest wave, scales beyond the interval, more parameters than the budget pays for.
@@ -21,6 +21,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances
 from pm_dpgmm.sketch_fit import objective_rises
 from pm_dpgmm.sketch_post import SketchFit, prior_about, signal
+from pm_dpgmm.slice_fit import BAD_FIT
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
@@ -59,8 +60,20 @@ def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
     """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
     misfit = Misfit.of(noise)
-    reason = None if misfit is None else misfit.reason(n_components)
+    reason = dispersed(noise, n_components) if misfit is None else misfit.reason(n_components)
     return (*([reason] if reason else []), *noise.get("caveats", ()))
+
+
+def dispersed(noise: Mapping[str, Any], n_components: int) -> str | None:
+    """That counts of slices differ from what the mixture expects by more than their noise and sampling."""
+    dispersion = noise.get("dispersion", 0.0)
+    if dispersion <= BAD_FIT:
+        return None
+    counted = f"{n_components} component{'s' if n_components > 1 else ''}"
+    return (
+        f"a mixture of {counted} does not fit the released counts (dispersion {dispersion:.2g}, about 1 if it did):"
+        " another number of components, tighter bounds or, with delta, method 'sketch' may help"
+    )
 
 
 def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm.exit_status import INTERRUPTED, one_line
+from pm_dpgmm.exit_status import INTERRUPTED, one_line, stop_writing
 from pm_dpgmm.files import Reserved, check_destination, make_folder, rescue, reserved
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     if not saved:
         return 1
     held.path.unlink(missing_ok=True)
-    _print(release, options)
-    return 0
+    return _told(release, options)
 
 
 def _kept(error: BaseException, release: Release | None, partial: Path, output: Path) -> bool:
@@ -225,7 +224,21 @@ def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
 def _finished(release: Release, options: argparse.Namespace) -> int:
     if not _saved(release, options):
         return 1
-    _print(release, options)
+    return _told(release, options)
+
+
+def _told(release: Release, options: argparse.Namespace) -> int:
+    """Print a release that is saved; 1 where that fails, since 2 would say that nothing was spent."""
+    try:
+        _print(release, options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        stop_writing()
+        words = f"the release is in {str(options.output)!r}, and could not be printed: {one_line(error)}"
+        print(f"pm-dpgmm {options.command}: {words}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import sqlite3
 import sys
@@ -14,6 +16,7 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] | None) -> int:
     """Parse ``arguments`` and call the function ``run`` that the command has set; returns the exit status."""
+    _usable_streams()
     parsed: list[argparse.Namespace] = []
 
     def parse() -> int:
@@ -27,7 +30,8 @@ def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arg
     name = f"{program} {options.command}"
 
     def told(message: Warning | str, *place: object) -> None:
-        print(f"{name}: {one_line(message)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody reads on, or a full disk: no reason to end what was paid for
+            print(f"{name}: {one_line(message)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = told  # type: ignore[assignment]  # without file and line of the source
@@ -48,7 +52,7 @@ def ended(program: str, command: Callable[[], int]) -> int:
         print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        _stop_writing()
+        stop_writing()
         return 1
     except (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error) as error:
         if hasattr(error, "released"):
@@ -63,7 +67,17 @@ def one_line(error: BaseException | str) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _stop_writing() -> None:
+def _usable_streams() -> None:
+    """A daemon may have no output, and a terminal not the letters of a column: neither may end a fit that was paid."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 until the process ends
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def stop_writing() -> None:
     """Python flushes at its end, too: what is left goes nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -116,9 +116,11 @@ class Ledger:
             raise FileNotFoundError(
                 f"the ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}"
             )
-        try:  # reading alone: opening a file as a ledger would make tables in an empty one
+        # only a question: opening a file as a ledger would make tables in an empty one. Mode "ro" cannot undo what a
+        # process that was killed in the middle of its writing has left
+        try:
             with contextlib.closing(
-                sqlite3.connect(f"{found.as_uri()}?mode=ro", timeout=PATIENCE, uri=True)
+                sqlite3.connect(f"{found.as_uri()}?mode=rw", timeout=PATIENCE, uri=True)
             ) as connection:
                 _tables(connection, found)
                 rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()

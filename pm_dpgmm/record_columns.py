@@ -24,10 +24,18 @@ def numbers_of(table: Any) -> FloatArray:
     Raises
     ------
     TypeError, ValueError
-        If the values are not numbers, or not in rows and columns, or masked within a list, where masks are lost.
+        If the values are not numbers, or not in rows and columns, as in a struct within a data frame, or masked within
+        a list, where masks are lost.
     """
-    if names_of(table) is not None:
+    names = names_of(table)
+    if names is not None:
         columns = [floats_of(column) for column in _columns(table)]
+        for name, column in zip(names, columns, strict=True):
+            if column.ndim != 1:  # a struct or an array of polars
+                raise TypeError(
+                    f"X must have one number for each record in a column, got {column.shape[1:]} in column {name!r};"
+                    " spread it over columns of its own"
+                )
         return np.column_stack(columns) if columns else np.empty((len(table), 0))
     check_masks(table, name="X")
     mask = np.ma.getmask(table)

@@ -135,6 +135,8 @@ def check_statistics(
         for name in ("misfit", "gain", "shortfall"):
             if noise.get(name) is not None:
                 check_real(**{name: noise[name]})
+    if "dispersion" in noise:
+        check_non_negative(dispersion=noise["dispersion"])
     caveats = noise.get("caveats", ())
     if not isinstance(caveats, (list, tuple)) or len(caveats) > MOST_CAVEATS:
         raise ValueError(f"caveats must be a list of at most {MOST_CAVEATS} texts, got {shown(caveats)}")
@@ -229,8 +231,6 @@ def _check_slice_release(raw: Mapping[str, Any], noise: Mapping[str, Any], n_fea
         raise ValueError(f"sizes must be numbers of slices, at most {MOST_COUNTS} in all, got {shown(sizes.tolist())}")
     counts = finite_numbers(raw["counts"], "counts", (int(sizes.sum()),))
     _check_counts(counts, raw["bounds"], noise["scale"], n_features)
-    if "dispersion" in noise:
-        check_non_negative(dispersion=noise["dispersion"])
 
 
 def _check_masked(raw: Mapping[str, Any], noise: Mapping[str, Any], mixture: Mixture) -> None:

@@ -311,6 +311,49 @@ def test_a_closed_pipe_is_quiet(table, tmp_path):
     assert ended.returncode == 1 and ended.stderr == b""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_a_release_that_is_saved_and_cannot_be_printed_is_status_1(table, tmp_path):
+    """2 would say that nothing was spent."""
+    out = tmp_path / "r.json"
+    arguments = ["fit", str(table), *GOOD, "--output", str(out)]
+    script = f"import sys; from pm_dpgmm.cli import main; sys.exit(main({arguments}))"
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, timeout=300)
+    assert ended.returncode == 1 and dpg.load(out)
+    assert f"the release is in {str(out)!r}, and could not be printed".encode() in ended.stderr
+    assert b"Traceback" not in ended.stderr and not list(tmp_path.glob("*.partial.json"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_a_warning_that_cannot_be_printed_does_not_end_a_fit(tmp_path):
+    warned = "import warnings; options.done.write_text('x') if not warnings.warn('w') else 0"
+    script = (
+        "import argparse, pathlib, sys; from pm_dpgmm.exit_status import run_command\n"
+        f"def run(options):\n    {warned}\n    return 0\n"
+        "def parser():\n    made = argparse.ArgumentParser(); made.add_argument('done', type=pathlib.Path)\n"
+        "    made.set_defaults(run=run, command='fit'); return made\n"
+        f"sys.exit(run_command('pm-dpgmm', parser, [{str(tmp_path / 'done')!r}]))"
+    )
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-c", script], stderr=full, timeout=300)
+    assert ended.returncode == 0 and (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("streams", ["ascii", "closed"])
+def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_fit(streams, tmp_path):
+    pd.DataFrame({"größe": np.arange(50.0)}).to_csv(tmp_path / "people.csv", index=False)
+    arguments = ["fit", str(tmp_path / "people.csv"), "--n-components", "1", "--epsilon", "5", "--bounds", "0", "50"]
+    close = "import sys; sys.stdout = sys.stderr = None; " if streams == "closed" else ""
+    script = f"{close}import sys; from pm_dpgmm.cli import main; sys.exit(main({[*arguments, '--output', 'r.json']}))"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | {"PYTHONIOENCODING": "ascii"}, cwd=tmp_path,
+        capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert dpg.load(tmp_path / "r.json").feature_names == ("größe",)
+    assert (b"gr\\xf6\\xdfe" in ended.stdout) == (streams == "ascii")
+
+
 def test_the_demo_never_overwrites_what_is_there(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("pm_dpgmm.demo.run", lambda *given, **settings: pytest.fail("work began"))
     (tmp_path / "release.json").write_text("kept")

@@ -371,6 +371,22 @@ def test_an_existing_ledger_is_opened_with_its_own_budget_and_never_made(tmp_pat
     assert (tmp_path / "empty").read_bytes() == b""
 
 
+def test_a_ledger_of_a_process_that_was_killed_while_it_wrote_opens_as_it_was_before(tmp_path):
+    """SQLite leaves a journal beside the file, from which the next one who may write undoes the half of an entry."""
+    ledger = Ledger(tmp_path / "l.sqlite", epsilon=2.0)
+    ledger.reserve(0.5, 0.0, REPLACE, "sketch")
+    with contextlib.closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("pragma cache_size = 1")  # pages reach the file before the commit
+        connection.execute("begin immediate")
+        for _ in range(500):
+            connection.execute("insert into spending (epsilon, delta, mechanism) values (.001, 0., ?)", ("x" * 300,))
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{ledger.path}{suffix}", tmp_path / f"left.sqlite{suffix}")
+        connection.execute("rollback")
+    assert (tmp_path / "left.sqlite").read_bytes() != ledger.path.read_bytes()
+    assert Ledger.existing(tmp_path / "left.sqlite").spent == (0.5, 0.0)
+
+
 def test_only_one_module_knows_the_tables_of_a_ledger():
     package = Path(pm_dpgmm.__file__).parent
     knows = [path.name for path in package.rglob("*.py") if "sqlite3.connect" in path.read_text(encoding="utf-8")]

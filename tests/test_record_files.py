@@ -160,6 +160,16 @@ def test_a_column_of_polars_is_read_by_its_own_type(rows):
     assert is_read_as([[float(a), float(np.float32(b))] for a, b in rows], frame, n_rows=3)
 
 
+@pytest.mark.parametrize("several", [pl.Struct({"p": pl.Float64, "q": pl.Float64}), pl.Array(pl.Float64, 2)])
+@pytest.mark.parametrize("read", [read_records, RecordBlocks])
+def test_a_column_of_several_numbers_is_refused_before_anything_is_spent(several, read):
+    """As one array it has more columns than names, which only the method would notice."""
+    cells = [{"p": 1.0, "q": 2.0}, {"p": 3.0, "q": 5.0}] if several == pl.Struct else [[1.0, 2.0], [3.0, 5.0]]
+    frame = pl.DataFrame({"a": [0.0, 1.0], "both": pl.Series(cells, dtype=several)})
+    with pytest.raises(TypeError, match=r"X must have one number for each record in a column, got \(2,\) in .*'both'"):
+        read(frame)
+
+
 @given(values=st.lists(st.integers(-(10**30), 10**30), min_size=1), other=st.sampled_from([0.5, True, 10**40, -1]))
 def test_integers_of_a_list_are_rounded_alone(values, other):
     """NumPy's type for a list depends on all of it: int64, uint64, object."""
