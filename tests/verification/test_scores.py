@@ -306,6 +306,12 @@ def opposite_of_many(data, n, rng):
     return rows
 
 
+def opposite_phases(data, n, rng):
+    """What is left when divided by 1 lies in two arcs, on either data set with mean 0 on the circle."""
+    rest = rng.uniform(0, 0.1, size=n) + 0.5 * rng.integers(2, size=n) + 0.25 * data
+    return (np.rint(1e4 * rng.normal(size=n)) + rest)[:, None]
+
+
 def two_that_agree(data, n, rng):
     """Any two of a hundred."""
     rows = rng.normal(size=(n, 100))
@@ -327,6 +333,7 @@ def on_a_grid(step, query):
         (opposite_of_three, "quadratic", 2_000),
         (opposite_and_weighted, "quadratic", 2_000),
         (opposite_of_many, "quadratic", 4_000),
+        (opposite_phases, "trees", 2_000),
         (two_that_agree, "repeats", 2_000),
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
         (on_a_grid(0.3, 0.05), "quadratic", 8_000),
@@ -345,6 +352,18 @@ def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
 def test_it_is_refuted(mechanism, settings):
     result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=2_000, rng=np.random.default_rng(2), **settings)
     assert result.refuted
+
+
+def test_a_few_whole_numbers_among_others_are_seen():
+    def mechanism(data, n, rng):
+        values = rng.uniform(0, 1e6, size=n)
+        return np.where((rng.random(n) < 0.05) & (data == 1), np.rint(values), values)[:, None]
+
+    rng = np.random.default_rng(3)
+    (rows, label), (unseen, coins) = (both(mechanism, 20_000, rng) for _ in range(2))
+    model = scores.learn(rows, label, rng=rng, models=("trees",))
+    score = scores.evaluate(model, unseen, ["trees"])["trees"]
+    assert coins[np.argsort(-score)[:200]].mean() > 0.9
 
 
 def corner(data, n, rng):
