@@ -306,6 +306,19 @@ def opposite_of_many(data, n, rng):
     return rows
 
 
+def opposite_of_three_among_many(data, n, rng):
+    rows = rng.normal(size=(n, 300))
+    rows[:, [3, 5, 211]] = opposite_of_three(data, n, rng)
+    return rows
+
+
+def opposite_of_three_beside_a_choice(data, n, rng):
+    """Two more numbers, never both in one run."""
+    rows, place = np.full((n, 2), np.nan), rng.integers(2, size=n)
+    rows[np.arange(n), place] = rng.normal(size=n)
+    return np.column_stack([rows, opposite_of_three(data, n, rng)])
+
+
 def opposite_phases(data, n, rng):
     """What is left when divided by 1 lies in two arcs, on either data set with mean 0 on the circle."""
     rest = rng.uniform(0, 0.1, size=n) + 0.5 * rng.integers(2, size=n) + 0.25 * data
@@ -333,6 +346,8 @@ def on_a_grid(step, query):
         (opposite_of_three, "quadratic", 2_000),
         (opposite_and_weighted, "quadratic", 2_000),
         (opposite_of_many, "quadratic", 4_000),
+        (opposite_of_three_among_many, "quadratic", 4_000),
+        (opposite_of_three_beside_a_choice, "quadratic", 2_000),
         (opposite_phases, "trees", 2_000),
         (two_that_agree, "repeats", 2_000),
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
