@@ -319,6 +319,13 @@ def opposite_of_three_beside_a_choice(data, n, rng):
     return np.column_stack([rows, opposite_of_three(data, n, rng)])
 
 
+def two_that_fail_together(data, n, rng):
+    """Or not at all; each of thirty fails in half of the runs."""
+    failed = rng.random((n, 30)) < 0.5
+    failed[:, 7] = failed[:, 3] ^ (not data)
+    return np.where(failed, np.nan, rng.normal(size=(n, 30)))
+
+
 def opposite_phases(data, n, rng):
     """What is left when divided by 1 lies in two arcs, on either data set with mean 0 on the circle."""
     rest = rng.uniform(0, 0.1, size=n) + 0.5 * rng.integers(2, size=n) + 0.25 * data
@@ -348,6 +355,7 @@ def on_a_grid(step, query):
         (opposite_of_many, "quadratic", 4_000),
         (opposite_of_three_among_many, "quadratic", 4_000),
         (opposite_of_three_beside_a_choice, "quadratic", 2_000),
+        (two_that_fail_together, "quadratic", 4_000),
         (opposite_phases, "trees", 2_000),
         (two_that_agree, "repeats", 2_000),
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
