@@ -15,6 +15,7 @@ from verification._checks import check_callable, shown
 from verification.alike import NAMES, Calls
 from verification.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
+from verification.repeated import Repeated
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -69,6 +70,8 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
         check_callable(mechanism=mechanism)
         return Runner(mechanism, data, data, before, same)
     check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
+    if isinstance(mechanism, Repeated):
+        mechanism = mechanism.anew()
     states = []
     for given, name in zip(data, NAMES, strict=True):
         try:
