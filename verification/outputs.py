@@ -49,7 +49,7 @@ class Runner:
             output = self.sample(self.states[which], n, rng)
         except (OutputError, OutputTypeError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
         self.check_data(which)
         return _checked(output, n)
@@ -78,7 +78,7 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
             states.append(mechanism.prepare(given))
         except (OutputError, OutputTypeError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
     runner = Runner(mechanism.sample, (states[0], states[1]), data, before, same, getattr(mechanism, "blocks", None))
     for which in (0, 1):
