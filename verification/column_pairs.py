@@ -13,11 +13,12 @@ Pairs = tuple[tuple[int, int], ...]
 
 MAX_PAIRED = 6  # columns up to which all pairwise differences are formed
 MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
-MOST_PAIRS = 24  # of more columns
+MOST_PAIRS = 24  # of which products are formed, of more columns
+MOST_SHARING = 128  # pairs of which differences are formed, and sums
 WORK = 200_000_000  # runs times pairs of columns that are looked at
 SHARED = 0.7  # correlation from which two columns are taken to share noise
 SMALL, ROUNDING = 0.1, 1e-12  # standard deviations, as shares of the largest, between which a direction is kept
-MOST_DIRECTIONS = 12
+MOST_DIRECTIONS = 48
 MOST_COLUMNS = 1_000  # of which directions are searched, in at least RUNS_PER_COLUMN runs for each
 MOST_SINGULAR = 256  # columns up to which they come from a singular value decomposition, which is exact and slow
 MOSTLY = 0.9  # share of the runs in which a column has numbers, where most columns have none at the same time
@@ -39,7 +40,7 @@ def difference_pairs(z: FloatArray) -> Pairs:
     value = alike[np.arange(d), best]
     order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
     pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
-    return tuple(pairs)[:MOST_PAIRS]
+    return tuple(pairs)[:MOST_SHARING]
 
 
 def sum_pairs(z: FloatArray) -> Pairs:
@@ -49,7 +50,7 @@ def sum_pairs(z: FloatArray) -> Pairs:
     value = alike[np.arange(z.shape[1]), worst]
     order = [j for j in np.argsort(value, kind="stable") if value[j] < -SHARED]
     pairs = dict.fromkeys((min(int(j), int(worst[j])), max(int(j), int(worst[j]))) for j in order)
-    return tuple(pairs)[:MOST_PAIRS]
+    return tuple(pairs)[:MOST_SHARING]
 
 
 def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:

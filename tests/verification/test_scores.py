@@ -319,6 +319,13 @@ def opposite_of_three_beside_a_choice(data, n, rng):
     return np.column_stack([rows, opposite_of_three(data, n, rng)])
 
 
+def the_least_alike_of_many_pairs(data, n, rng):
+    shared = np.repeat(1e4 * rng.normal(size=(n, 40)), 2, axis=1)
+    shared[:, 1::2] += 0.01 * rng.laplace(size=(n, 40))
+    shared[:, -1] += data + 0.2 * rng.laplace(size=n)
+    return shared
+
+
 def two_that_fail_together(data, n, rng):
     """Or not at all; each of thirty fails in half of the runs."""
     failed = rng.random((n, 30)) < 0.5
@@ -355,6 +362,7 @@ def on_a_grid(step, query):
         (opposite_of_many, "quadratic", 4_000),
         (opposite_of_three_among_many, "quadratic", 4_000),
         (opposite_of_three_beside_a_choice, "quadratic", 2_000),
+        (the_least_alike_of_many_pairs, "quadratic", 2_000),
         (two_that_fail_together, "quadratic", 4_000),
         (opposite_phases, "trees", 2_000),
         (two_that_agree, "repeats", 2_000),
