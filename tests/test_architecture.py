@@ -119,7 +119,7 @@ AUDIT_CORE = [
     "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",
     "candidates", "search", "shrink", "pytest_plugin", "profile", "profile_bounds", "profile_points", "profile_result",
     "ratio_calibration", "parts", "repeated", "repeats", "bit_planes", "screening",
-    "given_data", "data_digest", "column_pairs", "phases",
+    "given_data", "data_digest", "column_pairs", "phases", "alike",
 ]  # fmt: skip
 LONGEST = 400  # lines; a module past 300 is asked to split, past 400 it must
 

@@ -271,7 +271,7 @@ def _audit(options: argparse.Namespace) -> int:
     module, _, function = options.mechanism.partition(":")
     try:
         mechanism = getattr(importlib.import_module(module), function)
-    except Exception as error:  # of the module, too: its code runs
+    except (Exception, SystemExit) as error:  # of the module, too: its code runs
         print(f"mechanism must be module:function, got {options.mechanism!r}: {one_line(error)}", file=sys.stderr)
         return 2
     try:

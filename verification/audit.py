@@ -97,7 +97,8 @@ def audit(
     ------
     TypeError, ValueError
         If an argument, an output of ``mechanism`` or a value of ``log_density`` breaks the rules above; if the
-        mechanism repeats its runs whatever generator it is given.
+        mechanism repeats its runs whatever generator it is given, or runs on one data set plainly depend on when they
+        were made, which happens to independent ones with probability at most 1e-9.
     RuntimeError
         If ``mechanism`` raises; its error is the cause.
 

@@ -13,12 +13,15 @@ Pairs = tuple[tuple[int, int], ...]
 
 MAX_PAIRED = 6  # columns up to which all pairwise differences are formed
 MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
-MOST_PAIRS = 24  # of more columns
+MOST_PAIRS = 24  # of which products are formed, of more columns
+MOST_SHARING = 128  # pairs of which differences are formed, and sums
 WORK = 200_000_000  # runs times pairs of columns that are looked at
 SHARED = 0.7  # correlation from which two columns are taken to share noise
 SMALL, ROUNDING = 0.1, 1e-12  # standard deviations, as shares of the largest, between which a direction is kept
-MOST_DIRECTIONS = 12
-MOST_COLUMNS = 256  # of which directions are searched, in at least RUNS_PER_COLUMN runs for each
+MOST_DIRECTIONS = 48
+MOST_COLUMNS = 1_000  # of which directions are searched, in at least RUNS_PER_COLUMN runs for each
+MOST_SINGULAR = 256  # columns up to which they come from a singular value decomposition, which is exact and slow
+MOSTLY = 0.9  # share of the runs in which a column has numbers, where most columns have none at the same time
 RUNS_PER_COLUMN = 4
 FARTHEST = 1e3  # robust standard deviations of a run that takes part in the search
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
@@ -37,7 +40,7 @@ def difference_pairs(z: FloatArray) -> Pairs:
     value = alike[np.arange(d), best]
     order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
     pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
-    return tuple(pairs)[:MOST_PAIRS]
+    return tuple(pairs)[:MOST_SHARING]
 
 
 def sum_pairs(z: FloatArray) -> Pairs:
@@ -47,7 +50,7 @@ def sum_pairs(z: FloatArray) -> Pairs:
     value = alike[np.arange(z.shape[1]), worst]
     order = [j for j in np.argsort(value, kind="stable") if value[j] < -SHARED]
     pairs = dict.fromkeys((min(int(j), int(worst[j])), max(int(j), int(worst[j]))) for j in order)
-    return tuple(pairs)[:MOST_PAIRS]
+    return tuple(pairs)[:MOST_SHARING]
 
 
 def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
@@ -71,14 +74,26 @@ def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) ->
     few = slice(0, max(_rows(used.size), RUNS_PER_COLUMN * used.size))
     with np.errstate(over="ignore"):
         z = (rows[few, used] - centre[used]) / scale[used]
-    z = z[(np.abs(z) < FARTHEST).all(axis=1)]  # false for NaN
-    if len(z) < RUNS_PER_COLUMN * used.size:
+    near = np.abs(z) < FARTHEST  # false for NaN
+    if near.all(axis=1).sum() < RUNS_PER_COLUMN * used.size:  # columns that seldom have numbers hide the others
+        mostly = near.mean(axis=0) >= MOSTLY * near.any(axis=1).mean()
+        used, z, near = used[mostly], z[:, mostly], near[:, mostly]
+    z = z[near.all(axis=1)]
+    if used.size < 2 or len(z) < RUNS_PER_COLUMN * used.size:
         return none
-    _, sizes, axes = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)
+    sizes, axes = _principal(z - z.mean(axis=0))
     quiet = (sizes < SMALL * sizes[0]) & (sizes > ROUNDING * sizes[0])
     weights = np.zeros((rows.shape[1], int(quiet.sum())))
     weights[used] = axes[quiet].T
     return np.asarray(weights[:, -MOST_DIRECTIONS:])
+
+
+def _principal(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sizes of the principal directions, the largest first, and the directions; of many columns by their products."""
+    if z.shape[1] <= MOST_SINGULAR:
+        return np.linalg.svd(z, full_matrices=False)[1:]
+    axes = np.linalg.eigh(z.T @ z)[1].T[::-1]
+    return np.linalg.norm(z @ axes.T, axis=0), axes
 
 
 def product_pairs(z: FloatArray, label: BoolArray) -> Pairs:

@@ -85,7 +85,9 @@ class _Walk:
         if isinstance(value, types.FunctionType):
             cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
             inside = (value.__defaults__, value.__kwdefaults__, cells, value.__dict__)
-            return [value.__qualname__.encode(), value.__code__.co_code, self.of(inside)]
+            return [value.__qualname__.encode(), self.of(value.__code__), self.of(inside)]
+        if isinstance(value, types.CodeType):
+            return [value.co_code, self.of((value.co_consts, value.co_names))]
         if isinstance(value, types.MethodType):
             return [self.of(value.__func__), self.of(value.__self__)]
         pandas, sparse = sys.modules.get("pandas"), sys.modules.get("scipy.sparse")

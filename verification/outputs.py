@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._checks import check_callable, shown
+from verification.alike import NAMES, Calls
 from verification.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
+from verification.repeated import Repeated
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -39,6 +41,7 @@ class Runner:
     same_data: bool = False
     blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
     types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
+    probed: dict[int, list[FloatArray]] = field(default_factory=dict)  # runs of `probe`
 
     def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
         """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
@@ -46,7 +49,7 @@ class Runner:
             output = self.sample(self.states[which], n, rng)
         except (OutputError, OutputTypeError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
         self.check_data(which)
         return _checked(output, n)
@@ -55,9 +58,6 @@ class Runner:
         """Raise ValueError if a run changed the data: later runs would be on others."""
         if self.fingerprints is not None and fingerprint(NAMES[which], self.data[which]) != self.fingerprints[which]:
             raise ValueError(CHANGED)
-
-
-NAMES = ("x_neighbour", "x")
 
 
 def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
@@ -70,13 +70,15 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
         check_callable(mechanism=mechanism)
         return Runner(mechanism, data, data, before, same)
     check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
+    if isinstance(mechanism, Repeated):
+        mechanism = mechanism.anew()
     states = []
     for given, name in zip(data, NAMES, strict=True):
         try:
             states.append(mechanism.prepare(given))
         except (OutputError, OutputTypeError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
     runner = Runner(mechanism.sample, (states[0], states[1]), data, before, same, getattr(mechanism, "blocks", None))
     for which in (0, 1):
@@ -91,8 +93,12 @@ def run_both(
     *,
     n_jobs: int = 1,
     progress: Callable[[int], None] = lambda runs: None,
+    calls: Calls | None = None,
 ) -> tuple[Outputs, bool]:
-    """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple."""
+    """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple.
+
+    Raises ValueError where runs depend on when they were made; with ``calls``, which takes them, the caller looks.
+    """
     n_ones = int(label.sum())
     sizes = {1: n_ones, 0: label.size - n_ones}
     tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks)]
@@ -120,6 +126,11 @@ def run_both(
             + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
         )
     runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
+    made = Calls(runner.probed) if calls is None else calls
+    for (block, _), (which, _, _) in zip(drawn, tasks, strict=True):
+        made.see(as_rows(block), which)
+    if calls is None:
+        made.check()
     outputs = []
     for i, first in enumerate(drawn[0][0]):
         kind = np.result_type(*(block[i].dtype for block, _ in drawn))
@@ -163,12 +174,16 @@ def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[
 def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: bool) -> bool:
     """`probe` on one data set: whether a generator repeats its runs."""
 
+    drawn = []
+
     def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
         parts, _ = own.draw(which, n, np.random.default_rng(seed))
-        return np.nan_to_num(as_rows(parts), nan=FAILURE)  # NaN would differ from itself
+        drawn.append(as_rows(parts))
+        return np.nan_to_num(drawn[-1], nan=FAILURE)  # NaN would differ from itself
 
     name = NAMES[which]
     first, again, other, fewer = rows(seeds[0]), rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
+    runner.probed[which] = [drawn[0], drawn[2]]  # the others had the same generators
     for more in (again, other, fewer):
         if first.shape[1:] != more.shape[1:]:
             raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on {name}")

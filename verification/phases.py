@@ -12,7 +12,8 @@ Phases = tuple[tuple[int, float], ...]  # columns and the steps that their value
 CELLS = 4_000_000  # entries that are looked at
 LEAST_RUNS = 50  # of each label
 LEAST_LENGTH = 0.1  # of the mean phase of a label: 1 on a grid, 0.025 for Laplace noise as wide as the step
-LEAST_Z = 5.0  # standard deviations between the mean phases of the labels, for the best of thousands
+LEAST_Z = 5.0  # standard deviations between mean phases, or shares of an arc, of the labels, for the best of thousands
+ARCS = 64  # of the circle of a step, the first one about 0: rare or scattered phases have no mean far from 0
 SMALLEST = 1e-9  # gap between two values, as a share of the largest one: below, it is rounding
 GAPS = 50  # smallest gaps whose common measure is a step
 LOST = 1e-2  # of the smallest gap: a common measure below it is none
@@ -55,13 +56,19 @@ def _turns(values: FloatArray, step: float) -> FloatArray:
 
 
 def _difference(ones: FloatArray, zeros: FloatArray, step: float) -> float:
-    """Between the mean phases of two labels, in standard deviations; 0 where no mean is far from 0."""
-    means = [np.mean(np.exp(1j * _turns(values, step))) for values in (ones, zeros)]
+    """Between the phases of two labels, in standard deviations: of means far from 0, or of shares of an arc."""
+    turns = [_turns(values, step) for values in (ones, zeros)]
+    sizes = np.array([ones.size, zeros.size])
+    counts = np.array([np.bincount(np.rint(t * ARCS / (2 * np.pi)).astype(int) % ARCS, minlength=ARCS) for t in turns])
+    share = counts.sum(axis=0) / sizes.sum()
+    spread = np.sqrt(np.maximum(share * (1 - share), 1e-12) * (1 / sizes).sum())
+    by_arcs = float((np.abs(counts[0] / sizes[0] - counts[1] / sizes[1]) / spread).max())
+    means = [np.mean(np.exp(1j * t)) for t in turns]
     lengths = np.abs(means)
     if not lengths.max() > LEAST_LENGTH:
-        return 0.0
-    variance = sum((1 - length**2) / size for length, size in zip(lengths, (ones.size, zeros.size), strict=True))
-    return float(abs(means[0] - means[1]) / np.sqrt(max(variance, 1e-12)))
+        return by_arcs
+    variance = sum((1 - length**2) / size for length, size in zip(lengths, sizes, strict=True))
+    return max(by_arcs, float(abs(means[0] - means[1]) / np.sqrt(max(variance, 1e-12))))
 
 
 def _step(values: FloatArray) -> float | None:

@@ -96,6 +96,10 @@ class Repeated:
     piloted: list[Any] = field(default_factory=list)  # data on which a few runs did not show the whole form
     settled: bool = False  # what no run has shown by now counts as one number
 
+    def anew(self) -> Repeated:
+        """The same mechanism before its first run: on another pair the form may be another one."""
+        return Repeated(self.mechanism, self.failures, self.way)
+
     def prepare(self, data: Any) -> Any:
         """``data`` as they are, after a few runs that show the form of the output."""
         self.settled = False

@@ -66,7 +66,8 @@ class Encoder:
     patterns: Table | None
     flags: tuple[tuple[int, int], ...]  # (raw column, state) seen in the learn part
     derived: Derived  # which columns extend the raw ones
-    products: Pairs
+    failing: NDArray[np.int64]  # raw columns that are NaN in some runs
+    products: Pairs  # of raw columns and, beyond n_raw, of failures
 
 
 def row_keys(rows: FloatArray) -> KeyArray:
@@ -116,7 +117,9 @@ def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d)."""
     raw_centre, raw_scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
     z = _by_scale(rows, raw_centre, raw_scale)  # 0 where there is no number
-    products = product_pairs(z, label)
+    failed = np.isnan(rows)
+    failing = np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0))
+    products = product_pairs(np.column_stack([z, failed[:, failing]]), label)
     derived = Derived(
         difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, quiet_directions(rows, raw_centre, raw_scale),
         fit_phases(rows, label),
@@ -135,7 +138,9 @@ def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     states = _states(rows)
     flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
     patterns = fit_table(_pattern_keys(states), label, least=1) if flags else None
-    return Encoder(rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, products)
+    return Encoder(
+        rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, failing, products
+    )
 
 
 def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
@@ -148,7 +153,8 @@ def quadratic(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, magnitudes, squares, pairwise products, flags and table entries."""
     columns = encoder.derived.beside(rows)
     z = _standardised(encoder, columns, columns.shape[1])
-    raw = _standardised(encoder, rows, encoder.n_raw, keep=True)
+    failed = np.where(np.isnan(rows[:, encoder.failing]), 1.0, -1.0)
+    raw = np.column_stack([_standardised(encoder, rows, encoder.n_raw, keep=True), failed])
     parts = [z, np.abs(z), z**2 / LINEAR_RANGE]
     parts += [(raw[:, i] * raw[:, j])[:, None] / LINEAR_RANGE for i, j in encoder.products]
     return np.column_stack([*parts, *_extras(encoder, rows, columns)])

@@ -52,11 +52,11 @@ def sequential_audit(
     tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
     seen: list[tuple[FloatArray, BoolArray]] = []
     model: scores.Portfolio | None = None
-    watch, n, stopped, n_bits, types = runs.Watch(), 0, False, 0, list[str]()
+    watch, calls, n, stopped, n_bits, types = runs.Watch(), runs.Calls(runner.probed), 0, False, 0, list[str]()
     while n < n_samples and not stopped:
         size = min(_batch(n), n_samples - n)
         label = rng.integers(2, size=size).astype(bool)
-        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs)
+        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls)
         rows = runs.as_rows(outputs)
         watch.see(rows, label)
         types = runs.type_notes(runner, level)
@@ -82,6 +82,7 @@ def sequential_audit(
             past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
             models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
             model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
+    calls.check()
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)

@@ -145,6 +145,10 @@ def test_reading_changes_nothing_and_equal_data_are_noted(kind):
         (np.array([1, "a"], dtype=object), np.array([1, "b"], dtype=object), False),
         (np.zeros((2, 1)), np.zeros((1, 2)), False),
         (Records(1.0), Records(2.0), False),
+        (lambda row: row + 1, lambda row: row + 1, True),
+        (lambda row: row + 1, lambda row: row + 2, False),
+        (lambda row: min(row), lambda row: max(row), False),
+        (lambda row: [v + 1 for v in row], lambda row: [v + 2 for v in row], False),
     ],
 )
 def test_which_data_are_the_same(x, y, same):

@@ -17,6 +17,7 @@ import pytest
 
 from verification import outputs as runs
 from verification import repeated
+from verification.__main__ import main
 from verification.audit import audit
 from verification.outputs import Runner, Watch, as_rows, log_ratio, prepared, probe, progress_bar, run_both
 
@@ -505,3 +506,15 @@ def test_the_same_data_twice_are_noted():
         found = audit(lambda d, n, rng: rng.laplace(size=n), x, y, epsilon=1.0, n_samples=100)
         assert found.notes == (runs.SAME_DATA,)
     assert not runs.prepared(lambda d, n, rng: rng.laplace(size=n), [1.0], [2.0]).same_data
+
+
+def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(capsys):
+    """Status 1 would say that the claim is refuted."""
+    with pytest.raises(RuntimeError, match="mechanism raised on x: SystemExit: 1"):
+        run(ending)
+    arguments = ["audit", f"{__name__}:ending", "0", "1", "--epsilon", "1", "--n-samples", "200"]
+    assert main(arguments) == 2 and "SystemExit: 1" in capsys.readouterr().err
+
+
+def ending(data, n, rng):
+    sys.exit(1)

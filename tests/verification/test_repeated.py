@@ -239,3 +239,12 @@ def test_the_command_line_takes_it_too(capsys):
     ]
     assert main(arguments) == 1
     assert "refuted" in capsys.readouterr().out
+
+
+def test_on_another_pair_the_form_may_be_another_one():
+    mechanism = repeated(lambda data, rng: np.asarray(data) + rng.laplace(scale=0.3, size=len(data)))
+    found = [
+        audit(mechanism, [1.0] * d, [1.0] * (d - 1) + [2.0], epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(d))
+        for d in (1, 3)
+    ]
+    assert all(result.refuted for result in found)

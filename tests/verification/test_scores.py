@@ -306,6 +306,39 @@ def opposite_of_many(data, n, rng):
     return rows
 
 
+def opposite_of_three_among_many(data, n, rng):
+    rows = rng.normal(size=(n, 300))
+    rows[:, [3, 5, 211]] = opposite_of_three(data, n, rng)
+    return rows
+
+
+def opposite_of_three_beside_a_choice(data, n, rng):
+    """Two more numbers, never both in one run."""
+    rows, place = np.full((n, 2), np.nan), rng.integers(2, size=n)
+    rows[np.arange(n), place] = rng.normal(size=n)
+    return np.column_stack([rows, opposite_of_three(data, n, rng)])
+
+
+def the_least_alike_of_many_pairs(data, n, rng):
+    shared = np.repeat(1e4 * rng.normal(size=(n, 40)), 2, axis=1)
+    shared[:, 1::2] += 0.01 * rng.laplace(size=(n, 40))
+    shared[:, -1] += data + 0.2 * rng.laplace(size=n)
+    return shared
+
+
+def two_that_fail_together(data, n, rng):
+    """Or not at all; each of thirty fails in half of the runs."""
+    failed = rng.random((n, 30)) < 0.5
+    failed[:, 7] = failed[:, 3] ^ (not data)
+    return np.where(failed, np.nan, rng.normal(size=(n, 30)))
+
+
+def opposite_phases(data, n, rng):
+    """What is left when divided by 1 lies in two arcs, on either data set with mean 0 on the circle."""
+    rest = rng.uniform(0, 0.1, size=n) + 0.5 * rng.integers(2, size=n) + 0.25 * data
+    return (np.rint(1e4 * rng.normal(size=n)) + rest)[:, None]
+
+
 def two_that_agree(data, n, rng):
     """Any two of a hundred."""
     rows = rng.normal(size=(n, 100))
@@ -327,6 +360,11 @@ def on_a_grid(step, query):
         (opposite_of_three, "quadratic", 2_000),
         (opposite_and_weighted, "quadratic", 2_000),
         (opposite_of_many, "quadratic", 4_000),
+        (opposite_of_three_among_many, "quadratic", 4_000),
+        (opposite_of_three_beside_a_choice, "quadratic", 2_000),
+        (the_least_alike_of_many_pairs, "quadratic", 2_000),
+        (two_that_fail_together, "quadratic", 4_000),
+        (opposite_phases, "trees", 2_000),
         (two_that_agree, "repeats", 2_000),
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
         (on_a_grid(0.3, 0.05), "quadratic", 8_000),
@@ -345,6 +383,18 @@ def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
 def test_it_is_refuted(mechanism, settings):
     result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=2_000, rng=np.random.default_rng(2), **settings)
     assert result.refuted
+
+
+def test_a_few_whole_numbers_among_others_are_seen():
+    def mechanism(data, n, rng):
+        values = rng.uniform(0, 1e6, size=n)
+        return np.where((rng.random(n) < 0.05) & (data == 1), np.rint(values), values)[:, None]
+
+    rng = np.random.default_rng(3)
+    (rows, label), (unseen, coins) = (both(mechanism, 20_000, rng) for _ in range(2))
+    model = scores.learn(rows, label, rng=rng, models=("trees",))
+    score = scores.evaluate(model, unseen, ["trees"])["trees"]
+    assert coins[np.argsort(-score)[:200]].mean() > 0.9
 
 
 def corner(data, n, rng):
