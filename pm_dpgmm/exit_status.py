@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import os
 import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -30,8 +30,10 @@ def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arg
     name = f"{program} {options.command}"
 
     def told(message: Warning | str, *place: object) -> None:
-        with contextlib.suppress(OSError):  # nobody reads on, or a full disk: no reason to end what was paid for
-            print(f"{name}: {one_line(message)}", file=sys.stderr)
+        try:
+            print(f"{name}: {one_line(message)}", file=sys.stderr, flush=True)
+        except OSError:  # nobody reads on, or a full disk: no reason to end what was paid for
+            stop_writing(sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = told  # type: ignore[assignment]  # without file and line of the source
@@ -77,9 +79,9 @@ def _usable_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def stop_writing() -> None:
+def stop_writing(stream: TextIO | None = None) -> None:
     """Python flushes at its end, too: what is left goes nowhere."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
     except (OSError, ValueError, AttributeError):  # no real file, as under a test
         return

@@ -135,7 +135,7 @@ class PyMCMethods:
         Those of parameters are of the K components, without the background: with more than 1 % of the records in it
         a :class:`pm_dpgmm.BackgroundWarning` says so.
         """
-        from pm_dpgmm.bayes.initvals import initvals
+        from pm_dpgmm.bayes.starting_values import initvals
 
         me = cast("Release", self)
         warn_without_background(me, "initvals() start at the components alone")
@@ -153,7 +153,7 @@ class PyMCMethods:
 
         Of the K components, as :meth:`initvals`.
         """
-        from pm_dpgmm.bayes.initvals import set_initvals
+        from pm_dpgmm.bayes.starting_values import set_initvals
 
         me = cast("Release", self)
         warn_without_background(me, "set_initvals() start at the components alone")

@@ -9,8 +9,8 @@ from pymc.distributions.transforms import Chain, Ordered, ordered
 from pymc.initial_point import make_initial_point_fn
 
 from pm_dpgmm.bayes import label_density
-from pm_dpgmm.bayes.initvals import initvals, set_initvals
 from pm_dpgmm.bayes.priors import mixture_prior
+from pm_dpgmm.bayes.starting_values import initvals, set_initvals
 from pm_dpgmm.mixture import Mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")

