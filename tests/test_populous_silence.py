@@ -117,7 +117,9 @@ def test_nothing_is_printed_logged_or_warned(make, n_jobs, capfd, caplog):
         with np.errstate(all="warn"):  # a floating-point warning would tell about the records
             outcome = attempt(records, n_jobs=n_jobs, progress=True)
     assert isinstance(outcome, Unstable) == (make in REFUSED)
-    told = [record for record in caplog.records if not record.name.startswith("numba")]  # of the compiler, where it is cold
+    told = [
+        record for record in caplog.records if not record.name.startswith("numba")
+    ]  # of the compiler, where it is cold
     assert shown == [] and told == [] and capfd.readouterr() == ("", "")
 
 
