@@ -42,7 +42,7 @@ OLDEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture c
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
 oldest: $(STAMP)
 	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(OLDEST) is needed, found " + v if v != "$(OLDEST)" else 0)'
-	$(BIN)/python -m pytest -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	$(BIN)/python -m pytest -W ignore::DeprecationWarning -W ignore::FutureWarning $(OLDEST_TESTS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

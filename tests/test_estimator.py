@@ -66,20 +66,17 @@ def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
                 read(wrong)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # newer versions of scikit-learn say so
 def test_tables_whose_names_scikit_learn_does_not_read_are_matched_too():
     est = dpg.PrivateGaussianMixture(1, bounds=(-5, 13)).fit(PAIR)
     for wrong in (
         pa.RecordBatch.from_pandas(PAIR[["bmi", "age"]]),
         pa.RecordBatch.from_pandas(PAIR.set_axis(["a", "b"], axis=1)),
     ):
-        with (
-            pytest.warns(UserWarning, match="X does not have valid feature names"),
-            pytest.raises(ValueError, match="X must have"),
-        ):
+        with pytest.raises(ValueError, match="X must have"):
             est.score_samples(wrong)
     right = pa.RecordBatch.from_pandas(PAIR)
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
-        found = est.score_samples(right)
+    found = est.score_samples(right)
     np.testing.assert_array_equal(found, est.score_samples(PAIR))
     numbered = pd.DataFrame(PAIR.to_numpy())
     with pytest.raises(ValueError, match="X must have its columns in the order"):

@@ -96,7 +96,7 @@ def fit_table(
     values, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     keep = counts >= least
     if always is not None:
-        keep |= np.isin(values, always)
+        keep |= np.isin(values, always, kind="sort")  # NumPy 2.0's table overflows for unsigned integers
     if not keep.any():
         return None
     ones = np.bincount(inverse, weights=label, minlength=values.size)

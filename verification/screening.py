@@ -61,7 +61,7 @@ def best_columns(rows: FloatArray, label: BoolArray, most: int) -> NDArray[np.in
         shifts[block] = np.abs(centred @ ranks)
     by_tail, by_shift = np.argsort(-tails, kind="stable"), np.argsort(-shifts, kind="stable")
     chosen = np.unique(np.concatenate([by_tail[: most - most // 3], by_shift[: most // 3]]))
-    rest = by_tail[~np.isin(by_tail, chosen)]
+    rest = by_tail[~np.isin(by_tail, chosen, kind="sort")]
     return np.sort(np.concatenate([chosen, rest[: most - chosen.size]]))
 
 

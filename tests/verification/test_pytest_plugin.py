@@ -208,7 +208,7 @@ def test_the_warning_is_shown_by_pytest_and_may_be_made_a_failure(suite):
             dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=200)
     """
     result = suite(weak_test)
-    result.assert_outcomes(passed=1, warnings=1)
+    result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*WeakAuditWarning: 200 runs could hardly have refuted epsilon = 1*"])
     suite(weak_test, "-Werror::verification.pytest_plugin.WeakAuditWarning").assert_outcomes(failed=1)
 
