@@ -179,6 +179,8 @@ def test_other_methods_need_the_records_in_memory():
 def test_memory_is_that_of_a_block_and_not_of_the_records(kind, tmp_path):
     table = np.random.default_rng(0).normal(size=(250_000 if "parquet" in kind else 120_000, 4))  # nothing to compress
     frame = pd.DataFrame(table, columns=list("abcd"))
+    if kind == "parquet in one group" and int(pa.__version__.split(".")[0]) < 17:
+        pytest.skip("pyarrow 16 holds the columns of a whole group")
     if "parquet" in kind:
         size = 20_000 if kind == "parquet" else len(frame)
         source = written(tmp_path / "x.parquet", "to_parquet", frame, row_group_size=size, use_dictionary=False)
