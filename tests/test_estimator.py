@@ -73,7 +73,7 @@ def test_tables_whose_names_scikit_learn_does_not_read_are_matched_too():
         pa.RecordBatch.from_pandas(PAIR[["bmi", "age"]]),
         pa.RecordBatch.from_pandas(PAIR.set_axis(["a", "b"], axis=1)),
     ):
-        with pytest.raises(ValueError, match="X must have|feature names should match"):  # some versions read the names
+        with pytest.raises(ValueError, match=r"X must have|feature names should match"):  # some versions read the names
             est.score_samples(wrong)
     right = pa.RecordBatch.from_pandas(PAIR)
     found = est.score_samples(right)
