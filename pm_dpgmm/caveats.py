@@ -29,6 +29,7 @@ NOTABLE = 0.1  # weight of all components of unmeasured width together: the most
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
+OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that counts, and deviations of it
 TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
 LIKELY_NOISE = 0.5  # chance of a component to be noise
 
@@ -97,6 +98,7 @@ def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatAr
         noise_components(evidence, fit),
         unmeasured_width(fit),
         unexpected_pairs(raw, evidence, fit),
+        records_outside(raw, evidence),
     ]
     return [text for text in found if text]
 
@@ -179,6 +181,25 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: Evidence, fit: Ske
     return (
         f"many records lie at distances from each other at which the mixture has hardly any ({where}): columns of"
         " several scales, of which only some were measured. Transform the columns, give bounds or fit apart"
+    )
+
+
+def records_outside(raw: Mapping[str, FloatArray], evidence: Evidence) -> str | None:
+    """That many records are in no bin that was kept: far from the others, they count at another place (aliasing)."""
+    if "bin_noise" not in raw:
+        return None
+    n_records, columns = evidence.n_records, []
+    for j in range(len(evidence.unit)):
+        counts = raw[f"bin_counts_{j}"]
+        deviation = np.hypot(np.sqrt(counts.size) * raw["bin_noise"][0], evidence.n_records_scale)
+        outside = n_records - counts.sum()
+        if outside - OUTSIDE_SURE * deviation > OUTSIDE * n_records:
+            columns.append(f"about {outside / n_records:.0%} in column {j}")
+    if not columns:
+        return None
+    return (
+        f"many records lie where too few do for their place to be released ({', '.join(columns)}): if it is far from"
+        " the others, the fit has them elsewhere. Bounds, more records or a larger budget would tell"
     )
 
 

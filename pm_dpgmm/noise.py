@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import secrets
 import sys
 from fractions import Fraction
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,23 @@ IntArray = NDArray[np.int64]
 Rng = np.random.Generator | None
 NORMAL_GRID = 2.0**-40  # spacing of standard_normal
 COIN_BITS = 1074  # every float in [0, 1] is a multiple of 2^-1074
+EXACT = (0, 14, 2)  # first OpenDP whose noise has its law (its pull request 2639)
+
+
+def check_opendp(version: str) -> None:
+    """Raise ImportError for a version of OpenDP whose noise has another law than it says.
+
+    Up to 0.14.1 discrete Laplace and Gaussian noise is biased: at scale 6 a change of one moves the probability of some
+    value by a factor of exp(2 / 6), so that twice the claimed epsilon is lost.
+    """
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers < EXACT:
+        raise ImportError(
+            f"opendp must be {'.'.join(map(str, EXACT))} or newer, as older noise is biased, got {version}"
+        )
+
+
+check_opendp(metadata.version("opendp"))  # here, so that nothing is spent with it
 
 
 def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:

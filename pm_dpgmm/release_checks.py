@@ -19,6 +19,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.evidence import Evidence
+from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.mixture import Mixture
@@ -155,6 +156,7 @@ def check_statistics(
                 f"sketches must be made for {str(guarantee.neighbouring)!r} neighbours as the guarantee says, got"
                 f" {str(evidence.neighbouring)!r}"
             )
+        _check_box(raw, mixture.n_features)
     elif method == "histogram" and {"counts", "bounds"} <= set(raw) and "scale" in noise:
         check_histogram(raw, noise, mixture.n_features)
     elif method == "slices" and raw:
@@ -170,6 +172,23 @@ def _mixture(weights: Any, means: Any, covariances: Any) -> Mixture:
             f"means must have at most {MOST_COMPONENTS} rows and {MOST_FEATURES} columns, got shape {centres.shape}"
         )
     return Mixture(finite_numbers(weights, "weights"), centres, finite_numbers(covariances, "covariances"))
+
+
+def _check_box(raw: Mapping[str, FloatArray], n_features: int) -> None:
+    """Raise unless what was released of the records' place, if anything was, has the shapes that caveats read."""
+    groups = {
+        "pair_distance_law": {"pair_distance_law": (2,), "pair_distance_counts": (n_features, EXPONENTS.size)},
+        "bin_noise": {"bin_noise": (1,)} | {f"bin_counts_{j}": None for j in range(n_features)},
+    }
+    for first, shapes in groups.items():
+        if first not in raw:
+            continue
+        for name, shape in shapes.items():
+            if name not in raw:
+                raise ValueError(f"a release with {first} must have {name}, got none")
+            finite_numbers(raw[name], f"raw[{name!r}]", shape)
+        if not (np.asarray(raw[first]) >= 0).all():
+            raise ValueError(f"{first} must be at least 0, got {raw[first].min()}")
 
 
 def check_histogram(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features: int) -> None:

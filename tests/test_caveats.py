@@ -157,6 +157,26 @@ def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale
         assert ("in column 0" in text) if told else text is None
 
 
+@pytest.mark.parametrize("n_records_scale, scale", [(0.0, 10.0), (30.0, 10.0), (0.0, 0.0)])
+def test_records_in_no_kept_bin_are_told_from_a_tenth_on_beyond_doubt(n_records_scale, scale):
+    evidence = SimpleNamespace(unit=np.ones(2), n_records=1_000.0, n_records_scale=n_records_scale)
+    least = 100 + 2 * math.hypot(n_records_scale, 2 * scale)  # four bins
+    for outside, told in ((0.98 * least, False), (1.02 * least, True)):
+        counts = np.full(4, (1_000 - outside) / 4)
+        raw = {"bin_noise": np.array([scale]), "bin_counts_0": np.array([1_000.0]), "bin_counts_1": counts}
+        text = caveats.records_outside(raw, evidence)
+        assert (f"(about {outside / 1_000:.0%} in column 1)" in text) if told else text is None
+
+
+def test_a_far_cluster_that_may_be_folded_onto_the_rest_is_not_silent():
+    """A fifth of 700 records at 100: its bins are too empty to be kept, and the period of the waves folds it back."""
+    X = records([0.8, 0.2], (0.0, 100.0), (5.0, 5.0), 700)
+    with pytest.warns(dpg.FitWarning, match="where too few do for their place to be released"):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert release.misfit.reason(2) is None  # what was measured is explained, and the fit is wrong:
+    assert np.exp(release.log_density([[100.0]])) < 1e-3 < 0.2 * stats.norm.pdf(0, scale=5.0)
+
+
 def test_reasons_about_components_alone_are_a_milder_warning():
     """Also in files of earlier versions, whose texts begin with the components, too."""
     old = "component 2 may be noise: without one of them the released numbers are explained as well"

@@ -95,6 +95,33 @@ def test_a_release_built_in_python_is_checked_as_a_reference():
         dpg.fit_gmm(np.arange(40.0), 1, like=replace(release, mixture=far), **BUDGET)
 
 
+BAD_BOXES = {
+    "a law of three numbers": ({"pair_distance_law": np.ones(3)}, r"raw\['pair_distance_law'\] must have shape \(2,\)"),
+    "counts of no pairs": (
+        {"pair_distance_law": np.ones(2), "pair_distance_counts": None},
+        "with pair_distance_law must have pair_distance_counts, got",
+    ),
+    "other exponents": (
+        {"pair_distance_law": np.ones(2), "pair_distance_counts": np.ones((1, 7))},
+        r"must have shape \(1, 201\), got \(1, 7\)",
+    ),
+    "negative noise": ({"bin_noise": -np.ones(1)}, "bin_noise must be at least 0, got -1.0"),
+    "noise of many": ({"bin_noise": np.ones((2, 2))}, r"raw\['bin_noise'\] must have shape \(1,\)"),
+    "no bins": ({"bin_noise": np.ones(1), "bin_counts_0": None}, "with bin_noise must have bin_counts_0, got none"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BOXES)
+def test_what_was_released_of_the_place_of_records_is_checked_too(case):
+    """``refit`` reads it for its warnings."""
+    change, words = BAD_BOXES[case]
+    fields = fields_of("sketch_one_column")
+    raw = {name: value for name, value in fields["raw"].items() if change.get(name, ...) is not None}
+    raw |= {name: value.tolist() for name, value in change.items() if value is not None}
+    with pytest.raises(ValueError, match=words):
+        dpg.Release.from_dict(fields | {"raw": raw})
+
+
 def test_a_reference_may_not_ask_for_hours_or_gigabytes():
     ladder = FejerLadder(1.0, 1024, 0.0)
     sketches = [NoisySketch(ladder, np.zeros((2, 1024)), 1.0, 10.0)] * 3

@@ -10,9 +10,10 @@ from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem, location
 from pm_dpgmm.methods.location import (
     CELLS,
+    LEAST_LOCATION_SHARE,
     LEAST_SCALE_SHARE,
     LEAST_SHARE,
-    LOCATION_SHARE,
+    MOST_LOCATION_SHARE,
     MOST_ROUNDS,
     MOST_SCALE_SHARE,
     MOST_SHARE,
@@ -71,14 +72,33 @@ def test_without_bounds_every_cluster_is_kept():
         intervals, raw, left = unbounded_intervals(records, WITH_FAILURE, problem(1), rng)
         assert intervals is not None
         assert (lost(records, labels, intervals)[:, 0] < [0.2, 0.1, 0.1]).all()
-        assert set(raw) == {"pair_distance_counts", "pair_distance_law", "bin_width", "bin_index_0", "bin_counts_0"}
-        share = LOCATION_SHARE + LEAST_SCALE_SHARE
+        assert set(raw) == {
+            "pair_distance_counts",
+            "pair_distance_law",
+            "bin_width",
+            "bin_noise",
+            "bin_index_0",
+            "bin_counts_0",
+        }
+        share = MOST_LOCATION_SHARE + LEAST_SCALE_SHARE
         assert 0.999999 * share < left.spent / left.limit <= share
+
+
+def test_a_fifth_of_a_thousand_records_far_away_is_kept():
+    """Seeded. Of 300 data sets 26 lost more than 0.3 of it or were refused (171 with a twentieth of mu^2 for it)."""
+    gone = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        far = rng.normal(100.0, 5.0, size=(200, 1))
+        records = np.concatenate([rng.normal(0.0, 5.0, size=(800, 1)), far])
+        intervals, _, _ = unbounded_intervals(records, WITH_FAILURE, problem(1), rng)
+        gone.append(1.0 if intervals is None else ((far < intervals[0, 0]) | (far > intervals[0, 1])).mean())
+    assert (np.array(gone) > 0.3).sum() <= 10
 
 
 @pytest.mark.parametrize("neighbouring", [REPLACE, ADD_REMOVE])
 def test_the_box_spends_what_public_numbers_say(neighbouring):
-    """More for scales where records are few for their columns, within two limits; never a function of the records."""
+    """More for scales and bins where records are few for their columns, within two limits; never a function of the records."""
     spent = []
     for n_records in (100, 1_300, 10**5, 10**9):
         asked, found = problem(5, n_records=n_records, neighbouring=neighbouring), []
@@ -88,7 +108,7 @@ def test_the_box_spends_what_public_numbers_say(neighbouring):
         assert found[0] == found[1]
         spent.append(found[0])
     assert all(one >= other for one, other in pairwise(spent))
-    most, least = LOCATION_SHARE + MOST_SCALE_SHARE, LOCATION_SHARE + LEAST_SCALE_SHARE
+    most, least = MOST_LOCATION_SHARE + MOST_SCALE_SHARE, LEAST_LOCATION_SHARE + LEAST_SCALE_SHARE
     assert 0.999999 * most < spent[0] <= most and least < spent[1] < most and 0.999999 * least < spent[-1] <= least
 
 

@@ -60,7 +60,7 @@ def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     assert release.guarantee.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-4)
     assert release.guarantee.epsilon_at(1e-4) < 0.85  # the whole curve is known
     assert float(release.guarantee.curve(50.0)) >= 1e-7  # what the box stage set aside holds at no epsilon
-    box = {"pair_distance_counts", "pair_distance_law", "bin_width", "bin_index_0", "bin_counts_0"}
+    box = {"pair_distance_counts", "pair_distance_law", "bin_width", "bin_noise", "bin_index_0", "bin_counts_0"}
     assert set(release.raw) == box | {"sketch_0"}
     path = release.save(tmp_path / "release.json")
     again = dpg.load(path)

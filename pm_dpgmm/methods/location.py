@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, mapped
@@ -15,7 +16,8 @@ from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.noise import IntArray, Rng
 
-LOCATION_SHARE = Fraction(1, 20)  # of mu^2, without bounds
+LEAST_LOCATION_SHARE, MOST_LOCATION_SHARE = Fraction(1, 20), Fraction(3, 20)  # of mu^2, without bounds
+REACH = 0.05  # share of the records that a bin should need to be kept: what is not is folded onto the rest
 LEAST_SCALE_SHARE, MOST_SCALE_SHARE = Fraction(1, 20), Fraction(3, 20)  # the same for scales
 PAIRED = 2**18  # records of a stream, on average, whose distances tell the scale
 STAND_OUT = 7.0  # standard deviations of noise by which three quarters of the pairs should
@@ -33,12 +35,12 @@ def unbounded_intervals(
 
     Guarantee
     ---------
-    LOCATION_SHARE and at most MOST_SCALE_SHARE of the limit, outside an event of probability ``budget.failure``.
+    At most MOST_LOCATION_SHARE and MOST_SCALE_SHARE of the limit, outside an event of probability ``budget.failure``.
     Proof: location.md.
     """
     needed = 6 * problem.n_features * (STAND_OUT / (0.375 * problem.n_records)) ** 2 / float(budget.limit)
     scale_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SCALE_SHARE), MOST_SCALE_SHARE)
-    share = scale_share + LOCATION_SHARE
+    share = scale_share + _location_share(budget, problem)
     paired = 1.0 if isinstance(records, np.ndarray) else min(1.0, PAIRED / problem.n_records)
     box, left = noisy_box(
         records, budget=budget, share=share, scale_part=scale_share / share, neighbouring=problem.neighbouring,
@@ -46,6 +48,7 @@ def unbounded_intervals(
     )  # fmt: skip
     raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
     raw["pair_distance_law"] = np.array([box.scale_noise, paired * problem.n_records / 2])  # noise, pairs in all
+    raw["bin_noise"] = np.array([box.location_noise])
     for j, column in enumerate(box.columns):
         raw[f"bin_index_{j}"] = column.index.astype(float)
         raw[f"bin_counts_{j}"] = column.counts
@@ -54,6 +57,13 @@ def unbounded_intervals(
     margin = 0.5 if problem.n_features == 1 else 1.0
     intervals += margin * np.array([-1.0, 1.0]) * raw["bin_width"][:, None]
     return (intervals if box.found else None), raw, left
+
+
+def _location_share(budget: GaussianBudget, problem: Problem) -> Fraction:
+    """What it takes for a bin with REACH of the records to be kept, within limits."""
+    quantile = -float(special.ndtri(budget.failure / problem.n_features))
+    needed = 2 * problem.n_features * (quantile / (REACH * problem.n_records)) ** 2 / float(budget.limit)
+    return min(max(Fraction(needed).limit_denominator(1000), LEAST_LOCATION_SHARE), MOST_LOCATION_SHARE)
 
 
 def intervals_within(
