@@ -1,8 +1,9 @@
-"""Docstring examples run, proof notes match their source, and the README's example works."""
+"""Docstring examples run, proof notes match their source, and the examples of README and docs run."""
 
 import doctest
 import importlib
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from verification import proof_notes
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for package in ("pm_dpgmm", "verification")
@@ -53,12 +55,33 @@ def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
     assert {"mechanisms/histogram.py", "mechanisms/masks.py", "methods/populous_single.py"} <= origins
 
 
-def test_the_readme_example_runs(tmp_path, monkeypatch):
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert blocks
-    monkeypatch.chdir(tmp_path)  # it saves a release
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
+)
+def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch, request):
+    """All blocks of a page one after another, as a reader would; only the posteriors are sampled more briefly."""
     import matplotlib
+    import pymc as pm
 
     matplotlib.use("Agg")
-    exec(compile(blocks[0], "README.md", "exec"), {})
+    monkeypatch.chdir(tmp_path)  # they save releases
+    brief = {"draws": 100, "tune": 100, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1}
+    monkeypatch.setattr(pm, "sample", partial(pm.sample, **brief))
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
+    for name, test in list(names.items()):
+        if name.startswith("test_"):
+            test(request.getfixturevalue("dp_audit"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere_and_lines_are_short(page):
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / link).exists(), link
+    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 1300
