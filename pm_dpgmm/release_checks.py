@@ -176,7 +176,7 @@ def _mixture(weights: Any, means: Any, covariances: Any) -> Mixture:
 
 def _check_box(raw: Mapping[str, FloatArray], n_features: int) -> None:
     """Raise unless what was released of the records' place, if anything was, has the shapes that caveats read."""
-    groups = {
+    groups: dict[str, dict[str, tuple[int, ...] | None]] = {
         "pair_distance_law": {"pair_distance_law": (2,), "pair_distance_counts": (n_features, EXPONENTS.size)},
         "bin_noise": {"bin_noise": (1,)} | {f"bin_counts_{j}": None for j in range(n_features)},
     }
