@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm.fits import BoolArray, Fits
 from pm_dpgmm.lifted_alignment import align_and_lift
-from pm_dpgmm.lifting import AgreementRule, BoolArray, Fits
+from pm_dpgmm.lifting import AgreementRule
 
 FULL_STEPS = 40  # tried before the steps whose number is known to be enough
 SAFETY = 1e-4  # the gradient at which a barycentre is done, over the error that is paid for

@@ -12,8 +12,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_non_negative, check_positive, shown
 from pm_dpgmm.batched_em_search import fit_rows
 from pm_dpgmm.batched_em_starts import CANDIDATES, SAMPLE
+from pm_dpgmm.fits import Fits
 from pm_dpgmm.learners import FitsTogether
-from pm_dpgmm.lifting import Fits
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import MaxLoss, PrivacyLoss
 from pm_dpgmm.release import Release
 from pm_dpgmm.selection import with_fit
+from pm_dpgmm.sites import sites_of
 from pm_dpgmm.sketch_choice import choose
 from pm_dpgmm.sketch_post import as_start
 
@@ -168,19 +168,3 @@ def _check_same(place: int, releases: list[Release], found: Evidence, first: Evi
                 f"releases must have equal frequencies, got others in sketch {i} of releases[{place}] than of"
                 f" releases[0]; {hint}"
             )
-
-
-def sites_of(release: Release, evidence: Evidence) -> list[dict[str, Any]]:
-    """What each site promised, and a fingerprint of its numbers."""
-    if "sites" in release.noise:
-        return list(release.noise["sites"])
-    digest = hashlib.sha256()
-    for sketch in evidence.sketches:
-        digest.update(np.ascontiguousarray(sketch.values).tobytes())
-    guarantee = release.guarantee
-    return [
-        {
-            "epsilon": guarantee.epsilon, "delta": guarantee.delta, "n_records": release.n_records,
-            "fingerprint": digest.hexdigest()[:16],
-        }
-    ]  # fmt: skip

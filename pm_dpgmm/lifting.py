@@ -7,20 +7,19 @@ Source: Arbas, Ashtiani and Liaw (2023), Algorithm 1, with another metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive
+from pm_dpgmm.fits import BoolArray, Fits
 from pm_dpgmm.lifted_distance import factorise, pair_distances
 from pm_dpgmm.lifted_friends import fill_rows, is_valid
-from pm_dpgmm.mixture import Mixture
 
-BoolArray = NDArray[np.bool_]
 UNIT = 1.2e-16  # a little more than the unit roundoff
 SEPARATION = {"triple": 4.0, "pair": 6.0}  # between components, in component radii
 ROWS = 8  # of the friend table for one task of a thread
@@ -111,42 +110,6 @@ class AgreementRule:
         """n0 of ``n_fits`` fits: a core fit has more friends, itself included."""
         check_count(n_fits=n_fits)
         return -(-(2 * n_fits + 2) // 3) - 1 if self.core == "triple" else -(-n_fits // 2)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fits:
-    """t fits as arrays; where ``given`` is False the rest of that fit has no meaning. Never leaves a method.
-
-    The lower triangles of the covariances count, as for Cholesky.
-    """
-
-    weights: FloatArray  # (t, k)
-    means: FloatArray  # (t, k, d), unit of the records
-    covariances: FloatArray  # (t, k, d, d), unit of the records squared
-    given: BoolArray  # (t,)
-
-    def __post_init__(self) -> None:
-        t, k, d = self.means.shape
-        for name, shape in {"weights": (t, k), "covariances": (t, k, d, d), "given": (t,)}.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
-        for name in ("weights", "means", "covariances"):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=float))
-
-    def __len__(self) -> int:
-        return len(self.given)
-
-
-def stack_fits(fits: Iterable[Mixture | None], rule: AgreementRule) -> Fits:
-    """``fits`` as arrays; what is no mixture of k components and d columns is not given."""
-    fits = list(fits)
-    t, k, d = len(fits), rule.n_components, rule.n_features
-    stacked = Fits(np.zeros((t, k)), np.zeros((t, k, d)), np.zeros((t, k, d, d)), np.zeros(t, dtype=bool))
-    for i, fit in enumerate(fits):
-        if isinstance(fit, Mixture) and fit.means.shape == (k, d):
-            stacked.weights[i], stacked.means[i], stacked.covariances[i] = fit.weights, fit.means, fit.covariances
-            stacked.given[i] = True
-    return stacked
 
 
 def distance_lifted(

@@ -19,8 +19,9 @@ from scipy.optimize import linear_sum_assignment
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.barycentre import stability_level
 from pm_dpgmm.batched_em import BatchedEM
+from pm_dpgmm.fits import Fits, stack_fits
 from pm_dpgmm.learners import FitsTogether, check_learner, fit_subsets
-from pm_dpgmm.lifting import AgreementRule, Fits, distance_lifted, friend_table, stack_fits, valid_fits
+from pm_dpgmm.lifting import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.methods import Problem, Progress
 from pm_dpgmm.methods.populous import Constants, Populous
 from pm_dpgmm.mixture import Mixture
@@ -213,7 +214,7 @@ class _Watched(FitsTogether):
             found = fit_subsets(
                 self.learner, subsets, n_components, seeds=seeds, n_jobs=self.n_jobs, progress=progress, **limit
             )
-            self.fits = stack_fits(found, self.constants.design.rule)
+            self.fits = stack_fits(found, n_components, records.shape[1])
         return self.fits
 
     def __call__(self, subset: FloatArray) -> Mixture:

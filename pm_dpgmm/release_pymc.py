@@ -108,7 +108,7 @@ class PyMCMethods:
 
     def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
         """Smallest distance between means, in anchored prior sds: :func:`pm_dpgmm.bayes.anchor_separation`."""
-        from pm_dpgmm.bayes.anchor import anchor_separation
+        from pm_dpgmm.bayes.anchor_laws import anchor_separation
 
         return anchor_separation(cast("Release", self), mean_scale=mean_scale)
 

@@ -22,41 +22,22 @@ from pm_dpgmm._arguments import (
     check_count,
     check_probability,
     frozen,
-    generator_of,
     printable,
     read_numbers,
     shown,
 )
 from pm_dpgmm.background import warn_without_background
-from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.evidence_checks import check_law
 from pm_dpgmm.feature_names import in_order
+from pm_dpgmm.laplace import laplace
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
+from pm_dpgmm.phantoms import weight_variances
 from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.sketch_fit import error_root, moved
-from pm_dpgmm.sketch_model import Fitted, SketchData, widened
-from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
+from pm_dpgmm.sketch_model import widened
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
 
 N_DRAWS, MOST_DRAWS = 1000, 10**6
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Laplace:
-    """Normal law of the parameters of a release, in the unit of its evidence."""
-
-    data: SketchData
-    found: Fitted
-    root: FloatArray  # (P, Q): the covariance is root @ root.T
-    chances: FloatArray  # (K,) that a component is noise
-
-    def fits(self, n_draws: int, random_seed: int | np.random.Generator | None) -> list[SketchFit]:
-        """Independent draws."""
-        standard = generator_of(random_seed).standard_normal((n_draws, self.root.shape[1]))
-        return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,27 +112,6 @@ class Band:
         values = "" if shape else f"{self.estimate.item():.4g} [{self.lower.item():.4g}, {self.upper.item():.4g}], "
         warning = f", WARNING: {self.flag}" if self.flag else ""
         return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}>"
-
-
-def laplace(release: Release) -> Laplace:
-    """Normal approximation of the law of a release's parameters given its released numbers.
-
-    Raises
-    ------
-    ValueError
-        If the release is of another method than "sketch", which alone carries what is needed.
-    """
-    if "sketches" not in release.noise:
-        raise ValueError(
-            f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
-        )
-    evidence = Evidence.from_arrays(release.raw, release.noise)
-    check_law(evidence, "release")
-    data = sketch_data(evidence)
-    found = as_start(evidence, release.mixture, release.background_weight)
-    prior = prior_about(found)
-    chances = phantom_chances(data, found, prior)
-    return Laplace(data, found, widened_root(error_root(data, found, prior), found, chances), chances)
 
 
 def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:

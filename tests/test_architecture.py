@@ -60,6 +60,7 @@ LAYERS = [
         "agreement",
         "lifted_friends",
         "lifted_alignment",
+        "fits",
         "lifting",
         "batched_em_blocks",
         "batched_em_kernel",
@@ -83,7 +84,9 @@ LAYERS = [
         "moment_learner",
         "methods",
         "ledger",
+        "laplace",
         "uncertainty",
+        "sites",
     ],
     [
         "card",

@@ -9,7 +9,8 @@ from scipy import optimize
 
 from pm_dpgmm import barycentre as module
 from pm_dpgmm.barycentre import average_core, barycentre, core_weights, moved_mass, stability_level
-from pm_dpgmm.lifting import AgreementRule, Fits, friend_table
+from pm_dpgmm.fits import Fits
+from pm_dpgmm.lifting import AgreementRule, friend_table
 from tests.test_lifting import plain, random_covariances, rule_for, sampled
 from verification.claims import aggregated_reference as reference
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pm_dpgmm.fits import Fits, stack_fits
 from pm_dpgmm.lifted_distance import eigenvalues_into, factorise, invert, jeffreys
-from pm_dpgmm.lifting import AgreementRule, Fits, distance_lifted, friend_table, stack_fits, valid_fits
+from pm_dpgmm.lifting import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.mixture import Mixture
 from verification.claims import aggregated_reference as reference
 
@@ -335,17 +336,19 @@ def test_distant_components_are_separate_even_where_rounding_hides_the_distance(
     rule = AgreementRule(2, 1, 0.5, 0.5)
     for gap in (1e3, 1e9, 1e40, 1e69):
         fit = Mixture([0.5, 0.5], [[0.0], [gap]], [[[1.0]], [[1.0]]])
-        assert valid_fits(stack_fits([fit], rule), rule).all()
+        assert valid_fits(stack_fits([fit], rule.n_components, rule.n_features), rule).all()
 
 
 def test_stacked_fits_are_those_of_the_right_size():
     rule = AgreementRule(1, 2, 0.5, 0.5)
     good, wrong = Mixture([1.0], [[1.0, 2.0]], [np.eye(2)]), Mixture([0.5, 0.5], [[1.0, 2.0]] * 2, [np.eye(2)] * 2)
-    stacked = stack_fits([good, None, wrong, Mixture([1.0], [[1.0]], [[[1.0]]]), good], rule)
+    stacked = stack_fits(
+        [good, None, wrong, Mixture([1.0], [[1.0]], [[[1.0]]]), good], rule.n_components, rule.n_features
+    )
     assert stacked.given.tolist() == [True, False, False, False, True]
     table = friend_table(stacked, rule)
     assert np.flatnonzero(table[0]).tolist() == [0, 4] and not table[1:4].any()
-    assert friend_table(stack_fits([], rule), rule).shape == (0, 0)
+    assert friend_table(stack_fits([], rule.n_components, rule.n_features), rule).shape == (0, 0)
 
 
 @pytest.mark.parametrize(

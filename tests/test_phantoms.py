@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.laplace import laplace
 from pm_dpgmm.phantoms import phantom_chances, weight_variances, widened_root
 from pm_dpgmm.sketch_fit import error_root
 from pm_dpgmm.sketch_post import prior_about
-from pm_dpgmm.uncertainty import laplace
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
 

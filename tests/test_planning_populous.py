@@ -10,8 +10,8 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli import main
+from pm_dpgmm.fits import stack_fits
 from pm_dpgmm.learners import FitsTogether
-from pm_dpgmm.lifting import AgreementRule, stack_fits
 from pm_dpgmm.mechanisms.pass_table import PassTable
 from pm_dpgmm.plan_trials import public_mixture
 
@@ -32,7 +32,7 @@ class Moments(FitsTogether):
 
     def fit_all(self, records, edges, n_components, *, seeds, n_threads, progress):
         fits = [self(records[low:high]) for low, high in pairwise(edges)]
-        return stack_fits(fits, AgreementRule(1, 1, 1.0, 1.0))
+        return stack_fits(fits, 1, 1)
 
 
 def gaussian(rows):

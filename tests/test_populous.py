@@ -11,7 +11,8 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.barycentre import stability_level
-from pm_dpgmm.lifting import AgreementRule, Fits, friend_table
+from pm_dpgmm.fits import Fits
+from pm_dpgmm.lifting import AgreementRule, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods import Problem, populous
 from pm_dpgmm.methods.populous import Populous, agree_average_mask, split, unbiased

@@ -10,7 +10,8 @@ from scipy import linalg, stats
 
 from pm_dpgmm.barycentre import average_core, core_weights, stability_level
 from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.lifting import AgreementRule, Fits, friend_table, valid_fits
+from pm_dpgmm.fits import Fits
+from pm_dpgmm.lifting import AgreementRule, friend_table, valid_fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.methods.populous import Populous, agree_average_mask

@@ -9,7 +9,8 @@ import pytest
 
 from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.lifting import AgreementRule, Fits, friend_table
+from pm_dpgmm.fits import Fits
+from pm_dpgmm.lifting import AgreementRule, friend_table
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.populous_design import Design

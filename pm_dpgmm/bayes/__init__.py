@@ -17,7 +17,7 @@ _PUBLIC = {
     "MixtureLabels": "label_step",
     "MixturePrior": "prior_factory",
     "ModeCheck": "mode_check",
-    "anchor_separation": "anchor",
+    "anchor_separation": "anchor_laws",
     "check_modes": "modes",
     "gaussian_posterior": "measurement",
     "gmm": "density",
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from pm_dpgmm.bayes.anchor import anchor_separation
+    from pm_dpgmm.bayes.anchor_laws import anchor_separation
     from pm_dpgmm.bayes.density import gmm, gmm_dist
     from pm_dpgmm.bayes.label_step import MixtureLabels
     from pm_dpgmm.bayes.label_variable import label_density

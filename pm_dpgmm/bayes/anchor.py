@@ -18,7 +18,7 @@ from pm_dpgmm._arguments import FloatArray, check_positive, frozen, shown
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    pass
 
 LEAST_WEIGHT = 1e-3  # of the heaviest component's: lighter ones are lifted, as a weight of 0 has no logarithm
 LEAST_SEPARATION = 4.0  # prior standard deviations between means, below which labels may be exchanged
@@ -182,13 +182,13 @@ def with_scales(
         covariance[block, block] = values
         sources.append(words)
 
-    if not _is_auto(weight_conc, "weight_conc"):
+    if not is_auto(weight_conc, "weight_conc"):
         check_positive(weight_conc=weight_conc)
         put(anchor.blocks[0], _dirichlet(anchor.mixture, float(weight_conc)), f"weight_conc={weight_conc:g}")
-    if not _is_auto(mean_scale, "mean_scale"):
+    if not is_auto(mean_scale, "mean_scale"):
         scales = _per_component(mean_scale, k, "mean_scale")
         put(anchor.blocks[1], np.diag(np.repeat(scales**2, d)), f"mean_scale={_text(scales)}")
-    if not _is_auto(cov_scale, "cov_scale"):
+    if not is_auto(cov_scale, "cov_scale"):
         scales = _per_component(cov_scale, k, "cov_scale")
         variances = np.outer(scales**2, np.where(_diagonal(d), 1.0, 2.0))
         put(anchor.blocks[2], np.diag(variances.ravel()), f"cov_scale={_text(scales)}")
@@ -200,34 +200,9 @@ def plain_anchor(mixture: Mixture, *, weight_conc: float, mean_scale: Any, cov_s
     lifted = lifted_weights(mixture)
     empty = Anchor(lifted, np.eye(len(weak_deviations(lifted))), "")
     for name, value in {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}.items():
-        if _is_auto(value, name):
+        if is_auto(value, name):
             raise ValueError(f"{name} must be a number here, got 'auto': the law of this mixture's errors is not known")
     return with_scales(empty, weight_conc=weight_conc, mean_scale=mean_scale, cov_scale=cov_scale)
-
-
-def anchor_separation(release: Release, *, mean_scale: Any = "auto") -> float:
-    """Smallest distance between two released means, in standard deviations of the anchored prior.
-
-    Labels stay where they are while this is large; below about 4 a posterior may exchange them.
-
-    Parameters
-    ----------
-    release : Release
-    mean_scale : "auto", float or (K,)
-        As for ``release.params``.
-
-    Returns
-    -------
-    float
-        Mahalanobis distance; infinite for one component. Of means alone: components with equal means and different
-        covariances count as close.
-    """
-    from pm_dpgmm.bayes.anchor_laws import anchor_of
-
-    k = release.n_components
-    if _is_auto(mean_scale, "mean_scale"):
-        return anchor_of(release).closest_pair()[0]
-    return plain_anchor(release.mixture, weight_conc=float(k), mean_scale=mean_scale, cov_scale=1.0).closest_pair()[0]
 
 
 def _dirichlet(mixture: Mixture, concentration: float) -> FloatArray:
@@ -249,7 +224,7 @@ def _diagonal(n_features: int) -> Any:
     return row == column
 
 
-def _is_auto(value: Any, name: str) -> bool:
+def is_auto(value: Any, name: str) -> bool:
     if isinstance(value, str) and value != "auto":
         raise ValueError(f"{name} must be 'auto' or a number, got {value!r}")
     return isinstance(value, str)

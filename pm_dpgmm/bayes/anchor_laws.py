@@ -6,12 +6,12 @@ Nothing but the release is used. Imports no PyMC.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, frozen
-from pm_dpgmm.bayes.anchor import Anchor, lifted_weights, offsets_of, weak_deviations
+from pm_dpgmm.bayes.anchor import Anchor, is_auto, lifted_weights, offsets_of, plain_anchor, weak_deviations
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods import Problem
 from pm_dpgmm.mixture import Mixture
@@ -58,6 +58,29 @@ def anchor_of(release: Release) -> Anchor:
     return Anchor(mixture, frozen(_limited(covariance, weak_deviations(mixture))), source)
 
 
+def anchor_separation(release: Release, *, mean_scale: Any = "auto") -> float:
+    """Smallest distance between two released means, in standard deviations of the anchored prior.
+
+    Labels stay where they are while this is large; below about 4 a posterior may exchange them.
+
+    Parameters
+    ----------
+    release : Release
+    mean_scale : "auto", float or (K,)
+        As for ``release.params``.
+
+    Returns
+    -------
+    float
+        Mahalanobis distance; infinite for one component. Of means alone: components with equal means and different
+        covariances count as close.
+    """
+    k = release.n_components
+    if is_auto(mean_scale, "mean_scale"):
+        return anchor_of(release).closest_pair()[0]
+    return plain_anchor(release.mixture, weight_conc=float(k), mean_scale=mean_scale, cov_scale=1.0).closest_pair()[0]
+
+
 def _limited(covariance: FloatArray, deviations: FloatArray) -> FloatArray:
     """``covariance`` with the same correlations and no standard deviation above ``deviations``."""
     shrink = np.minimum(1.0, deviations / np.sqrt(np.diag(covariance)))
@@ -68,9 +91,9 @@ def _limited(covariance: FloatArray, deviations: FloatArray) -> FloatArray:
 
 
 def _sketch(release: Release, mixture: Mixture) -> FloatArray:
+    from pm_dpgmm.laplace import laplace
     from pm_dpgmm.sketch_fit import moved
     from pm_dpgmm.sketch_post import SketchFit
-    from pm_dpgmm.uncertainty import laplace
 
     law = laplace(release)
 

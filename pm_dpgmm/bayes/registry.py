@@ -6,9 +6,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm.bayes.marks import USE, mark, marks
-from pm_dpgmm.combining import sites_of
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.sites import sites_of
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release

@@ -24,10 +24,11 @@ from pm_dpgmm._arguments import (
 )
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
+from pm_dpgmm.fits import BoolArray, Fits, stack_fits
 from pm_dpgmm.learner_rehearsal import rehearse_learner
 from pm_dpgmm.learners import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
-from pm_dpgmm.lifting import SEPARATION, BoolArray, Fits, friend_table, stack_fits
+from pm_dpgmm.lifting import SEPARATION, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
@@ -198,7 +199,7 @@ class Populous:
                 learner, subsets, problem.n_components, seeds=streams, n_jobs=n_jobs, progress=progress,
                 time_limit=self.time_limit,
             )  # fmt: skip
-            fits = stack_fits(found, design.rule)
+            fits = stack_fits(found, design.rule.n_components, design.rule.n_features)
         guarantee = self.guarantee(problem, constants)
         raw = agree_average_mask(fits, constants, n_threads=threads, rng=rng)
         if raw is None:

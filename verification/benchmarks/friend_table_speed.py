@@ -15,7 +15,8 @@ import time
 import numpy as np
 
 from pm_dpgmm.barycentre import average_core
-from pm_dpgmm.lifting import AgreementRule, Fits, friend_table, valid_fits
+from pm_dpgmm.fits import Fits
+from pm_dpgmm.lifting import AgreementRule, friend_table, valid_fits
 
 SIZES = ((500, 3, 5), (2000, 8, 20))  # fits, components, columns
 RECORDS = 2000

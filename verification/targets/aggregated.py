@@ -17,9 +17,10 @@ import numpy as np
 from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.barycentre import moved_mass
+from pm_dpgmm.fits import BoolArray, Fits
 from pm_dpgmm.learners import FitsTogether
 from pm_dpgmm.lifted_loss import LiftedMaskLoss
-from pm_dpgmm.lifting import AgreementRule, BoolArray, Fits, friend_table
+from pm_dpgmm.lifting import AgreementRule, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
 from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
 from pm_dpgmm.methods import populous
