@@ -11,12 +11,12 @@ from pm_dpgmm.caveats import ComponentWarning, warning_for
 from pm_dpgmm.privacy import Neighbouring
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 
 
-def summary(release: Release) -> str:
+def summary(release: Released) -> str:
     """What was fitted, what it cost and the released parameters, as text.
 
     Names and other texts may come from a file: control characters and the like are written as escapes.
@@ -60,7 +60,7 @@ def summary(release: Release) -> str:
     return "\n".join(lines)
 
 
-def card(release: Release) -> str:
+def card(release: Released) -> str:
     """The Markdown card: summary, guarantee, noise law. Texts that may come from a file stand in code blocks."""
     told = {name: value for name, value in release.noise.items() if not isinstance(value, (dict, list))}
     noise = "\n".join(printable(f"- {name}: {value}") for name, value in told.items())

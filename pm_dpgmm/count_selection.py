@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,20 +13,22 @@ from pm_dpgmm._arguments import check_choice, check_positive
 from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.fit_check import CountLaw, check_fit
 from pm_dpgmm.grid_fit import SMALLEST_EXPECTED, fit_counts
-from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram
+from pm_dpgmm.released import Released
+
+AnyRelease = TypeVar("AnyRelease", bound=Released)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountFit:
+class CountFit(Generic[AnyRelease]):
     """A refit, minus twice its log-likelihood plus the price of its parameters, and its misfit."""
 
-    release: Release
+    release: AnyRelease
     score: float
     misfit: float
 
 
-def refit_counts(release: Release, n_components: int) -> Release:
+def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
     """The same counts, another mixture."""
     check_histogram(release.raw, release.noise, release.n_features)
     counts = np.asarray(release.raw["counts"]).astype(np.int64)
@@ -41,7 +43,7 @@ def refit_counts(release: Release, n_components: int) -> Release:
     return replace(release, mixture=mixture)
 
 
-def compared_counts(release: Release, numbers: Sequence[int], price: float) -> list[CountFit]:
+def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -> list[CountFit[AnyRelease]]:
     """Every number of components with its score.
 
     The likelihood is that of :func:`pm_dpgmm.count_likelihood.count_log_likelihood` at exact cell probabilities; the
@@ -73,6 +75,6 @@ def count_price(penalty: Any, n_counts: int) -> float:
     return float(penalty)
 
 
-def is_count_release(release: Release) -> bool:
+def is_count_release(release: Released) -> bool:
     """Whether the counts of a grid were released."""
     return release.method == "histogram" and "counts" in release.raw

@@ -40,7 +40,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray, frozen
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 PREFIX = "em_"
 _SHARED = ("unit", "bounds", "n_records", "n_records_scale")  # by all steps
@@ -194,7 +194,7 @@ class EMStatistics:
         return {PREFIX + one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, release: Release) -> EMStatistics:
+    def of(cls, release: Released) -> EMStatistics:
         """Those in a release; ValueError when it holds none or contradicts itself.
 
         With a public ``release.n_records`` that is the count and has no noise; without, the count must have some.

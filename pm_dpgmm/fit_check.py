@@ -17,8 +17,8 @@ from pm_dpgmm.feature_names import check_order
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
-from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import check_histogram
+from pm_dpgmm.released import Released
 from pm_dpgmm.sketch_fit import distances
 from pm_dpgmm.sketch_post import as_start, sketch_data
 
@@ -74,7 +74,7 @@ class FitCheck:
 
 
 def check_fit(
-    release: Release,
+    release: Released,
     mixtures: Sequence[Mixture] | None = None,
     *,
     random_seed: int | np.random.Generator | None = None,
@@ -182,7 +182,7 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     return [Mixture(*draw) for draw in zip(weights, means, covariances, strict=True)]
 
 
-def _check_sketch(release: Release, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+def _check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
     evidence = Evidence.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
     data = sketch_data(evidence)
@@ -198,7 +198,7 @@ def _check_sketch(release: Release, mixtures: Sequence[Mixture] | None, rng: np.
     return FitCheck(p_value, float(before.mean()), n_numbers, n_numbers, len(starts), release.method)
 
 
-def _check_counts(release: Release, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+def _check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
     check_histogram(release.raw, release.noise, release.n_features)
     counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))

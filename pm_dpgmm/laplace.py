@@ -16,7 +16,7 @@ from pm_dpgmm.sketch_model import Fitted, SketchData
 from pm_dpgmm.sketch_post import SketchFit, as_start, prior_about, sketch_data
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Laplace:
         return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
 
 
-def laplace(release: Release) -> Laplace:
+def laplace(release: Released) -> Laplace:
     """Normal approximation of the law of a release's parameters given its released numbers.
 
     Raises

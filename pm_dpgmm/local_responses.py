@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, frozen, shown
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 CELL_KINDS = ("unary", "direct")
 KINDS = (*CELL_KINDS, "added")
@@ -164,7 +164,7 @@ def response_channel(kind: str, epsilon: float, n_cells: int) -> FloatArray:
     return np.array([1 - (n_cells - 1) * other, other])
 
 
-def local_responses(release: Release) -> CellResponses | VectorResponses:
+def local_responses(release: Released) -> CellResponses | VectorResponses:
     """Those in a release; ValueError when it holds none or contradicts itself."""
     found = responses_from_arrays(release.raw, release.noise)
     n = found.n_responses if isinstance(found, CellResponses) else len(found.responses)

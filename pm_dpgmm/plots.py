@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, check_text, finite_numbers, shown
 from pm_dpgmm.feature_names import place_of
 from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.release import Release
-from pm_dpgmm.selection import KSelection
+from pm_dpgmm.released import Released
+from pm_dpgmm.uncertainty import band
 
 BAND_DRAWS = 300
 MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
+if TYPE_CHECKING:
+    from pm_dpgmm.selection import KSelection
+
 
 def plot_release(
-    release: Release, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None
+    release: Released, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None
 ) -> Any:
     """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
 
@@ -51,7 +54,7 @@ def plot_release(
     check_count(least=10, n_points=n_points)
     if n_points > MOST_POINTS:
         raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
-    if not isinstance(release, Release):
+    if not isinstance(release, Released):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
     _check_axes(ax)
     if ax is None:
@@ -61,8 +64,8 @@ def plot_release(
         grid = _axis(release.density, n_points)
         ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
         if "sketches" in release.noise:
-            band = release.band(grid, n_draws=BAND_DRAWS, random_seed=0)
-            ax.fill_between(grid, band.lower, band.upper, color="C0", alpha=0.2, label="90 % intervals")
+            around = band(release, grid, n_draws=BAND_DRAWS, random_seed=0)
+            ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
         parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
         for k, curve in enumerate(parts.T):
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
@@ -79,7 +82,7 @@ def plot_release(
     return ax
 
 
-def _pair(release: Release, features: Sequence[int | str]) -> list[int]:
+def _pair(release: Released, features: Sequence[int | str]) -> list[int]:
     if isinstance(features, str) or not isinstance(features, Iterable):
         raise TypeError(f"features must be two names or places, got {shown(features)}")
     given = list(features)
@@ -230,7 +233,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    if not isinstance(selection, KSelection):
+    if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "chosen")):
         raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
     _check_axes(ax)
     if ax is None:
@@ -272,7 +275,7 @@ def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.asarray(mean + circle @ np.linalg.cholesky(covariance).T)
 
 
-def _budget(release: Release) -> str:
+def _budget(release: Released) -> str:
     g = release.guarantee
     return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
 

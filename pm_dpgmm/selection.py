@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pm_dpgmm._arguments import read_choices
 from pm_dpgmm.caveats import sketch_caveats
@@ -13,11 +13,16 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.evidence_checks import check_fittable
 from pm_dpgmm.misfit import measured
 from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.release import Release
 from pm_dpgmm.release_checks import MOST_COMPONENTS
+from pm_dpgmm.released import Released
 from pm_dpgmm.sketch_choice import PRICE, Choice, choose, price_of
 from pm_dpgmm.sketch_model import Fitted
 from pm_dpgmm.sketch_post import SketchFit, as_start
+
+if TYPE_CHECKING:
+    from pm_dpgmm.release import Release
+
+AnyRelease = TypeVar("AnyRelease", bound=Released)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +106,7 @@ class KSelection:
         return plot_selection(self, ax=ax)
 
 
-def refit(release: Release, n_components: int) -> Release:
+def refit(release: AnyRelease, n_components: int) -> AnyRelease:
     """See :meth:`pm_dpgmm.Release.refit`.
 
     The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
@@ -140,7 +145,7 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
     )
 
 
-def with_fit(release: Release, evidence: Evidence, fit: SketchFit, choice: Choice | None = None) -> Release:
+def with_fit(release: AnyRelease, evidence: Evidence, fit: SketchFit, choice: Choice | None = None) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
     noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
@@ -150,7 +155,7 @@ def with_fit(release: Release, evidence: Evidence, fit: SketchFit, choice: Choic
     return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
 
 
-def _evidence(release: Release, verb: str) -> Evidence:
+def _evidence(release: Released, verb: str) -> Evidence:
     if "sketches" not in release.noise:
         raise ValueError(
             f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
@@ -160,6 +165,6 @@ def _evidence(release: Release, verb: str) -> Evidence:
     return evidence
 
 
-def _own(release: Release, evidence: Evidence) -> dict[int, Fitted]:
+def _own(release: Released, evidence: Evidence) -> dict[int, Fitted]:
     """The release's mixture as a start."""
     return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}

@@ -10,10 +10,10 @@ import numpy as np
 from pm_dpgmm.evidence import Evidence
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 
-def sites_of(release: Release, evidence: Evidence) -> list[dict[str, Any]]:
+def sites_of(release: Released, evidence: Evidence) -> list[dict[str, Any]]:
     """What each site promised, and a fingerprint of its numbers."""
     if "sites" in release.noise:
         return list(release.noise["sites"])

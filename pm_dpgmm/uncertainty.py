@@ -35,7 +35,7 @@ from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.sketch_model import widened
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 N_DRAWS, MOST_DRAWS = 1000, 10**6
 
@@ -114,7 +114,7 @@ class Band:
         return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}>"
 
 
-def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
+def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
     """Mixtures that the released numbers leave plausible: draws from the Laplace approximation of the posterior.
 
     Parameters
@@ -151,7 +151,7 @@ def draws(release: Release, n_draws: int, *, random_seed: int | np.random.Genera
     return [fit.mixture for fit in laplace(release).fits(n_draws, random_seed)]
 
 
-def standard_errors(release: Release) -> StandardErrors:
+def standard_errors(release: Released) -> StandardErrors:
     """Standard errors of weights, means and component standard deviations, in the unit of the records.
 
     They count the noise and that the records are a sample. 90 % intervals, estimate +- 1.64 standard errors, cover the
@@ -191,7 +191,7 @@ def standard_errors(release: Release) -> StandardErrors:
 
 
 def interval(
-    release: Release,
+    release: Released,
     quantity: Callable[[Mixture], ArrayLike],
     *,
     probability: float = 0.9,
@@ -241,7 +241,7 @@ def interval(
 
 
 def band(
-    release: Release,
+    release: Released,
     points: ArrayLike,
     *,
     names: Sequence[str] | None = None,
@@ -306,6 +306,6 @@ def check_draws(n_draws: object) -> None:
         raise ValueError(f"n_draws must be at most {MOST_DRAWS}, got {shown(n_draws)}")
 
 
-def _caution(release: Release) -> str | None:
+def _caution(release: Released) -> str | None:
     """The flag, or a contradiction that is too small for one and yet makes errors wrong."""
     return release.flag or (None if release.misfit is None else release.misfit.contradiction)

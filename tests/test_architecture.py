@@ -92,6 +92,7 @@ LAYERS = [
         "card",
         "release_pymc",
         "release_checks",
+        "released",
         "release",
         "fit_check",
         "count_selection",

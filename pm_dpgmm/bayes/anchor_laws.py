@@ -17,12 +17,12 @@ from pm_dpgmm.methods import Problem
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 STEP = 1e-5  # of numerical derivatives, in coordinates of about unit scale
 
 
-def anchor_of(release: Release) -> Anchor:
+def anchor_of(release: Released) -> Anchor:
     """Normal law of the truth's offsets from ``release``, never wider than the weak prior.
 
     * Sketch: the Laplace approximation of :mod:`pm_dpgmm.uncertainty`, with all its correlations: noise, sampling,
@@ -58,7 +58,7 @@ def anchor_of(release: Release) -> Anchor:
     return Anchor(mixture, frozen(_limited(covariance, weak_deviations(mixture))), source)
 
 
-def anchor_separation(release: Release, *, mean_scale: Any = "auto") -> float:
+def anchor_separation(release: Released, *, mean_scale: Any = "auto") -> float:
     """Smallest distance between two released means, in standard deviations of the anchored prior.
 
     Labels stay where they are while this is large; below about 4 a posterior may exchange them.
@@ -90,7 +90,7 @@ def _limited(covariance: FloatArray, deviations: FloatArray) -> FloatArray:
     return (limited + limited.T) / 2
 
 
-def _sketch(release: Release, mixture: Mixture) -> FloatArray:
+def _sketch(release: Released, mixture: Mixture) -> FloatArray:
     from pm_dpgmm.laplace import laplace
     from pm_dpgmm.sketch_fit import moved
     from pm_dpgmm.sketch_post import SketchFit
@@ -107,7 +107,7 @@ def _sketch(release: Release, mixture: Mixture) -> FloatArray:
     return np.asarray(slopes @ slopes.T)
 
 
-def _masked(release: Release, mixture: Mixture) -> FloatArray:
+def _masked(release: Released, mixture: Mixture) -> FloatArray:
     k, d = mixture.n_components, mixture.n_features
     law = release.noise
     if law["law"] == "mask":
@@ -130,7 +130,7 @@ def _masked(release: Release, mixture: Mixture) -> FloatArray:
     return covariance
 
 
-def _fitted_records(release: Release) -> float:
+def _fitted_records(release: Released) -> float:
     """Public number of records behind the masked parameters."""
     law = release.noise
     if law["law"] == "lifted-mask" and law["subset_records"] is not None:

@@ -16,12 +16,12 @@ from pm_dpgmm.count_likelihood import ELEMENTARY, HOMOGENEOUS, SMALLEST_SCALE, T
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 LIKELIHOODS: tuple[str, ...] = ("exact", "gaussian")
 
 
-def statistics(release: Release) -> NoisyGrid:
+def statistics(release: Released) -> NoisyGrid:
     """The noisy counts and their public law."""
     counts = release.raw["counts"]
     return NoisyGrid(
@@ -30,7 +30,7 @@ def statistics(release: Release) -> NoisyGrid:
 
 
 def log_likelihood(
-    release: Release, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
+    release: Released, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
 ) -> TensorVariable:
     """Log density of the noisy counts at a mixture.
 

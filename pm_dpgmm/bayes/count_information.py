@@ -13,7 +13,7 @@ from pm_dpgmm.grid_fit import CELL_VARIANCE, SMALLEST_EXPECTED, cell_centres
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 STEP = 1e-4  # of numerical derivatives
 N_TABLE = 60  # expected counts at which the information is computed
@@ -22,7 +22,7 @@ LARGEST_TABLE = 400.0  # expected count above which Poisson is normal
 LAPLACE_VARIANCE = 2.0  # in squared scales
 
 
-def histogram_covariance(release: Release, mixture: Mixture) -> FloatArray:
+def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     """Covariance of the offsets of the truth from ``mixture``: inverse information, shape (P, P).
 
     Counts are Poisson with free rates plus discrete Laplace noise, as in the fit; the weak prior is added, so that

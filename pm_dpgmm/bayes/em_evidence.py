@@ -21,14 +21,14 @@ from pm_dpgmm.mixture import LOG_2PI
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
 MOST_EXACT = 80  # numbers in the stack up to which "auto" lets the covariance follow the parameters
 
 
 def log_likelihood(
-    release: Release, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
+    release: Released, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
 ) -> TensorVariable:
     """Log density of a release's noisy EM sums, given the mixture its records come from.
 

@@ -11,12 +11,12 @@ import xarray
 from pm_dpgmm.bayes.arviz_compat import inference_data
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 PRIVATE_COUNT = "private"  # number of records under add-remove neighbours
 
 
-def to_inferencedata(release: Release) -> Any:
+def to_inferencedata(release: Released) -> Any:
     """The release as inference data with one group, ``constant_data``. Post-processing: costs no privacy budget.
 
     Parameters
@@ -60,7 +60,7 @@ def to_inferencedata(release: Release) -> Any:
     return inference_data(attributes, constant_data=xarray.Dataset(variables, coords, attributes))
 
 
-def _attributes(release: Release) -> dict[str, str | int | float]:
+def _attributes(release: Released) -> dict[str, str | int | float]:
     guarantee = release.guarantee
     return {
         "epsilon": float(guarantee.epsilon),

@@ -10,12 +10,12 @@ from pm_dpgmm.mask_law import MaskedMixture, masked_mixture
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 LIKELIHOODS: tuple[str, ...] = ("exact", "wishart", "gaussian")
 
 
-def statistics(release: Release) -> MaskedMixture:
+def statistics(release: Released) -> MaskedMixture:
     """The released numbers with the scales of their error; the average saw all subsets."""
     return masked_mixture(
         release.raw,
@@ -27,7 +27,7 @@ def statistics(release: Release) -> MaskedMixture:
 
 
 def log_likelihood(
-    release: Release, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
+    release: Released, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
 ) -> TensorVariable:
     """Log density of the released numbers at a mixture, up to a constant.
 

@@ -30,14 +30,14 @@ from pm_dpgmm.mixture import LOG_2PI
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
 N_NODES = 24  # in a cell: wider ones than a histogram has
 
 
 def log_likelihood(
-    release: Release, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
+    release: Released, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
 ) -> TensorVariable:
     """Log density of a release's local responses, given the mixture their records come from.
 

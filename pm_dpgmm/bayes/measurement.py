@@ -14,13 +14,13 @@ from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 SYMMETRIC = 1e-9  # relative; products of matrices are symmetric up to rounding
 
 
 def gaussian_posterior(
-    release: Release | Mixture,
+    release: Released | Mixture,
     observed: ArrayLike,
     noise_cov: ArrayLike,
     *,

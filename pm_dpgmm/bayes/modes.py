@@ -24,7 +24,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 N_RESAMPLES = 200  # of the batches, for the error of the extrapolation
 SMALLEST = 1e-12  # component probability that is told from 0
@@ -35,7 +35,7 @@ MOST_EVALUATIONS = 60_000  # of the model's log density
 
 def check_modes(
     idata: Any,
-    release: Release | Mixture,
+    release: Released | Mixture,
     *,
     name: str | None = None,
     model: Any = None,

@@ -21,7 +21,7 @@ from pm_dpgmm.feature_names import check_order
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 # Method -> module here with LIKELIHOODS and log_likelihood. A release that holds sketches is one of SKETCH.
 SKETCH = "sketch_likelihood"
@@ -53,7 +53,7 @@ class Likelihood(Protocol):
 
     def log_likelihood(
         self,
-        release: Release,
+        release: Released,
         weights: TensorVariable,
         means: TensorVariable,
         chol: TensorVariable,
@@ -65,7 +65,7 @@ class Likelihood(Protocol):
 
 
 def observe(
-    release: Release,
+    release: Released,
     th: Parameters,
     *,
     name: str = "release",
@@ -165,7 +165,7 @@ def observe(
     return term
 
 
-def _in_order(release: Release, th: Any, n_components: int | None) -> Release:
+def _in_order(release: Released, th: Any, n_components: int | None) -> Released:
     """The release with its components in the order of those that ``th`` is anchored to, if it is."""
     k = release.n_components
     if n_components not in (None, k):
@@ -180,7 +180,7 @@ def _in_order(release: Release, th: Any, n_components: int | None) -> Release:
     return replace(release, mixture=release.mixture.permuted(order), raw=raw)
 
 
-def _likelihood(release: Release) -> Likelihood:
+def _likelihood(release: Released) -> Likelihood:
     if not release.raw:
         raise ValueError(
             f"observe needs the noisy statistics of a release, got one of method {release.method!r} whose raw is empty"

@@ -28,7 +28,7 @@ from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 PRIORS = ("anchored", "weak")
 NOMINAL = {"weight_conc": 200.0, "mean_scale": 0.1, "cov_scale": 0.1}  # a unit for offsets where no law is known
@@ -78,7 +78,7 @@ class GMMParams:
 
 
 def release_params(
-    release: Release,
+    release: Released,
     name: str,
     *,
     dims: Sequence[str] = ("component", "feature"),
@@ -207,7 +207,7 @@ def mixture_params(
         return _anchored(name, anchor, mixture, feature_names, dims, owner, depth=3)
 
 
-def _unit_of(release: Release) -> Anchor:
+def _unit_of(release: Released) -> Anchor:
     """The law of the offsets as a unit for them: a bad one costs time, nothing else."""
     try:
         return anchor_of(release)
@@ -216,7 +216,7 @@ def _unit_of(release: Release) -> Anchor:
 
 
 def _anchored(
-    name: str, anchor: Anchor, source: Release | Mixture, feature_names: Sequence[str] | None, dims: Sequence[str],
+    name: str, anchor: Anchor, source: Released | Mixture, feature_names: Sequence[str] | None, dims: Sequence[str],
     model: Any, *, depth: int,
 ) -> GMMParams:  # fmt: skip
     """``depth``: frames from here up to the caller to whom a warning belongs."""

@@ -11,7 +11,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.sites import sites_of
 
 if TYPE_CHECKING:
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 ANCHORED = "anchored"  # its numbers are the centre of a prior
 OBSERVED = "observed"  # its noisy statistics are evidence
@@ -19,7 +19,7 @@ OBSERVED = "observed"  # its noisy statistics are evidence
 _WORDS = {ANCHORED: "the centre of an anchored prior", OBSERVED: "evidence"}
 
 
-def check_unused(model: Any, release: Release | Mixture, use: str) -> None:
+def check_unused(model: Any, release: Released | Mixture, use: str) -> None:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
     The same released numbers are the same release, however many objects hold them: a copy read from a file counts, its
@@ -39,12 +39,12 @@ def check_unused(model: Any, release: Release | Mixture, use: str) -> None:
             raise ValueError(f"a release must be used once in a model: it {told}, its records would count twice{hint}")
 
 
-def remember_use(variable: Any, release: Release | Mixture, use: str) -> None:
+def remember_use(variable: Any, release: Released | Mixture, use: str) -> None:
     """Remember that ``variable``, a random variable or a potential, is where a model uses ``release``."""
     mark(variable, USE, (use, frozenset(_fingerprints(release))))
 
 
-def _fingerprints(release: Release | Mixture) -> set[str]:
+def _fingerprints(release: Released | Mixture) -> set[str]:
     """Digests of the mixture and of the released numbers: of all its sites, where it is made of several."""
     mixture = hashlib.sha256(b"".join(item.tobytes() for item in (release.weights, release.means, release.covariances)))
     found = {mixture.hexdigest()}

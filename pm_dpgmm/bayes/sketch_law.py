@@ -26,7 +26,7 @@ from pm_dpgmm.evidence import Evidence
 
 if TYPE_CHECKING:
     from pm_dpgmm.mixture import Mixture
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 EXACT_UP_TO = 128  # released numbers whose covariance is recomputed at every value of the parameters
 NEGLECTED = 2e-2  # sampling variance, over the noise variance, that the held covariance may leave out
@@ -47,7 +47,7 @@ class SketchLaw:
     background: tuple[float, Mixture] | None
 
     @classmethod
-    def of(cls, release: Release) -> SketchLaw:
+    def of(cls, release: Released) -> SketchLaw:
         """ValueError unless the release holds sketches."""
         evidence = Evidence.from_arrays(release.raw, release.noise)
         sketches = evidence.sketches

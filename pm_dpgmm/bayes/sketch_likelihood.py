@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.mixture import Mixture
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
 
 
 def log_likelihood(
-    release: Release,
+    release: Released,
     weights: TensorVariable,
     means: TensorVariable,
     chol: TensorVariable,
