@@ -11,11 +11,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pm_dpgmm._version import __version__
 from pm_dpgmm.cache_folders import provide_cache_folders
 
 provide_cache_folders()  # before Numba and PyTensor are loaded
 
-__version__ = "0.1.0"
 
 # public name -> module that defines it; loaded on first use, so that importing the package stays light
 _PUBLIC = {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
+from pm_dpgmm._version import __version__
 from pm_dpgmm.files import write_text
 from pm_dpgmm.frozen_values import frozen_values, plain_values
 from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
@@ -75,8 +76,6 @@ class Checkpoint:
         object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
         object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
         if not self.version:
-            from pm_dpgmm import __version__
-
             object.__setattr__(self, "version", __version__)
 
     def __repr__(self) -> str:

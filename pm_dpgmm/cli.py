@@ -175,6 +175,6 @@ def _json(command: argparse.ArgumentParser) -> None:
 
 
 def _version() -> str:
-    from pm_dpgmm import __version__
+    from pm_dpgmm._version import __version__
 
     return __version__

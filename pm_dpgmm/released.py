@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, frozen, generator_of, printable, read_path, shown
+from pm_dpgmm._version import __version__
 from pm_dpgmm.caveats import warnings_of
 from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
@@ -59,8 +60,6 @@ class Released:
         object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
         object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
         if not self.version:
-            from pm_dpgmm import __version__
-
             object.__setattr__(self, "version", __version__)
 
     def __deepcopy__(self, memo: object) -> Self:

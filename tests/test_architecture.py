@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks", "cache_folders", "feature_names", "frozen_values", "pickling"],
+    ["_arguments", "_blocks", "_version", "cache_folders", "feature_names", "frozen_values", "pickling"],
     [
         "lifted_loss",
         "pass_table_loss",
@@ -120,7 +120,7 @@ LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 DELEGATIONS = {("release_pymc", "bayes"), ("release", "plots"), ("selection", "plots")}
 AUDIT_CORE = [
     "audit", "audit_result", "detection_limit", "events", "outputs", "score_features", "scores", "references",
-    "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "multiplicity",
+    "neighbours", "_checks", "guessing", "fixed_size", "betting", "sequential", "bits", "certificate", "certificate_writing", "multiplicity",
     "candidates", "search", "shrink", "pytest_plugin", "profile", "profile_bounds", "profile_points", "profile_result",
     "ratio_calibration", "parts", "repeated", "repeats", "bit_planes", "screening",
     "given_data", "data_digest", "column_pairs", "phases", "alike",

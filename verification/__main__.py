@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm import __version__
+from pm_dpgmm._version import __version__
 from pm_dpgmm.exit_status import one_line, run_command
 from pm_dpgmm.files import check_destination, make_folder
 from pm_dpgmm.untrusted_json import distinct_keys

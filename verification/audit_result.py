@@ -99,7 +99,7 @@ class AuditResult:
 
     def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
         """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate.py."""
-        from verification.certificate import save_certificate
+        from verification.certificate_writing import save_certificate
 
         save_certificate(self, path, mechanism=mechanism, pair=pair)
 

@@ -1,17 +1,11 @@
-"""Certificates: what an audit found, as JSON from which another program can compute every bound again."""
+"""Certificates, read again: every bound follows from the counts."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,67 +20,11 @@ from verification._checks import (
     shown,
 )
 from verification.audit_result import AuditResult, one_criterion
+from verification.certificate_writing import FORMAT, NOT_COVERED, digest_of
 from verification.detection_limit import detection_limit, sequential_limit
 
-FORMAT = "privacy audit 2"
-PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
-NOT_COVERED = (
-    "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
-    " fair coin, and no guess saw its own coin. This file cannot show that; only another run of the audit can."
-    " The digest shows what was changed by mistake, not by a forger, who can compute it too."
-)
-
-
-def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
-    """Return the certificate of an audit as plain JSON types.
-
-    Parameters
-    ----------
-    result : AuditResult
-    mechanism, pair : str
-        Names for the reader: which mechanism, which neighbouring data sets.
-
-    Returns
-    -------
-    dict
-        ``format``, ``statement`` (the verdict in words, and that a pass is no proof), ``mechanism``, ``pair``,
-        ``versions``, ``not_covered``, the fields of the result, without the histogram, which no bound follows from,
-        and ``digest`` (SHA-256) of all other entries, because some follow from no count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from verification.audit import audit
-    >>> coin = lambda data, n, rng: rng.random(n) < data
-    >>> result = audit(coin, 0.3, 0.7, epsilon=0.5, n_samples=2_000, rng=np.random.default_rng(1))
-    >>> verify(certificate(result)).holds
-    True
-    """
-    fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
-    found = {
-        "format": FORMAT,
-        "statement": str(result),
-        "mechanism": mechanism,
-        "pair": pair,
-        "not_covered": NOT_COVERED,
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        **fields,
-    }
-    return found | {"digest": _digest(found)}
-
-
-def save_certificate(result: AuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = "") -> None:
-    """Write the certificate to ``path``, whole or not at all."""
-    target = Path(path)
-    text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(text + "\n", encoding="utf-8")
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +74,7 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     if stored.get("not_covered") != NOT_COVERED:
         problems.append("not_covered: the words are not those of this format")
     if not problems:  # of what no count leads to; else it is no news
-        digest = _digest(stored)
+        digest = digest_of(stored)
         if digest is None or stored.get("digest") != digest:
             problems.append("digest: some entry is not as it was saved")
     return Verification(tuple(problems), str(stored.get("statement", "")))
@@ -221,22 +159,3 @@ def _same(stored: Any, found: Any) -> bool:
     if type(stored) not in (int, float) or abs(stored) > sys.float_info.max:
         return False
     return math.isclose(stored, found, rel_tol=TOLERANCE)
-
-
-def _digest(stored: Mapping[str, Any]) -> str | None:
-    """SHA-256 of all other entries; None if they are no plain JSON, and so came from no certificate."""
-    entries = {name: value for name, value in stored.items() if name != "digest"}
-    try:
-        words = json.dumps(entries, sort_keys=True, allow_nan=False)
-        if json.loads(words) != entries:  # keys that are no text, tuples: another file gives the same words
-            return None
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return hashlib.sha256(words.encode()).hexdigest()
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

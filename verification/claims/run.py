@@ -93,7 +93,7 @@ def run_claims(
 
 def _parts(name: str, seed: int, thorough: bool) -> tuple[str, Finding | None, Finding | None, float]:
     """In a worker: claims hold functions, so they are looked up by name and only findings travel."""
-    from verification.claims import all_claims
+    from verification.claims.registry import all_claims
 
     claim = next(claim for claim in all_claims() if claim.id == name)
     outcome = run_claim(claim, seed=seed, thorough=thorough)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from verification.specimens import Specimen
 from verification.specimens.control_choices import laplace_cdf, of_table
+from verification.specimens.specimen import Specimen
 
 EPSILON = 1.0
 TRUTHFUL = 0.8  # probability of the truth; epsilon = 1 allows 0.731

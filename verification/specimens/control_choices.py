@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from verification.specimens import LogDensity, Mechanism, Specimen
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON = 1.0
 N_CATEGORIES, N_CANDIDATES, N_QUERIES = 10, 50, 5

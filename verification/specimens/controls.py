@@ -15,7 +15,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.noise import discrete_gaussian, discrete_laplace
-from verification.specimens import LogDensity, Mechanism, Specimen
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 1.0, 1e-3
 STEP = 3 / 8  # coarse grid; a sensitivity of 1 is at most 3 steps after rounding

@@ -16,8 +16,8 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.noise import discrete_laplace
-from verification.specimens import LogDensity, Mechanism, Specimen
 from verification.specimens.elementary import integer_log_density, laplace_log_density
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON = 1.0  # claimed for one release
 N_EFFECTIVE = 10.0  # the already released soft count of the cluster

@@ -14,7 +14,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.noise import discrete_gaussian, discrete_laplace
-from verification.specimens import LogDensity, Mechanism, Specimen
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 GRID = 64  # grid steps in one sensitivity
 SIGMA = 2.5747  # Gaussian noise that is (1, 1e-3)-DP at sensitivity 1

@@ -15,8 +15,8 @@ from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.noise import discrete_laplace
-from verification.specimens import LogDensity, Mechanism, Specimen
 from verification.specimens.elementary import integer_log_density, laplace_log_density
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON = 1.0  # claimed for the whole run
 EPSILON_MEANS = 0.08  # its share for the means of two clusters

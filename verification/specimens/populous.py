@@ -28,7 +28,7 @@ from pm_dpgmm.noise import discrete_gaussian, truncated_discrete_laplace
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import PointLoss, TruncatedLaplaceLoss
 from verification.references import gaussian_epsilon
-from verification.specimens import Specimen
+from verification.specimens.specimen import Specimen
 
 T = 932  # blocks at which full agreement always passes at (0.2, 1e-5)
 EPSILON, DELTA = 0.2, 1e-5  # of the test, and of the mask

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from verification.specimens import LogDensity, Mechanism, Specimen
 from verification.specimens.elementary import SIGMA, gaussian_log_density, laplace_log_density
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 1.0, 1e-3
 N_KEYS = 4

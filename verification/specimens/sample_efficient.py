@@ -20,7 +20,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss, truncation_bound
 from pm_dpgmm.noise import truncated_discrete_laplace
 from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
-from verification.specimens import LogDensity, Mechanism, Specimen
+from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 0.5, 1e-3  # claimed by the histograms
 CLIPPED_DELTA = 1e-2  # claimed by the clipped noise

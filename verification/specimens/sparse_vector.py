@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from verification.specimens import Specimen
 from verification.specimens.control_choices import laplace_cdf, pieces
+from verification.specimens.specimen import Specimen
 
 EPSILON = 1.0
 THRESHOLD = 0.5

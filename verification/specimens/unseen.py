@@ -15,7 +15,7 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.noise import discrete_laplace
-from verification.specimens import Specimen
+from verification.specimens.specimen import Specimen
 
 EPSILON, DELTA = 1.0, 1e-3
 SIGMA = 2.5747  # Gaussian noise that is (1, 1e-3)-DP at sensitivity 1
