@@ -20,14 +20,13 @@ import pm_dpgmm as dpg
 from pm_dpgmm.bayes import registry
 from pm_dpgmm.bayes.anchor import (
     Anchor,
-    anchor_separation,
     mixture_at,
     offsets_of,
     plain_anchor,
     weak_deviations,
     with_scales,
 )  # fmt: skip
-from pm_dpgmm.bayes.anchor_laws import anchor_of
+from pm_dpgmm.bayes.anchor_laws import anchor_of, anchor_separation
 from pm_dpgmm.bayes.count_information import count_information
 from pm_dpgmm.bayes.params import GMMParams, mixture_params
 from pm_dpgmm.count_likelihood import count_log_likelihood

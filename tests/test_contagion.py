@@ -55,12 +55,13 @@ GUARANTEES = {
 }
 
 
-def gives_releases(function, kinds=("Release", "KSelection")):
-    """Whether the annotation of what is returned names a Release or a result that holds some."""
+def gives_releases(function, kinds=("Release", "KSelection"), owner=None):
+    """Whether the annotation of what is returned names a Release or a result that holds some; Self is the owner."""
     try:
         told = str(inspect.signature(function).return_annotation)
     except (TypeError, ValueError):
         return False
+    told = owner if told == "Self" else told
     return told in kinds or any(f"[{kind}" in told for kind in kinds)
 
 
@@ -73,7 +74,7 @@ def public_makers(kinds=("Release", "KSelection")):
             elif thing is not dpg.KSelection:  # its releases are tested where it is made
                 for method, function in inspect.getmembers(thing, callable):
                     # of settings, ``guarantee`` is what a fit would promise
-                    if not method.startswith("_") and method != "guarantee" and gives_releases(function, kinds):
+                    if not method.startswith("_") and method != "guarantee" and gives_releases(function, kinds, name):
                         yield f"{name}.{method}"
         elif callable(thing) and gives_releases(thing, kinds):
             yield name

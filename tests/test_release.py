@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pm_dpgmm as dpg
 from pm_dpgmm.privacy_loss import GaussianLoss, GeometricLoss, PointLoss
-from pm_dpgmm.release import SCHEMA_VERSION
+from pm_dpgmm.release_checks import SCHEMA_VERSION
 from verification.strategies import mixtures
 
 
