@@ -20,9 +20,10 @@ from verification._checks import (
     shown,
 )
 from verification.audit_result import AuditResult, one_criterion
-from verification.certificate_writing import FORMAT, NOT_COVERED, digest_of
+from verification.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.detection_limit import detection_limit, sequential_limit
 
+__all__ = ["FORMAT", "MOST_RUNS", "NOT_COVERED", "Verification", "certificate", "save_certificate", "verify"]
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
 
