@@ -37,12 +37,12 @@ def plot_release(
         Features to show when there are two or more, by name or by place from 0; the exact marginal is drawn.
     n_points : int
         Points along each axis.
-    ax : matplotlib axes, optional
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
         Where to draw; a new figure when None.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib axes, or the PlotCollection given
 
     Raises
     ------
@@ -56,7 +56,7 @@ def plot_release(
         raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
     if not isinstance(release, Released):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
-    _check_axes(ax)
+    given, ax = ax, _axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     title = f"{release.method}, {_budget(release)}"
@@ -70,7 +70,7 @@ def plot_release(
         for k, curve in enumerate(parts.T):
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
         ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
-        return ax
+        return given or ax
     pair = _pair(release, features)
     drawn = release.density.marginal(pair)
     contours(ax, drawn, n_points=n_points)
@@ -79,7 +79,7 @@ def plot_release(
         ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
         ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
     ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
-    return ax
+    return given or ax
 
 
 def _pair(release: Released, features: Sequence[int | str]) -> list[int]:
@@ -109,11 +109,11 @@ def plot_prior_posterior(
         Name of the quantity, for the axis.
     truth : float, optional
         Public true value, drawn as a vertical line.
-    ax : matplotlib axes, optional
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
 
     Returns
     -------
-    matplotlib axes
+    matplotlib axes, or the PlotCollection given
     """
     import matplotlib.pyplot as plt
     from scipy.stats import gaussian_kde
@@ -125,7 +125,7 @@ def plot_prior_posterior(
     check_text(label=label)
     if truth is not None:
         check_real(truth=truth)
-    _check_axes(ax)
+    given, ax = ax, _axes(ax)
     flats = {str(name): _varied(values, f"draws[{shown(name)}]") for name, values in draws.items()}
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
@@ -137,7 +137,7 @@ def plot_prior_posterior(
         ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
     ax.set(xlabel=label, ylabel="density", ylim=(0, None))
     ax.legend()
-    return ax
+    return given or ax
 
 
 def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
@@ -148,12 +148,12 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     rows : sequence or DataFrame
         Of ``verification.calibration.intervals.Row``, or of mappings with the same entries: ``study``, ``parameter``,
         ``coverage``, ``naive``, and ``standard_error`` or ``n_replications``; ``naive`` may be missing.
-    ax : matplotlib axes, optional
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
         Where to draw; a new figure when None, as high as the rows need.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib axes, or the PlotCollection given
 
     Raises
     ------
@@ -167,15 +167,15 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
 
-    given: Any = rows
+    table_or_rows: Any = rows
     try:
-        entries = given.to_dict("records") if hasattr(type(rows), "iloc") else list(given)
+        entries = table_or_rows.to_dict("records") if hasattr(type(rows), "iloc") else list(table_or_rows)
     except (TypeError, ValueError):  # a symbolic variable
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}") from None
     table = [_coverage_row(row) for row in entries]
     if not table:
         raise ValueError("rows must hold at least one row, got none")
-    _check_axes(ax)
+    given, ax = ax, _axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained", figsize=(8, 1.5 + 0.22 * len(table)))
     y = np.arange(len(table))[::-1]
@@ -193,7 +193,7 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     if one_study:
         ax.set_title(table[0]["study"])
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside: points may be anywhere
-    return ax
+    return given or ax
 
 
 def _coverage_row(row: Any) -> dict[str, Any]:
@@ -224,18 +224,18 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     ----------
     selection : KSelection
         What ``release.select_k`` returned.
-    ax : matplotlib axes, optional
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
         Where to draw; a new figure when None.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib axes, or the PlotCollection given
     """
     import matplotlib.pyplot as plt
 
     if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "chosen")):
         raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
-    _check_axes(ax)
+    given, ax = ax, _axes(ax)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     above = np.array(selection.scores) - min(selection.scores)
@@ -248,7 +248,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()
-    return ax
+    return given or ax
 
 
 def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
@@ -280,11 +280,19 @@ def _budget(release: Released) -> str:
     return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
 
 
-def _check_axes(ax: Any) -> None:
+def _axes(ax: Any) -> Any:
+    """The matplotlib axes to draw in, or None: what was given, or those of a PlotCollection of ArviZ with one plot."""
     from matplotlib.axes import Axes
 
-    if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}")
+    if ax is None or isinstance(ax, Axes):
+        return ax
+    found = []
+    if hasattr(ax, "viz") and hasattr(ax, "get_target"):
+        found = [one for one in ax.viz["plot"].to_dataset().to_dataarray().values.ravel() if isinstance(one, Axes)]
+    if len(found) != 1:
+        many = f" with {len(found)} plots (choose one: its get_target)" if found else ""
+        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}{many}")
+    return found[0]
 
 
 def _varied(values: Any, name: str) -> FloatArray:

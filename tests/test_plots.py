@@ -2,6 +2,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import pm_dpgmm as dpg
 from verification.calibration import intervals
@@ -117,3 +118,21 @@ def test_the_goal_is_that_of_the_studies():
     from pm_dpgmm import plots
 
     assert (plots.COVERAGE_LEVEL, plots.COVERAGE_RANGE) == (intervals.LEVEL, intervals.RANGE)
+
+
+def test_a_plot_collection_of_arviz_is_drawn_in_and_given_back():
+    """The released density over a posterior, in one figure: ``azp.plot_dist`` first."""
+    azp = pytest.importorskip("arviz_plots", reason="comes with ArviZ 1")
+    from pm_dpgmm.bayes.arviz_compat import inference_data
+
+    draws = {name: xr.DataArray(RNG.normal(size=(2, 100)), dims=("chain", "draw")) for name in ("a", "b")}
+    idata = inference_data(posterior=xr.Dataset(draws))
+    drawn = azp.plot_dist(idata, var_names=["a"], backend="matplotlib")
+    target = drawn.get_target("a", {})
+    before = len(target.lines)
+    assert release(1).plot(ax=drawn) is drawn and len(target.lines) > before
+    assert dpg.plot_prior_posterior({"b": draws["b"]}, ax=drawn) is drawn
+    with pytest.raises(TypeError, match="with 2 plots"):
+        release(1).plot(ax=azp.plot_dist(idata, backend="matplotlib"))
+    with pytest.raises(TypeError, match="ax must be axes of matplotlib, got 3"):
+        release(1).plot(ax=3)
