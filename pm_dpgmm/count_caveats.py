@@ -12,21 +12,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.caveats import MEASURED, NOTABLE, listed
+from pm_dpgmm.caveats import MEASURED, listed
 from pm_dpgmm.cell_law import exact_cell_probabilities
+from pm_dpgmm.grid_fit import SMALLEST_VARIANCE as GRID_VARIANCE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray
+from pm_dpgmm.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
 
-# a misfit is told that has both: standard deviations of a chi-square, and nats per record; right mixtures go beyond the
-# first once in some 2,000 histograms, so of S histograms it is log(S) more: squares of Laplace noise fall off like exp
-SURE, MATTERS = 6.0, 0.03
+# deviations of a chi-square from which on a misfit is sure: right mixtures go beyond them once in 2,000 histograms or
+# so; of S histograms it is log(S) more, as squares of Laplace noise fall off about so
+SURE = 6.0
+MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
+MATTERS_IF_NARROW = (
+    0.03  # the same where components are as narrow as the cells allow: the counts show a part of it only
+)
+NARROW = 1.3  # times the least deviation that a fit allows
 LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
+MOST_TIMES = 100  # the records, that is said as a number
 TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
+NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
 MOST_WORK = 1e8  # probabilities of cells, some seconds: a file with more is not judged
 
 
@@ -161,16 +171,25 @@ def misfit(fit: Judged) -> str | None:
 
     The excess of a chi-square over its mean, divided by twice the number of records, estimates the divergence of the
     mixture from the records in nats, of what the cells show of them and where sampling is more than the noise: less
-    than all of it.
+    than all of it, and far less where components are narrower than the cells.
     """
-    size = excess(fit)
-    if size < MATTERS:
+    size, narrow = excess(fit), as_narrow_as_cells(fit)
+    if size < (MATTERS_IF_NARROW if fit.mixture.weights[narrow].sum() > NOTABLE else MATTERS):
         return None
+    help_ = "another number of components, bounds that fit the columns, other cells (n_cells)"
+    if fit.mixture.weights[narrow].sum() > NOTABLE:
+        help_ = f"{listed(narrow)} came out as narrow as cells allow, so tighter bounds, more cells (n_cells)"
     return (
         f"a mixture of {_counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
-        f" show that it is off by {size:.2g} nats per record or more; another number of components, bounds that fit the"
-        " columns, other cells (n_cells) or, with delta, method 'sketch' may help"
+        f" show that it is off by {size:.2g} nats per record or more; {help_} or, with delta, method 'sketch' may help"
     )
+
+
+def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
+    """Which components have a deviation along some axis that is hardly more than the fit's least, shape (K,)."""
+    least = GRID_VARIANCE if fit.counts.slices is None else SLICE_VARIANCE
+    unit = np.outer(fit.counts.width, fit.counts.width)
+    return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < NARROW**2 * least)
 
 
 def excess(fit: Judged) -> float:
@@ -191,9 +210,10 @@ def too_few(fit: Judged) -> str | None:
     if signal >= LEAST_SIGNAL:
         return None
     times = math.sqrt(LEAST_SIGNAL / max(signal, 1e-6))  # noise rules, so the ratio grows with the square
+    needed = f"about {times:.1f}" if times < MOST_TIMES else f"more than {MOST_TIMES}"
     return (
-        f"too few records or too small a budget for {_counted(k, 'component')} in {_counted(d, 'column')}: about"
-        f" {times:.1f} times the records would be needed, or tighter bounds; the mixture may be noise"
+        f"too few records or too small a budget for {_counted(k, 'component')} in {_counted(d, 'column')}: {needed}"
+        " times the records would be needed, or tighter bounds; the mixture may be noise"
     )
 
 

@@ -120,11 +120,16 @@ def test_the_size_of_a_misfit_is_its_divergence_in_nats_whatever_the_number_of_r
         assert excess(judged(n_records * truth, other, noise_scale=0.1)) == pytest.approx(divergence, rel=0.05)
 
 
-@pytest.mark.parametrize("size, told", [(0.99, False), (1.01, True)])
-def test_a_misfit_is_told_from_the_stated_size_on(size, told, monkeypatch):
-    fit = judged(1_000 * TWO.weights @ judged(np.zeros(24), TWO).shares, TWO)
-    monkeypatch.setattr(caveats, "excess", lambda fit: size * caveats.MATTERS)
-    assert bool(caveats.misfit(fit)) is told
+@pytest.mark.parametrize("times, told", [(0.99, False), (1.01, True)])
+@pytest.mark.parametrize("size, variance", [("MATTERS", 0.5), ("MATTERS_IF_NARROW", 0.2)])
+def test_a_misfit_is_told_from_the_stated_size_on(times, told, size, variance, monkeypatch):
+    """The least deviation is .75 cells of .5, .14 as a variance: times 1.3 squared, .24."""
+    mixture = dpg.Mixture([0.8, 0.2], TWO.means, [[[1.0]], [[variance]]])
+    fit = judged(np.zeros(24), mixture)
+    monkeypatch.setattr(caveats, "excess", lambda fit: times * getattr(caveats, size))
+    text = caveats.misfit(fit)
+    assert bool(text) is told
+    assert not told or ("component 1 came out as narrow as cells allow" in text) == (variance < 0.24)
 
 
 def test_a_misfit_of_one_among_many_slices_must_be_surer():
@@ -158,9 +163,10 @@ def test_too_few_records_is_said_below_the_stated_signal():
         assert (said[signal] is not None) == (signal < caveats.LEAST_SIGNAL)
     texts = list(said.values())
     assert "for 2 components in 1 column: about" in texts[0] and texts[-1] is None
+    assert "more than 100 times" in caveats.too_few(judged(np.zeros(24), TWO, noise_scale=20.0))
 
 
-@pytest.mark.parametrize("weight, told", [(0.11, True), (0.09, False)])
+@pytest.mark.parametrize("weight, told", [(0.16, True), (0.14, False)])
 @pytest.mark.parametrize("word", ["narrower", "wider"])
 def test_a_width_that_was_not_measured_along_one_axis_is_told_in_either_direction(word, weight, told, monkeypatch):
     mixture = dpg.Mixture([1 - weight, weight], np.zeros((2, 2)), np.tile(np.eye(2), (2, 1, 1)))
