@@ -179,9 +179,10 @@ def misfit(fit: Judged) -> str | None:
     help_ = "another number of components, bounds that fit the columns, other cells (n_cells)"
     if fit.mixture.weights[narrow].sum() > NOTABLE:
         help_ = f"{listed(narrow)} came out as narrow as cells allow, so tighter bounds, more cells (n_cells)"
+    told = f"{size:.2g}" if size < 1 else "1"
     return (
         f"a mixture of {_counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
-        f" show that it is off by {size:.2g} nats per record or more; {help_} or, with delta, method 'sketch' may help"
+        f" show that it is off by {told} nats per record or more; {help_} or, with delta, method 'sketch' may help"
     )
 
 
@@ -193,7 +194,10 @@ def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
 
 
 def excess(fit: Judged) -> float:
-    """The largest divergence, in nats per record, that any of the histograms shows for sure; 0 where none does."""
+    """The largest divergence, in nats per record, that any of the histograms shows for sure; 0 where none does.
+
+    Where records and mixture lie apart it is large beyond meaning.
+    """
     noise, expected = fit.counts.noise_variance, fit.expected
     squares = ((fit.counts.values - expected) ** 2 - (noise + expected)) / fit.variances
     # fourth cumulants: 3 v^2 + v of the noise, and the mean of a Poisson count
