@@ -21,7 +21,6 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.phantoms import phantom_chances
 from pm_dpgmm.sketch_fit import objective_rises
 from pm_dpgmm.sketch_post import SketchFit, prior_about, signal
-from pm_dpgmm.slice_fit import BAD_FIT
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
@@ -61,20 +60,8 @@ def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
     """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
     misfit = Misfit.of(noise)
-    reason = dispersed(noise, n_components) if misfit is None else misfit.reason(n_components)
+    reason = None if misfit is None else misfit.reason(n_components)
     return (*([reason] if reason else []), *noise.get("caveats", ()))
-
-
-def dispersed(noise: Mapping[str, Any], n_components: int) -> str | None:
-    """That counts of slices differ from what the mixture expects by more than their noise and sampling."""
-    dispersion = noise.get("dispersion", 0.0)
-    if dispersion <= BAD_FIT:
-        return None
-    counted = f"{n_components} component{'s' if n_components > 1 else ''}"
-    return (
-        f"a mixture of {counted} does not fit the released counts (dispersion {dispersion:.2g}, about 1 if it did):"
-        " another number of components, tighter bounds or, with delta, method 'sketch' may help"
-    )
 
 
 def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
@@ -128,7 +115,7 @@ def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
         return None
     many = likely.sum() > 1
     return (
-        f"{_listed(likely)} may be noise: the released numbers are explained as well without"
+        f"{listed(likely)} may be noise: the released numbers are explained as well without"
         f" {'one of them' if many else 'it'}, so do not rely on {'their parameters' if many else 'its parameters'}"
         " (release.refit takes fewer); this does not speak against the density"
     )
@@ -145,7 +132,7 @@ def unmeasured_width(fit: SketchFit) -> str | None:
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
         which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
         if weights[which].sum() > NOTABLE:
-            parts.append(f"{_listed(which)} could be ten times {word} or more")
+            parts.append(f"{listed(which)} could be ten times {word} or more")
     if not parts:
         return None
     return (
@@ -219,6 +206,7 @@ def _by_three(row: FloatArray) -> FloatArray:
     return np.convolve(row, np.ones(3), mode="valid")
 
 
-def _listed(which: NDArray[np.bool_]) -> str:
+def listed(which: NDArray[np.bool_]) -> str:
+    """The numbers of the components in words."""
     numbers = np.flatnonzero(which).tolist()
     return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

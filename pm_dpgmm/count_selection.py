@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.count_likelihood import count_log_likelihood
 from pm_dpgmm.fit_check import CountLaw, check_fit
 from pm_dpgmm.grid_fit import SMALLEST_EXPECTED, fit_counts
@@ -40,7 +41,8 @@ def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
         counts, np.asarray(release.raw["bounds"]), n_components, noise_scale=float(release.noise["scale"]),
         progress=lambda done, total: None,
     )  # fmt: skip
-    return replace(release, mixture=mixture)
+    caveats = count_caveats(release.raw, release.noise, mixture)
+    return replace(release, mixture=mixture, noise=dict(release.noise) | {"caveats": caveats})
 
 
 def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -> list[CountFit[AnyRelease]]:

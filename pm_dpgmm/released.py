@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, frozen, generator_of, printable, read_path, shown
 from pm_dpgmm._version import __version__
 from pm_dpgmm.caveats import warnings_of
+from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.feature_names import in_order, place_of
 from pm_dpgmm.files import write_text
 from pm_dpgmm.frozen_values import frozen_values, plain_values
@@ -99,7 +100,10 @@ class Released:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
-        return warnings_of(self.noise, self.n_components)
+        noted = warnings_of(self.noise, self.n_components)
+        if self.method in ("histogram", "slices") and "caveats" not in self.noise:  # of an older version
+            return (*noted, *count_caveats(self.raw, self.noise, self.mixture))
+        return noted
 
     @property
     def flag(self) -> str | None:

@@ -56,6 +56,7 @@ LAYERS = [
         "sketch_choice",
         "misfit",
         "caveats",
+        "count_caveats",
         "phantoms",
         "agreement",
         "lifted_friends",

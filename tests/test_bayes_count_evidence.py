@@ -21,6 +21,8 @@ from pm_dpgmm.noise import discrete_laplace
 BOUNDS = np.array([[-6.0, 6.0], [-4.0, 5.0]])
 SCALES = [0.2, 0.5, 1.0, 2.0, 10.0, 40.0]
 
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # components are narrower than the few cells
+
 
 def a_grid(d, n_cells=8, *, scale=2.0, n_records=100, counts=None):
     counts = np.zeros(n_cells**d) if counts is None else counts

@@ -9,6 +9,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm import demo
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # records that are not for these bounds
 def test_it_fits_by_the_default_method_with_delta_and_counts_person_years(tmp_path, monkeypatch, capsys):
     asked = []
     fitted = dpg.fit_gmm(

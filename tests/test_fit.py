@@ -166,6 +166,7 @@ def test_a_public_guess_of_the_number_of_records_is_used():
 
 
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.WeakGuarantee")
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # X has two clusters, and 1e-3 is too small a budget
 @pytest.mark.parametrize("epsilon", [12.6, 14.3, 49.0, 98.0, 1e-3, 500.0])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_any_epsilon_gives_a_pure_guarantee_at_that_epsilon(epsilon, relation):
@@ -201,6 +202,7 @@ def test_a_good_fit_finds_the_mixture():
     assert release.raw["counts"].shape == (64,) and release.noise["scale"] == 2.0
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # of bounds that are far too wide
 @pytest.mark.parametrize(
     "records",
     [X2.tolist(), pd.DataFrame(X2, columns=["u", "v"]), X2.astype(np.float32), (10 * X2).astype(int)],
@@ -212,6 +214,7 @@ def test_other_containers(records):
     assert release.feature_names == (("u", "v") if hasattr(records, "columns") else ("x0", "x1"))
 
 
+@pytest.mark.filterwarnings("ignore:a mixture of:pm_dpgmm.FitWarning")  # columns of a few numbers are no mixture
 def test_files_and_mixed_numeric_columns(tmp_path):
     table = pd.DataFrame({"u": X[:, 0], "v": RNG.integers(0, 9, 1000), "w": RNG.integers(0, 2, 1000).astype(bool)})
     table[["u", "v"]].to_csv(tmp_path / "t.csv", index=False)
@@ -311,6 +314,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:a mixture of 1 component:pm_dpgmm.FitWarning")  # X has two clusters
 def test_interval_of_noise_matches_the_guarantee_of_the_counts():
     """Counts minus the exact ones are discrete Laplace of the stated scale (Kolmogorov-Smirnov, error below 1e-5)."""
     from pm_dpgmm.mechanisms.histogram import cell_counts

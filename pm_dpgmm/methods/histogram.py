@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
+from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.grid_fit import fit_counts
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
@@ -99,9 +100,9 @@ class HistogramMethod:
 def fitted(
     guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
 ) -> Outcome:
-    """The mixture of what was released: post-processing, also later from a file."""
+    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
     counts = np.asarray(raw["counts"]).astype(np.int64)
     if 2 * n_components > counts.size:
         raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
-    return Outcome(mixture, guarantee, raw, noise)
+    return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": count_caveats(raw, noise, mixture)})

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
+from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
@@ -119,11 +120,12 @@ def fitted(
     guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], slices: Slices, n_components: int,
     progress: Progress,
 ) -> Outcome:  # fmt: skip
-    """The mixture of what was released: post-processing, also later from a file."""
+    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
     if slices.n_cells < 2 * n_components:
         raise ValueError(f"n_components must be at most {slices.n_cells // 2} for {slices.n_cells} slices")
     counts = np.asarray(raw["counts"]).astype(np.int64)
     mixture, dispersion = fit_slices(
         counts, slices, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress
     )
-    return Outcome(mixture, guarantee, raw, dict(noise) | {"dispersion": dispersion})
+    told = {"dispersion": dispersion, "caveats": count_caveats(raw, noise, mixture)}
+    return Outcome(mixture, guarantee, raw, dict(noise) | told)
