@@ -298,7 +298,7 @@ def test_an_error_that_comes_by_chance_reaches_the_user_as_it_is(kind, error, me
             mechanism,
             replace_one_pairs(1, elements=INTEGERS, max_records=2),
             epsilon=200.0,  # nothing is refuted
-            n_search=500,
+            n_search=1_000,
             progress=lambda pair, result: audited.append(pair),
             rng=np.random.default_rng(1),
         )
