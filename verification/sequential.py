@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from verification import outputs as runs
 from verification import scores
-from verification.audit_result import EXACT_SCORE, AuditResult, one_criterion
+from verification.audit_result import EXACT_SCORE, NOT_SHARED_NOISE, AuditResult, one_criterion
 from verification.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
 from verification.bits import bit_features
 from verification.detection_limit import sequential_limit
@@ -89,6 +89,8 @@ def sequential_audit(
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
+    if model is not None and not model.encoder.derived.looked and epsilon_lower <= epsilon:
+        types.append(NOT_SHARED_NOISE)
     best = max(range(len(names)), key=lambda i: log_e_value(counts.only(i), epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),
