@@ -147,7 +147,7 @@ def by_learned_score(
         doubts.append(~agreed.any(axis=0))
     words = " and ".join([name, *witnesses])
     doubted = np.concatenate(doubts) if witnesses else None
-    looked = all(model.encoder.derived.looked for model in models)
+    looked = all(model.looked for model in models)
     return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted, looked)
 
 

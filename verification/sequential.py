@@ -89,7 +89,7 @@ def sequential_audit(
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
-    if model is not None and not model.encoder.derived.looked and epsilon_lower <= epsilon:
+    if model is not None and not model.looked and epsilon_lower <= epsilon:
         types.append(NOT_SHARED_NOISE)
     best = max(range(len(names)), key=lambda i: log_e_value(counts.only(i), epsilon=epsilon, delta=delta))
     return AuditResult(
