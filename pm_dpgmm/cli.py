@@ -75,8 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         "--like", type=Path, metavar="RELEASE", help="release of another site's records, to be combined with this one"
     )
     fit.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the method, such as noise=0.05"
-    )
+        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        help="settings of the method, such as noise=0.05",
+    )  # fmt: skip
     fit.add_argument("--ledger", type=Path, metavar="FILE", help="budget to charge; made by pm-dpgmm ledger")
     fit.add_argument(
         "--seed-not-private", type=int, metavar="SEED", help="for teaching: known noise, so the release protects nobody"

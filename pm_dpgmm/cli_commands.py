@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pm_dpgmm._arguments import shown
 from pm_dpgmm.exit_status import INTERRUPTED, one_line, stop_writing
 from pm_dpgmm.files import Reserved, check_destination, make_folder, rescue, reserved
+from pm_dpgmm.untrusted_json import distinct_keys
 
 if TYPE_CHECKING:
     from pm_dpgmm.release import Release
@@ -290,7 +292,9 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         if name in taken or name in found:
             raise ValueError(f"--set must name settings of the method, each once, got {pair!r}")
         try:
-            found[name] = json.loads(value)
+            found[name] = json.loads(value, object_pairs_hook=distinct_keys)
         except (json.JSONDecodeError, RecursionError):
             found[name] = value
+        except ValueError as error:
+            raise ValueError(f"--set {name} must be JSON or a word, got {shown(value)}: {error}") from None
     return found

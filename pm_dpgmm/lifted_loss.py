@@ -119,8 +119,9 @@ class LiftedMaskLoss:
 
     def bounds(self, epsilons: FloatArray) -> FloatArray:
         """The least bound over all contours at ``epsilons`` >= 0, same shape (n,)."""
-        lambdas, logs = _contours(self)
-        least = np.min(logs - lambdas * (1 - ROUNDING) * epsilons[:, None], axis=1)
+        lambdas, logs, starts = _contours(self)
+        best = np.searchsorted(starts, epsilons, side="right")
+        least = logs[best] - lambdas[best] * (1 - ROUNDING) * epsilons
         return np.maximum(np.exp(np.minimum(least, 0.0)), 1e-300)  # never 0 by underflow
 
     def steps(self) -> FloatArray:
@@ -142,8 +143,19 @@ class LiftedMaskLoss:
 
 
 @functools.lru_cache(maxsize=64)
-def _contours(loss: LiftedMaskLoss) -> tuple[FloatArray, FloatArray]:
-    return loss.contours()
+def _contours(loss: LiftedMaskLoss) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The contours that are best somewhere, and where each but the first starts to be."""
+    best: list[tuple[float, float]] = []
+    starts: list[float] = []
+    for slope, log in zip(*(part.tolist() for part in loss.contours()), strict=True):  # ascending slopes
+        while best and (start := (log - best[-1][1]) / (slope - best[-1][0])) <= (starts[-1] if starts else 0.0):
+            best.pop()  # the new one is lower before this one starts to be the best
+            del starts[-1:]
+        if best:
+            starts.append(start)
+        best.append((slope, log))
+    lambdas, logs = np.array(best).T
+    return lambdas, logs, np.array(starts)
 
 
 @functools.lru_cache(maxsize=64)

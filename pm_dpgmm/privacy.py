@@ -216,7 +216,10 @@ def warn_if_weak(epsilon: float, delta: float, n_records: int | None) -> None:
 
 
 def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: float = 1e4) -> float:
-    """Smallest epsilon in [0, ``largest``] with ``curve(epsilon) <= delta``, rounded up; infinite if none."""
+    """Smallest epsilon in [0, ``largest``] with ``curve(epsilon) <= delta``, rounded up; infinite if none.
+
+    By at most 1e-12 of it or 1e-15, with some 66 values of ``curve`` at most.
+    """
     if curve(0.0) <= delta:
         return 0.0
     high = min(1.0, largest)
@@ -231,7 +234,7 @@ def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: 
             high = middle
         else:
             low = middle
-        if high - low <= 1e-12 * high:
+        if high - low <= max(1e-12 * high, 1e-15):
             break
     return high
 

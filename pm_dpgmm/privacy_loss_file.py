@@ -22,11 +22,14 @@ from pm_dpgmm.privacy_loss import (
 )
 
 MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
-MOST_STEPS = 500_000  # elementary evaluations for one delta, a second or two; a two-phase release takes 110,000
+# A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 10 s.
+MOST_STEPS = 500_000  # for one delta; a two-phase release takes 70,000
 LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
-PASS_STEPS, ORDER_STEPS = 30, 10  # of a pass table and of Renyi divergences, beside those of their entries
-PART_STEPS, LEAF_STEPS = 25, 5  # to make and check a part of a maximum; of a curve by a formula, called alone
-COUNT_STEPS = 6  # of each number of counts in a geometric loss, whose binomial coefficient is a long integer
+# Of a call, whatever the number of epsilons: arrays are made, and a pass table looks at each of its pairs.
+SUM_STEPS, PASS_STEPS, PAIR_STEPS, PART_STEPS, LIFTED_CALL, GAUSSIAN_CALL = 1_000, 600, 6, 25, 1_200, 80
+# Of every epsilon.
+GAUSSIAN_STEPS, LAPLACE_STEPS, POINT_STEPS, ORDERS_STEPS, COUNTS_STEPS, TABLE_STEPS = 2, 50, 4, 130, 14, 5
+COUNT_STEPS = 12  # of each number of counts in a geometric loss, whose binomial coefficient is a long integer
 POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
 LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
@@ -67,8 +70,8 @@ def _made(fields: Mapping[str, Any]) -> PrivacyLoss:
         raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None
 
 
-def _steps(fields: Any, depth: int, lifted: set[str]) -> int:
-    """About how many elementary evaluations one value takes; ValueError for what cannot be a loss.
+def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
+    """About how many steps the values at ``n`` epsilons, asked for at once, take; ValueError for what cannot be a loss.
 
     Parameters of lifted masks are added to ``lifted``: each makes a table, once, which is then cheap to read.
     """
@@ -81,12 +84,13 @@ def _steps(fields: Any, depth: int, lifted: set[str]) -> int:
         kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
     if kind == SumLoss.kind:
-        return SPLITS * sum(_steps(_part(fields, part), depth + 1, lifted) for part in ("first", "second"))
+        parts = (_part(fields, part) for part in ("first", "second"))
+        return SUM_STEPS + sum(_steps(part, depth + 1, lifted, SPLITS * n) for part in parts)
     if kind == MaxLoss.kind:
-        return sum(PART_STEPS + _steps(part, depth + 1, lifted) for part in _numbers(fields, "parts", dict))
+        return sum(PART_STEPS + _steps(part, depth + 1, lifted, n) for part in _numbers(fields, "parts", dict))
     if kind == PassTableLoss.kind:
         pairs = 3 * len(_numbers(fields, "probabilities"))
-        return PASS_STEPS + pairs * _steps(_part(fields, "loss"), depth + 1, lifted)
+        return PASS_STEPS + PAIR_STEPS * pairs + _steps(_part(fields, "loss"), depth + 1, lifted, pairs * n)
     for name, value in fields.items():
         if name != "kind":
             _check_sizes(kind, name, value if isinstance(value, (list, tuple)) else [value])
@@ -94,14 +98,17 @@ def _steps(fields: Any, depth: int, lifted: set[str]) -> int:
         n_counts = _part(fields, "n_counts")
         if not isinstance(n_counts, int) or n_counts > MOST_COUNTS:
             raise ValueError(f"n_counts must be an integer of at most {MOST_COUNTS}, got {shown(n_counts)}")
-        return LEAF_STEPS + COUNT_STEPS * n_counts
+        return n * (COUNTS_STEPS + COUNT_STEPS * n_counts)
     if kind == LiftedMaskLoss.kind:
         lifted.add(str(sorted(fields.items())))
+        return LIFTED_CALL + n
     if kind == TableLoss.kind:  # bisected
-        return 1 + len(_numbers(fields, "epsilons")) // POINTS
+        return n * (TABLE_STEPS + len(_numbers(fields, "epsilons")) // POINTS)
     if kind == RenyiLoss.kind:
-        return ORDER_STEPS + len(_numbers(fields, "orders"))
-    return LEAF_STEPS if kind == GaussianLoss.kind else 1
+        return n * (ORDERS_STEPS + len(_numbers(fields, "orders")))
+    if kind == GaussianLoss.kind:
+        return GAUSSIAN_CALL + n * GAUSSIAN_STEPS
+    return n * (LAPLACE_STEPS if kind == TruncatedLaplaceLoss.kind else POINT_STEPS)
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Any:

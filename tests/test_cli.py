@@ -50,6 +50,11 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
         (["--columns", "age", "--epsilon", "0"], "epsilon must be finite and greater than 0"),
         (["--columns", "age", "--method", "magic"], "method must be one of"),
         (["--columns", "age", "--set", "n_cells"], "--set must be NAME=VALUE, got 'n_cells'"),
+        (["--columns", "age", "--set", "n_cells=4", "n_cells=5"], "each once, got 'n_cells=5'"),
+        (["--columns", "age", "--set", "n_cells=4", "--set", "n_cells=5"], "each once, got 'n_cells=5'"),
+        (["--columns", "age", "--set", 'n_cells={"a": 1, "a": 2}'], "--set n_cells must be JSON or a word, got"),
+        (["--columns", "age", "--set", 'n_cells=[{"a": {"b": 1, "b": 2}}]'], "keys must be there once, got 'b' twice"),
+        (["--columns", "age", "--set", f"n_cells={'9' * 5_000}"], "--set n_cells must be JSON or a word, got"),
         (["--columns", "age", "--set", "n_sells=3"], "settings of method 'histogram' must be among"),
         (["--columns", "age", "--output", "nowhere/release.json"], "--output must be in an existing folder"),
     ],
@@ -61,6 +66,15 @@ def test_bad_input_is_one_line_and_status_2(table, capsys, change, words):
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
     assert not out.exists()
+
+
+def test_settings_of_every_set_count(table, capsys):
+    """The last one took the place of all before it."""
+    arguments = ["fit", str(table), "--columns", "age", "--components", "1", "--epsilon", "1", "--bounds", "0", "100"]
+    out = table.parent / "release.json"
+    given = ["--set", "fit_share=3", "--set", "n_cells=40"]
+    assert main([*arguments, *given, "--output", str(out)]) == 2
+    assert "settings of method 'histogram' must be among" in capsys.readouterr().err
 
 
 def test_a_refusal_is_status_1_and_says_what_was_spent(tmp_path, capsys):

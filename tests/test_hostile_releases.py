@@ -22,7 +22,7 @@ from pm_dpgmm.mechanisms.moments import Cells, Parts, moment_sums
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch_like import Reference
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy import Neighbouring, smallest_epsilon
 from pm_dpgmm.privacy_loss import RenyiLoss, TableLoss
 from pm_dpgmm.privacy_loss_file import _steps, loss_from_dict
 from pm_dpgmm.sketch_post import SketchFit, as_start, sketch_data
@@ -368,6 +368,68 @@ def test_whatever_passes_the_check_is_evaluated_in_seconds():
             assert 0 <= loss.delta(1.0) <= 1 + 1e-9
             assert time.perf_counter() - start < 10
             passed += 1
+
+
+def largest(make):
+    """Of the losses ``make(1)``, ``make(2)``, ..., the largest that passes the check."""
+    size, step = 1, 2**14
+    while step:
+        with contextlib.suppress(ValueError):
+            loss_from_dict(make(size + step))
+            size += step
+        step //= 2
+    return loss_from_dict(make(size))
+
+
+def passing(levels, loss):
+    return {"kind": "pass-table", "probabilities": [i % 2 for i in range(levels)] + [0.5, 1], "loss": loss}
+
+
+def spread(levels, loss):
+    """Far apart, in whatever order: all shifts of epsilon differ."""
+    return {"kind": "pass-table", "probabilities": [0, *(10.0 ** -(i % 300) for i in range(levels)), 1], "loss": loss}
+
+
+LAPLACE = {"kind": "truncated-laplace", "scale": 1e4, "bound": 10**6, "shift": 900_000}
+RENYI = {"kind": "renyi", "orders": [2.0], "divergences": [0.1]}
+POINT = {"kind": "point", "epsilon0": 1.0}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: spread(n, LAPLACE),
+        lambda n: both({"kind": "max", "parts": [LAPLACE] * n}, RENYI),
+        lambda n: spread(n, lifted(1)),
+        lambda n: spread(n, RENYI),
+        lambda n: {"kind": "max", "parts": [passing(2, lifted(1))] * n},
+        lambda n: {"kind": "max", "parts": [both(POINT, POINT)] * n},
+        lambda n: {"kind": "geometric", "scale": 100.0, "n_counts": n},
+        lambda n: {"kind": "max", "parts": [{"kind": "gaussian", "mu": 0.1, "slack": 1e-15}] * n},
+    ],
+    ids=["Laplace", "sum of Laplace", "lifted", "Renyi", "pass tables", "sums", "counts", "Gaussians"],
+)
+def test_an_epsilon_of_the_largest_curve_that_passes_takes_seconds(make):
+    """66 deltas, of which one is timed: below 10 s, measured 1 to 3."""
+    loss, took = largest(make), []
+    for epsilon in (0.5, 20.0, 20.0, 20.0):
+        start = time.process_time()
+        loss.delta(epsilon)
+        took.append(time.process_time() - start)
+    assert 66 * min(took) < 10
+
+
+def test_an_epsilon_takes_few_values_of_the_curve():
+    asked = []
+    for root in (1e-300, 1e-15, 1e-9, 0.3, 7_777.7, 1e5):
+        asked.append(0)
+
+        def curve(epsilon, root=root):
+            asked[-1] += 1
+            return float(epsilon < root)
+
+        assert root <= smallest_epsilon(curve, 0.5) <= root * (1 + 1e-12) + 1e-15 or root > 1e4
+    assert max(asked) <= 66
 
 
 def test_no_curve_of_nan_passes_for_a_guarantee():

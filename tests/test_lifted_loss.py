@@ -111,6 +111,14 @@ def test_contours_bound_the_integral_that_they_replace():
     assert logs.shape == lambdas.shape and lambdas.max() * math.expm1(0.05) < 1
 
 
+@pytest.mark.parametrize("omega, eta, dimension", [(0.012, 0.05, 3), (0.3, 0.5, 2), (0.99, 1e-3, 50), (1e-9, 0.05, 3)])
+def test_the_best_contour_is_found_without_a_look_at_all(omega, eta, dimension):
+    loss, epsilons = LiftedMaskLoss(omega, eta, dimension), np.append(np.linspace(0, 10, 2_000), np.geomspace(11, 1e9))
+    lambdas, logs = loss.contours()
+    least = np.min(logs - lambdas * (1 - 1e-12) * epsilons[:, None], axis=1)
+    assert loss.bounds(epsilons) == pytest.approx(np.maximum(np.exp(np.minimum(least, 0)), 1e-300), rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize("eta, share", [(0.05, 0.7), (0.2, 0.5)])
 def test_the_closed_form_is_a_weaker_bound(eta, share):
     exact = reference.largest_omega(1.0, 1e-6, 3, eta, exact=True)

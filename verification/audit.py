@@ -19,7 +19,7 @@ from verification._checks import (
     check_rng,
     check_switch,
 )
-from verification.audit_result import AuditResult, one_criterion
+from verification.audit_result import NOT_SHARED_NOISE, AuditResult, one_criterion
 from verification.bits import bit_features
 from verification.detection_limit import detection_limit
 from verification.events import choose_guesses
@@ -176,6 +176,8 @@ def audit(
         by_product = scored.count(others, coins, fixed_number=True, pad_seed=seed)
         delta_lower = delta_bound(by_product, epsilon=epsilon, error=false_alarm)
 
+    if not scored.looked and epsilon_lower <= epsilon:
+        notes.append(NOT_SHARED_NOISE)
     edges, histogram = _histogram(scored.score, coins)
     guesses = scored.guesses
     return AuditResult(

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from verification.column_pairs import MOST_COLUMNS, RUNS_PER_COLUMN
+
 EXACT_SCORE = "exact log-likelihood ratio"
 BY_DENSITY = "the densities given"
+SHARED_NOISE = "sums of columns that share noise"
 BY_VALUE = (
     "single columns and their tails",
     "sums, differences and products of columns",
-    "sums of columns that share noise",
+    SHARED_NOISE,
     "regions of up to four columns",
     "failures and infinities",
     "values that repeat",
@@ -25,6 +28,10 @@ BY_BIT = (
     "each of the 64 bits of every number",
     "the parity of two bits of a number",
     "bits of a number counted in steps of a grid of a power of two",
+)
+NOT_SHARED_NOISE = (
+    f"{SHARED_NOISE} were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each of them fewer than"
+    f" {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
 )
 
 
@@ -70,7 +77,8 @@ class AuditResult:
         """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
         if self.score == EXACT_SCORE:
             return (BY_DENSITY,)
-        return BY_VALUE if self.level == "value" else (*BY_VALUE, *BY_BIT)
+        kinds = BY_VALUE if self.level == "value" else (*BY_VALUE, *BY_BIT)
+        return tuple(kind for kind in kinds if kind != SHARED_NOISE or NOT_SHARED_NOISE not in self.notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf" or "-inf"."""

@@ -53,7 +53,7 @@ def sum_pairs(z: FloatArray) -> Pairs:
     return tuple(pairs)[:MOST_SHARING]
 
 
-def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> tuple[FloatArray, bool]:
     """Weighted sums of columns that vary far less than the columns do: noise that they share cancels there.
 
     Parameters
@@ -64,13 +64,15 @@ def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) ->
 
     Returns
     -------
-    ndarray, shape (d, directions)
-        Weights of the standardised columns: the smallest principal directions.
+    weights : ndarray, shape (d, directions)
+        Of the standardised columns: the smallest principal directions.
+    looked : bool
+        False where there were too many columns or too few runs to look for any.
     """
     used = np.flatnonzero(scale > 0)
     none = np.zeros((rows.shape[1], 0))
     if not 2 <= used.size <= MOST_COLUMNS:
-        return none
+        return none, used.size < 2
     few = slice(0, max(_rows(used.size), RUNS_PER_COLUMN * used.size))
     with np.errstate(over="ignore"):
         z = (rows[few, used] - centre[used]) / scale[used]
@@ -80,12 +82,12 @@ def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) ->
         used, z, near = used[mostly], z[:, mostly], near[:, mostly]
     z = z[near.all(axis=1)]
     if used.size < 2 or len(z) < RUNS_PER_COLUMN * used.size:
-        return none
+        return none, False
     sizes, axes = _principal(z - z.mean(axis=0))
     quiet = (sizes < SMALL * sizes[0]) & (sizes > ROUNDING * sizes[0])
     weights = np.zeros((rows.shape[1], int(quiet.sum())))
     weights[used] = axes[quiet].T
-    return np.asarray(weights[:, -MOST_DIRECTIONS:])
+    return np.asarray(weights[:, -MOST_DIRECTIONS:]), True
 
 
 def _principal(z: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -49,6 +49,7 @@ class Scored:
     exact: bool
     score: FloatArray  # (n - start,)
     doubted: BoolArray | None = None  # (n - start,): never guessed, because a witness would not
+    looked: bool = True  # for sums of columns that share noise
 
     @property
     def start(self) -> int:
@@ -146,7 +147,8 @@ def by_learned_score(
         doubts.append(~agreed.any(axis=0))
     words = " and ".join([name, *witnesses])
     doubted = np.concatenate(doubts) if witnesses else None
-    return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted)
+    looked = all(model.looked for model in models)
+    return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted, looked)
 
 
 def _witnesses(choices: dict[str, Guesses], candidates: dict[str, FloatArray], name: str) -> list[str]:

@@ -21,7 +21,9 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Outputs = tuple[NDArray[Any], ...]
 
-BLOCKS, LEAST_BLOCK = 4, 100  # per data set; fixed, so that a result does not depend on the number of workers
+# Per data set; fixed, so that a result does not depend on the number of workers.
+BLOCKS, LEAST_BLOCK = 4, 25  # several calls, so that runs which share a draw with their call are told from others
+LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themselves
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
@@ -101,7 +103,8 @@ def run_both(
     """
     n_ones = int(label.sum())
     sizes = {1: n_ones, 0: label.size - n_ones}
-    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks)]
+    least = LEAST_BLOCK if calls is None else LEAST_IN_BATCH
+    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks, least)]
     if n_jobs == 1:
         drawn = []
         for which, n, own in tasks:
@@ -288,10 +291,10 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     return np.asarray(np.round(logs[0] - logs[1], 9))
 
 
-def _split(n: int, blocks: int | None = None) -> list[int]:
+def _split(n: int, blocks: int | None = None, least: int = LEAST_BLOCK) -> list[int]:
     """``n`` runs in blocks, larger ones first; no block for none."""
     if blocks is None:
-        blocks = BLOCKS if n >= BLOCKS * LEAST_BLOCK else 1
+        blocks = BLOCKS if n >= BLOCKS * least else 1
     blocks = min(blocks, n)
     return [n // blocks + (i < n % blocks) for i in range(blocks)]
 

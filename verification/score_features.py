@@ -39,6 +39,7 @@ class Derived:
     centre: FloatArray  # (d,), of the raw columns
     scale: FloatArray
     directions: FloatArray  # (d, k), weights of the raw columns in units of their scale
+    looked: bool  # for directions, of which there may be none
     phases: Phases
 
     def beside(self, rows: FloatArray) -> FloatArray:
@@ -121,7 +122,7 @@ def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
     failing = np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0))
     products = product_pairs(np.column_stack([z, failed[:, failing]]), label)
     derived = Derived(
-        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, quiet_directions(rows, raw_centre, raw_scale),
+        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, *quiet_directions(rows, raw_centre, raw_scale),
         fit_phases(rows, label),
     )  # fmt: skip
     columns = derived.beside(rows)

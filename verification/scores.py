@@ -68,6 +68,7 @@ class Portfolio:
     encoder: features.Encoder
     models: dict[str, Any]  # fitted classifiers
     chosen: Chosen | None = None
+    looked: bool = True  # for sums of columns that share noise
 
 
 @np.errstate(invalid="ignore")  # arithmetic on a signalling NaN, which a mechanism may return
@@ -103,7 +104,7 @@ def learn(
     with _threads(0):  # many small products
         encoder = features.fit_encoder(rows, label)
     if min(label.sum(), (~label).sum()) < 2:
-        return Portfolio(("none",), None, encoder, {})
+        return Portfolio(("none",), None, encoder, {}, looked=encoder.derived.looked)
     found: dict[str, Any] = {}
     chosen: Chosen | None = None
     for name in models:
@@ -134,7 +135,7 @@ def learn(
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
     names += [name for name in found if name in APART and name != "column"]
-    return Portfolio(tuple(names), atoms, encoder, found, chosen)
+    return Portfolio(tuple(names), atoms, encoder, found, chosen, encoder.derived.looked)
 
 
 @np.errstate(invalid="ignore")

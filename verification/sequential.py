@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from verification import outputs as runs
 from verification import scores
-from verification.audit_result import EXACT_SCORE, AuditResult, one_criterion
+from verification.audit_result import EXACT_SCORE, NOT_SHARED_NOISE, AuditResult, one_criterion
 from verification.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
 from verification.bits import bit_features
 from verification.detection_limit import sequential_limit
@@ -53,7 +53,9 @@ def sequential_audit(
     seen: list[tuple[FloatArray, BoolArray]] = []
     model: scores.Portfolio | None = None
     watch, calls, n, stopped, n_bits, types = runs.Watch(), runs.Calls(runner.probed), 0, False, 0, list[str]()
+    looks = 0
     while n < n_samples and not stopped:
+        looks += 1
         size = min(_batch(n), n_samples - n)
         label = rng.integers(2, size=size).astype(bool)
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls)
@@ -82,11 +84,13 @@ def sequential_audit(
             past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
             models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
             model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
-    calls.check()
+    calls.check(looks)
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
+    if model is not None and not model.looked and epsilon_lower <= epsilon:
+        types.append(NOT_SHARED_NOISE)
     best = max(range(len(names)), key=lambda i: log_e_value(counts.only(i), epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),

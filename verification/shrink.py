@@ -18,6 +18,10 @@ from verification.audit_result import AuditResult, power_words
 from verification.candidates import LEAST_RUNS, Pair, check_claim, checked_pairs, hypothesis_for, pair_words
 
 
+class _SearchFailed(BaseException):
+    """Ends a search at once: any Exception Hypothesis would replay, shrink, and call flaky where it came by chance."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MinimalPair:
     """The simplest pair that refutes a claim, or the news that none did."""
@@ -102,6 +106,9 @@ def minimal_pair(
     ------
     TypeError, ValueError
         If an argument breaks these rules or those of `audit`.
+    RuntimeError
+        If ``mechanism`` raises; its error is the cause. The first error of an audit ends the search, and a note on it
+        names the pair.
     ImportError
         Without Hypothesis.
 
@@ -135,21 +142,35 @@ def minimal_pair(
     base = int(rng.integers(2**63))
     tried: dict[bytes, AuditResult] = {}
 
-    def refuted(pair: Pair) -> bool:
-        checked_pairs([pair])
-        key = hashlib.sha256(_bytes(pair)).digest()
-        if key not in tried:
-            tried[key] = audit(
+    failed: Exception | None = None
+
+    def run(pair: Pair, runs: int, error: float, own: np.random.Generator) -> AuditResult:
+        try:
+            return audit(
                 mechanism,
                 *pair,
                 epsilon=epsilon,
                 delta=delta,
-                n_samples=n_search,
-                false_alarm=false_alarm / n_pairs,
-                rng=np.random.default_rng([base, *key]),
+                n_samples=runs,
+                false_alarm=error,
+                rng=own,
                 **options,
             )
-            progress(pair, tried[key])
+        except Exception as raised:
+            raised.add_note(f"in the audit of {pair_words(pair)}")
+            raise
+
+    def refuted(pair: Pair) -> bool:
+        nonlocal failed
+        try:
+            checked_pairs([pair])
+            key = hashlib.sha256(_bytes(pair)).digest()
+            if key not in tried:
+                tried[key] = run(pair, n_search, false_alarm / n_pairs, np.random.default_rng([base, *key]))
+                progress(pair, tried[key])
+        except Exception as raised:
+            failed = raised
+            raise _SearchFailed from raised
         return tried[key].refuted
 
     settings = hypothesis.settings(
@@ -161,18 +182,12 @@ def minimal_pair(
     try:
         pair = hypothesis.find(strategy, refuted, settings=settings, random=Random(int(rng.integers(2**63))))
     except hypothesis.errors.NoSuchExample:
-        pair, result = None, None
-    else:
-        result = audit(
-            mechanism,
-            *pair,
-            epsilon=epsilon,
-            delta=delta,
-            n_samples=n_samples,
-            false_alarm=false_alarm,
-            rng=rng,
-            **options,
-        )
+        pair = None
+    except _SearchFailed:
+        assert failed is not None
+    if failed is not None:  # outside of the handler, so that the traceback tells of nothing else
+        raise failed
+    result = None if pair is None else run(pair, n_samples, false_alarm, rng)
     limit = max((one.detection_limit for one in tried.values()), default=math.inf)
     looked_for = next((one.looked_for for one in tried.values()), ())
     return MinimalPair(pair, result, len(tried), limit, looked_for)

@@ -13,6 +13,8 @@ import pytest
 from scipy import optimize, stats
 
 from verification.audit import audit
+from verification.audit_result import BY_BIT, BY_VALUE, NOT_SHARED_NOISE, SHARED_NOISE
+from verification.certificate import certificate, verify
 from verification.detection_limit import detection_limit
 from verification.references import gaussian_delta, gaussian_epsilon
 
@@ -299,3 +301,37 @@ def test_bad_arguments_are_named(settings, error, message):
     arguments = {"mechanism": laplace(1.0), "epsilon": 1.0, "n_samples": 100} | settings
     with pytest.raises(error, match=message):
         audit(arguments.pop("mechanism"), 0.0, 1.0, **arguments)
+
+
+def columns(d, share=0.0):
+    return lambda data, n, rng: np.where(rng.random((n, d)) < share, np.nan, rng.laplace(size=(n, d)))
+
+
+@pytest.mark.parametrize(
+    "mechanism, n, sequential, looked",
+    [
+        (columns(3), 400, False, True),
+        (columns(3), 400, True, True),
+        (columns(1), 100, False, True),
+        (columns(40), 400, False, False),  # 64 runs to learn from
+        (columns(60), 150, True, False),
+        (columns(1_001), 400, False, False),
+        (columns(4, share=0.9), 400, False, False),
+    ],
+)
+def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequential, looked):
+    result = audit(mechanism, 1, 0, epsilon=50.0, n_samples=n, sequential=sequential, rng=np.random.default_rng(1))
+    assert not result.refuted
+    assert result.looked_for == tuple(kind for kind in BY_VALUE if looked or kind != SHARED_NOISE)
+    assert (NOT_SHARED_NOISE in result.notes) == (NOT_SHARED_NOISE in str(result)) == (not looked)
+    caught = str(result).partition(" if it shows in ")[2].partition(";")[0]
+    assert (SHARED_NOISE in caught) == looked or not caught  # no kinds without any power
+    assert result.as_dict()["looked_for"] == list(result.looked_for)
+    assert verify(certificate(result)).holds
+
+
+def test_what_was_looked_for_in_too_many_columns_is_said_of_passes_only():
+    result = audit(lambda data, n, rng: data + np.zeros((n, 1_001)), 1, 0, epsilon=1.0, n_samples=400)
+    assert result.refuted and NOT_SHARED_NOISE not in result.notes
+    passed = audit(columns(40), 1, 0, epsilon=1.0, n_samples=400, level="bit")
+    assert SHARED_NOISE not in passed.looked_for and set(BY_BIT) < set(passed.looked_for)

@@ -239,7 +239,7 @@ def test_every_run_lands_at_its_coin_and_is_run_once(n, ones):
 def test_blocks_are_of_equal_size_up_to_one_and_only_for_many_runs():
     for n in [*range(3_000), 10**6 + 3]:
         sizes = runs._split(n)
-        assert sum(sizes) == n and len(sizes) == (0 if n == 0 else 1 if n < 400 else 4)
+        assert sum(sizes) == n and len(sizes) == (0 if n == 0 else 1 if n < 100 else 4)
         assert not sizes or max(sizes) - min(sizes) <= 1
 
 

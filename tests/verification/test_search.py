@@ -18,6 +18,7 @@ from verification import audit as real_audit
 from verification import search, shrink
 from verification.audit_result import BY_VALUE
 from verification.neighbours import add_remove_pairs, replace_one_pairs
+from verification.parts import OutputError
 from verification.search import minimal_pair, worst_pair
 
 INTEGERS = st.integers(-50, 50).map(float)
@@ -256,14 +257,55 @@ def test_a_sound_mechanism_has_no_minimal_pair():
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-def test_a_mechanism_with_randomness_of_its_own_is_searched_too():
+def test_a_mechanism_with_randomness_of_its_own_is_searched_too(audits):
+    """One verdict for each pair, though its runs never repeat. Fails by chance below 1e-9: no pair of 100 refuted."""
     own = np.random.default_rng(9)
 
-    def hidden(data, n, rng):  # about half of the audits of any pair refute
-        return total(data, n, own) if own.random() < 0.5 else own.laplace(size=n)
+    def hidden(data, n, rng):  # about half of the audits of pairs with different sums refute
+        return 1.6 * (np.sum(data) % 2) + own.laplace(size=n)
 
-    found = minimal_pair(hidden, replace_one_pairs(1, elements=INTEGERS), epsilon=1.0, n_search=500, n_samples=500)
+    settings = {"epsilon": 1.0, "n_search": 500, "n_samples": 500, "rng": np.random.default_rng(9)}
+    found = minimal_pair(hidden, replace_one_pairs(1, elements=INTEGERS), **settings)
     assert found.pair is not None
+    assert len(audits) == found.n_tried + 1  # a pair that is replayed is not audited again
+
+
+@pytest.mark.parametrize("good", [0, 3])
+@pytest.mark.parametrize(
+    "kind, error, message",
+    [
+        ("runs", OutputError, "mechanism must draw every run by itself, got runs that depend on when they were made"),
+        ("shape", ValueError, "mechanism must return arrays whose first axis is n_samples"),
+        ("raises", RuntimeError, "mechanism raised on x.*: ZeroDivisionError: of a network"),
+    ],
+)
+def test_an_error_that_comes_by_chance_reaches_the_user_as_it_is(kind, error, message, good):
+    """Hypothesis, which replays what fails, would call it flaky. Probability of another end 0: nothing is drawn."""
+    pairs, audited = [], []
+
+    def mechanism(data, n, rng):
+        if len(audited) != good or pairs:  # the pair fails once, and never again
+            return total(data, n, rng)
+        if n > 100:
+            pairs.append(data)
+            if kind == "raises":
+                raise ZeroDivisionError("of a network")
+        noise = rng.laplace(size=n + (n > 100 and kind == "shape"))
+        return np.sort(noise) if n > 100 else noise
+
+    with pytest.raises(error, match=message) as caught:
+        minimal_pair(
+            mechanism,
+            replace_one_pairs(1, elements=INTEGERS, max_records=2),
+            epsilon=200.0,  # nothing is refuted
+            n_search=1_000,
+            progress=lambda pair, result: audited.append(pair),
+            rng=np.random.default_rng(1),
+        )
+    assert len(audited) == good and len(pairs) == 1
+    (note,) = caught.value.__notes__
+    assert note.startswith("in the audit of x = ") and "x_neighbour = " in note
+    assert caught.value.__context__ is caught.value.__cause__
 
 
 def test_a_pair_refuted_by_luck_is_not_reported_as_refuted(monkeypatch):
