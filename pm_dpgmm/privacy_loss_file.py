@@ -23,12 +23,12 @@ from pm_dpgmm.privacy_loss import (
 
 MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
 # A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 10 s.
-MOST_STEPS = 500_000  # for one delta; a two-phase release takes 70,000
+MOST_STEPS = 500_000  # for one delta; a two-phase release takes 50,000
 LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
 # Of a call, whatever the number of epsilons: arrays are made, and a pass table looks at each of its pairs.
 SUM_STEPS, PASS_STEPS, PAIR_STEPS, PART_STEPS, LIFTED_CALL, GAUSSIAN_CALL = 1_000, 600, 6, 25, 1_200, 80
 # Of every epsilon.
-GAUSSIAN_STEPS, LAPLACE_STEPS, POINT_STEPS, ORDERS_STEPS, COUNTS_STEPS, TABLE_STEPS = 2, 50, 4, 130, 14, 5
+GAUSSIAN_STEPS, LAPLACE_STEPS, POINT_STEPS, ORDERS_STEPS, COUNTS_STEPS, TABLE_STEPS = 2, 50, 7, 130, 14, 5
 COUNT_STEPS = 12  # of each number of counts in a geometric loss, whose binomial coefficient is a long integer
 POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
