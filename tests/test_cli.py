@@ -50,6 +50,10 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
         (["--columns", "age", "--epsilon", "0"], "epsilon must be finite and greater than 0"),
         (["--columns", "age", "--method", "magic"], "method must be one of"),
         (["--columns", "age", "--set", "n_cells"], "--set must be NAME=VALUE, got 'n_cells'"),
+        (
+            ["--columns", "age", "--set", "epsilon=5"],
+            "--set must name settings of the method, each once, got 'epsilon=5'",
+        ),
         (["--columns", "age", "--set", "n_sells=3"], "settings of method 'histogram' must be among"),
         (["--columns", "age", "--output", "nowhere/release.json"], "--output must be in an existing folder"),
     ],
