@@ -248,7 +248,12 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             end = ", and the file holds an earlier part of what was released" if written else " without"
             message = f"checkpoint {str(path)!r} could not be written: {why}; the fit goes on{end}"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+            try:
+                warnings.warn(message, RuntimeWarning, stacklevel=3)
+            except Warning:  # the user asked for errors
+                raise
+            except Exception:  # stderr is closed
+                pass
 
     def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
         latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]

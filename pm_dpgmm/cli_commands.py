@@ -283,7 +283,10 @@ def _columns(path: Path, names: list[str]) -> Any:
 
 def _settings(pairs: list[str]) -> dict[str, Any]:
     """Settings from NAME=VALUE; a value is JSON, or a word."""
-    taken = {"ledger", "random_seed", "checkpoint", "like", "learner", "n_jobs", "progress"}
+    taken = {
+        "X", "n_components", "epsilon", "delta", "bounds", "method", "neighbouring",
+        "ledger", "random_seed", "checkpoint", "like", "learner", "n_jobs", "progress",
+    }  # fmt: skip
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

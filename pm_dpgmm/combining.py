@@ -11,7 +11,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import read_choices, shown
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.evidence_checks import check_fittable
+from pm_dpgmm.evidence_checks import check_fittable, check_numbers
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import MaxLoss, PrivacyLoss
@@ -81,6 +81,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
         check_fittable(evidence, f"releases[{i}]")
     for i, evidence in enumerate(found):
         _check_same(i, given, evidence, found[0])
+    check_numbers(numbers, given[0].n_features, found[0].n_numbers)
     sites = [site for item, evidence in zip(given, found, strict=True) for site in sites_of(item, evidence)]
     repeated = len(sites) - len({site["fingerprint"] for site in sites})
     if repeated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,29 @@ def names_of(table: Any) -> tuple[str, ...] | None:
     """Names of the columns of a data frame or Arrow table as text; None for anything else."""
     labels = labels_of(table)
     return None if labels is None else tuple(map(str, labels))
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is a number or a truth value: what stands in a record, and in a header only if it is a record."""
+    with contextlib.suppress(ValueError):
+        float(text.replace(",", "."))
+        return True
+    return text.strip().lower() in ("true", "false")
+
+
+def names_of_records(table: Any) -> tuple[str, ...] | None:
+    """As :func:`names_of`, of records, whose names are published.
+
+    ValueError where a name is the text of a number or a truth value: a file without a header was read as if it had
+    one, and the names are somebody's record. Labels that are numbers themselves, as of a data frame without names, are
+    no text.
+    """
+    if any(isinstance(label, str) and is_value(label) for label in labels_of(table) or ()):
+        raise ValueError(
+            "X must have names for its columns, got the text of a number or truth value for one: names are published,"
+            " and this is the first record of a file without a header (read it with header=None), or should be renamed"
+        )
+    return names_of(table)
 
 
 def names_of_features(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pm_dpgmm._arguments import (
     check_delta,
     check_flag,
     check_positive,
+    check_text,
     generator_of,
     read_choices,
     shown,
@@ -28,9 +30,10 @@ from pm_dpgmm.caveats import warning_for
 from pm_dpgmm.checkpoint import MOST_COMPONENTS, keeping, release_of
 from pm_dpgmm.compilation import WORDS, compiles
 from pm_dpgmm.files import reserved
+from pm_dpgmm.frozen_values import plain_values
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
-from pm_dpgmm.methods import Method, Problem, Progress
+from pm_dpgmm.methods import Method, Problem
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle
@@ -38,6 +41,7 @@ from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.slices import SliceMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy import Neighbouring, warn_if_weak
+from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.record_blocks import RecordBlocks
 from pm_dpgmm.records import read_bounds, read_records
 from pm_dpgmm.release import Release
@@ -222,6 +226,7 @@ def fit_gmm(
         "n_records": n_records if relation is Neighbouring.REPLACE_ONE else None,
         "private": rng is None and getattr(chosen, "private", True),
     }
+    _check_storable(facts["settings"])
     # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
     quiet = np.errstate(all="ignore")
     with contextlib.ExitStack() as held:
@@ -230,17 +235,23 @@ def fit_gmm(
             never = (X, None if ledger is None else ledger.path)
             place = held.enter_context(reserved(checkpoint, name="checkpoint", never=never)).path
         if progress and compiles(chosen.name, n_features):
-            print(WORDS, file=sys.stderr, flush=True)
+            with contextlib.suppress(Exception):  # a stderr that is closed
+                print(WORDS, file=sys.stderr, flush=True)
         if ledger is not None:
             ledger.reserve(*cost, relation, chosen.name)
-        with keeping(place, **facts) as released, _progress_bar(progress, chosen.name) as step, quiet:
+        with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
             outcome = chosen.release(
                 records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
             )
             release = release_of(outcome, **facts)
     if release.flag:  # made of released and public numbers: to warn is free
         warning = warning_for(release.warnings)
-        warnings.warn(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+        try:
+            warnings.warn(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+        except Warning:  # the user asked for errors; it carries the release
+            raise
+        except Exception:  # stderr is closed: the release is paid for, and says the same itself
+            pass
     return release
 
 
@@ -250,6 +261,8 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
             raise ValueError(
                 f"method must be 'auto', one of {sorted(METHODS)} or a settings object, got {shown(method)}"
             )
+        named: dict[str, Any] = {"the name of method": method.name}
+        check_text(**named)
         taken = inspect.signature(method.release).parameters
         if "released" not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
             raise ValueError(f"method must have a release that takes released=, got {shown(method)}")
@@ -276,15 +289,9 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
     return made
 
 
-@contextlib.contextmanager
-def _progress_bar(progress: bool, label: str) -> Iterator[Progress]:
-    """A rich progress bar on a terminal, nothing in a pipe."""
-    if not (progress and sys.stderr.isatty()):
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"private fit ({label})", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def _check_storable(settings: Any) -> None:
+    """Raise TypeError unless a file can hold the settings; asked before anything is spent."""
+    try:
+        json.dumps(plain_values(settings), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"settings must be numbers and texts that a release file can hold, got {error}") from None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
-from pm_dpgmm.feature_names import names_of, names_of_features
+from pm_dpgmm.feature_names import names_of_features, names_of_records
 from pm_dpgmm.record_columns import check_two_dimensional, numbers_of
 from pm_dpgmm.record_files import check_file, file_blocks
 from pm_dpgmm.records import check_finite, check_varies
@@ -153,7 +153,7 @@ def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ..
     rows = table.iloc if hasattr(type(table), "iloc") else table
     for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
         piece = rows[start : start + n_rows]
-        yield numbers_of(piece), names_of(piece)
+        yield numbers_of(piece), names_of_records(piece)
 
 
 def _files(path: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, shown
-from pm_dpgmm.feature_names import positions
+from pm_dpgmm.feature_names import is_value, positions
 from pm_dpgmm.record_columns import arrow_values, floats_of
 
 SUFFIXES = (".csv", ".parquet")
@@ -150,12 +150,9 @@ def _check_header(header: Sequence[str], path: Path) -> None:
         if len(header) == 1 and separator in header[0]:
             raise ValueError(f"X must be separated by commas, got {name} in the header of {str(path)!r}")
     for j, text in enumerate(header):
-        try:
-            float(text.replace(",", "."))
-        except ValueError:
-            pass
-        else:
-            raise ValueError("X must be a file with a header line of column names, got a number for a name")
+        if is_value(text):
+            rule = "X must be a file with a header line of column names"
+            raise ValueError(f"{rule}, got a number for a name, or a truth value")
         if not text.strip():
             raise ValueError(
                 f"X must have a name for every column, got none for column {j + 1} of {str(path)!r} (a table written"

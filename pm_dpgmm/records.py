@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
-from pm_dpgmm.feature_names import names_of, names_of_features, positions, selected
+from pm_dpgmm.feature_names import names_of_features, names_of_records, positions, selected
 from pm_dpgmm.record_columns import numbers_of
 from pm_dpgmm.record_files import file_blocks
 
@@ -41,8 +41,8 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
     TypeError
         If the values are not numbers.
     ValueError
-        If the shape is wrong, a file is no such table, a value is missing, NaN or infinite, there are no rows, a
-        column is constant, or ``columns`` names others than there are.
+        If the shape is wrong, a file is no such table, a name is the text of a number, a value is missing, NaN or
+        infinite, there are no rows, a column is constant, or ``columns`` names others than there are.
     FileNotFoundError
         If the path does not exist.
     ImportError
@@ -53,10 +53,10 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
         records, names = np.concatenate(blocks), found[0]
     else:
-        names = names_of(X)
+        names = names_of_records(X)
         if names is None and hasattr(type(X), "compute"):  # dask.delayed
             X = X.compute()
-            names = names_of(X)
+            names = names_of_records(X)
         if columns is not None:
             if names is None:
                 raise ValueError(f"columns must be None where X has no column names, got {shown(columns)}")

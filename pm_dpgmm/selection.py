@@ -10,7 +10,7 @@ from pm_dpgmm._arguments import read_choices
 from pm_dpgmm.caveats import sketch_caveats
 from pm_dpgmm.count_selection import compared_counts, count_price, is_count_release, refit_counts
 from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.evidence_checks import check_fittable
+from pm_dpgmm.evidence_checks import check_fittable, check_numbers
 from pm_dpgmm.misfit import measured
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.release_checks import MOST_COMPONENTS
@@ -116,6 +116,7 @@ def refit(release: AnyRelease, n_components: int) -> AnyRelease:
     if is_count_release(release):
         return refit_counts(release, number)
     evidence = _evidence(release, "refit")
+    check_numbers([number], release.n_features, evidence.n_numbers)
     choice = choose(evidence, [number], first=_own(release, evidence))
     return with_fit(release, evidence, choice.best)
 
@@ -134,6 +135,7 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
             price,
         )
     evidence = _evidence(release, "select_k")
+    check_numbers(numbers, release.n_features, evidence.n_numbers)
     price = price_of(penalty, evidence)
     choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
     return KSelection(

@@ -13,7 +13,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import modules of its own layer and of earlier ones.
 LAYERS = [
-    ["_arguments", "_blocks", "_version", "cache_folders", "feature_names", "frozen_values", "pickling"],
+    [
+        "_arguments",
+        "_blocks",
+        "_version",
+        "cache_folders",
+        "feature_names",
+        "frozen_values",
+        "pickling",
+        "progress_bar",
+    ],
     [
         "lifted_loss",
         "pass_table_loss",

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -248,12 +249,40 @@ def test_a_method_that_tells_nobody_what_it_released_is_refused_before_it_spends
         dpg.fit_gmm(records_of(1), 1, method=Old(), **BOUNDS, **BUDGET)
 
 
+@pytest.mark.parametrize(
+    "part, words",
+    [
+        (
+            {"recorded": lambda self: {"x": np.int64(3)}},
+            "settings must be numbers and texts that a release file can hold",
+        ),
+        ({"recorded": lambda self: {"x": float("nan")}}, "settings must be numbers and texts that a release file"),
+        ({"name": 7}, "the name of method must be text, got 7"),
+    ],
+)
+def test_a_method_whose_release_could_not_be_stored_is_refused_before_it_spends(part, words, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=10.0)
+    method = type("Own", (HistogramMethod,), part)()
+    with pytest.raises(TypeError, match=words):
+        dpg.fit_gmm(records_of(1), 1, method=method, ledger=ledger, **BOUNDS, **BUDGET)
+    assert ledger.spent == (0.0, 0.0)
+
+
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monkeypatch):
     def full(self, path):
         raise OSError("disk full")
 
     monkeypatch.setattr(Checkpoint, "save", full)
     with pytest.warns(RuntimeWarning, match="could not be written: disk full; the fit goes on"):
+        release = dpg.fit_gmm(records_of(1), 1, method="histogram", checkpoint=tmp_path / "c.json", **BOUNDS, **BUDGET)
+    assert release.n_components == 1
+
+    def closed(*args, **kwargs):
+        raise ValueError("I/O operation on closed file")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", closed)
         release = dpg.fit_gmm(records_of(1), 1, method="histogram", checkpoint=tmp_path / "c.json", **BOUNDS, **BUDGET)
     assert release.n_components == 1
 

@@ -55,6 +55,10 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
         (["--columns", "age", "--set", 'n_cells={"a": 1, "a": 2}'], "--set n_cells must be JSON or a word, got"),
         (["--columns", "age", "--set", 'n_cells=[{"a": {"b": 1, "b": 2}}]'], "keys must be there once, got 'b' twice"),
         (["--columns", "age", "--set", f"n_cells={'9' * 5_000}"], "--set n_cells must be JSON or a word, got"),
+        (
+            ["--columns", "age", "--set", "epsilon=5"],
+            "--set must name settings of the method, each once, got 'epsilon=5'",
+        ),
         (["--columns", "age", "--set", "n_sells=3"], "settings of method 'histogram' must be among"),
         (["--columns", "age", "--output", "nowhere/release.json"], "--output must be in an existing folder"),
     ],

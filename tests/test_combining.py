@@ -93,6 +93,11 @@ def test_numbers_add_up_and_survive_everything(sites, tmp_path):
     assert "site 2: epsilon = 1, delta = 1e-06; site 3: epsilon = 1.5" in both.summary()
 
 
+def test_a_number_of_components_that_would_take_hours_is_refused(sites):
+    with pytest.raises(ValueError, match="n_components must be at most"):
+        dpg.combine(sites, n_components=10**6)
+
+
 def test_everyone_has_the_guarantee_of_the_weakest_site(sites):
     both = dpg.combine(sites)
     assert (both.guarantee.epsilon, both.guarantee.delta) == (1.5, 1e-6) and not both.private

@@ -1,18 +1,24 @@
 """The front door: what it returns, and one clear error for each bad input before any budget is spent."""
 
+import functools
+import io
 import math
 import sys
 import warnings
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from pyarrow import csv as pacsv
 from scipy import stats
 from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as fit_module
 from pm_dpgmm import noise
+from pm_dpgmm.records import read_records
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(0, 1, (600, 1)), RNG.normal(8, 1, (400, 1))])
@@ -183,6 +189,25 @@ def test_the_first_record_of_a_file_without_header_is_not_published(tmp_path, no
         assert "1.0" not in str(caught.value) and "257" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "read", [pd.read_csv, pl.read_csv, pacsv.read_csv, dd.read_csv], ids=["pandas", "polars", "arrow", "dask"]
+)
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "in blocks"])
+def test_the_first_record_that_a_reader_took_for_a_header_is_not_published(read, whole, tmp_path, no_noise):
+    np.savetxt(tmp_path / "a.csv", X2, delimiter=",")
+    frame = read(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match=r"X must have names for its columns.*first record of a file") as caught:
+        dpg.fit_gmm(frame if whole else dpg.RecordBlocks(frame), 1, **GOOD)
+    assert str(X2[0, 0])[:5] not in str(caught.value)
+
+
+def test_a_header_of_truth_values_is_a_record_and_labels_that_are_numbers_are_names(tmp_path, no_noise):
+    (tmp_path / "a.csv").write_text("True,False\nFalse,True\nTrue,False\n")
+    with pytest.raises(ValueError, match="header line of column names"):
+        dpg.fit_gmm(tmp_path / "a.csv", 1, **GOOD)
+    assert read_records(pd.DataFrame(X2))[1] == ("0", "1")
+
+
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n3", 'a\n"1'])
 def test_a_broken_file_is_refused(content, tmp_path, no_noise):
     path = tmp_path / "records.csv"
@@ -307,10 +332,66 @@ def test_nothing_is_printed_in_a_pipe(capsys):
 
 def test_progress_is_shown_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(fit_module.sys.stderr, "isatty", lambda: True, raising=False)
-    with fit_module._progress_bar(True, "histogram") as step:
+    with fit_module.progress_bar(True, "histogram") as step:
         step(1, 2)
-    with fit_module._progress_bar(False, "histogram") as step:
+    with fit_module.progress_bar(False, "histogram") as step:
         step(1, 2)
+
+
+class NoFile:
+    def write(self, text):
+        return len(text)
+
+
+class HangsUp(io.StringIO):
+    """A terminal that is gone after a few writes."""
+
+    def __init__(self, writes):
+        super().__init__()
+        self.left = writes
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+        return len(text)
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize(
+    "stream", [lambda: None, NoFile, closed, *(functools.partial(HangsUp, n) for n in (0, 3, 5))],
+    ids=["none", "no file", "closed", "hung up", "hangs up at the start", "hangs up later"],
+)  # fmt: skip
+def test_a_stderr_that_fails_costs_no_release(stream, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream())
+        release = dpg.fit_gmm(X, 2, **GOOD)  # it was paid for before the bar is shown
+    assert release.n_components == 2
+
+
+def test_a_warning_that_cannot_be_shown_costs_no_release(monkeypatch):
+    def fails(*args, **kwargs):
+        raise ValueError("I/O operation on closed file")
+
+    few = X[::100]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", fails)
+        release = dpg.fit_gmm(few, 2, epsilon=1.0, delta=1e-4, bounds=(-5, 13))
+    assert release.warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what was asked for stays an error, and carries the release
+        with pytest.raises(dpg.FitWarning) as caught:
+            dpg.fit_gmm(few, 2, epsilon=1.0, delta=1e-4, bounds=(-5, 13))
+    assert caught.value.release.warnings
 
 
 @pytest.mark.slow

@@ -1,10 +1,11 @@
 """Method "populous": what depends on what, what leaves it, and that it answers. Its guarantee is audited as a target."""
 
+import json
 import math
 import os
 import signal
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -291,3 +292,11 @@ def test_learners_that_die_hang_or_talk_nonsense_cost_agreement_and_nothing_else
         patch.setattr(populous, "split", marked)
         release = dpg.fit_gmm(X, 1, **settings, learner=mean_and_spread, n_jobs=2)
     assert abs(release.means[0, 0]) < 3  # the noise is a ratio: a false alarm needs a factor that is 4 deviations off
+
+
+def test_a_design_of_numpy_numbers_can_be_stored_and_another_object_is_refused():
+    rule = AgreementRule(np.int64(2), np.int32(1), np.float32(0.5), np.float64(0.5))
+    method = Populous(design=Design(np.int64(120), rule, np.int64(95), np.int32(95), np.float64(0.2)))
+    assert json.loads(json.dumps(asdict(method)))["design"]["n_subsets"] == 120
+    with pytest.raises(TypeError, match="design must be a Design, got"):
+        Populous(design={"n_subsets": 120})

@@ -109,6 +109,16 @@ def test_bad_numbers_of_components(numbers, kind, words, line, monkeypatch):
         line.select_k(numbers)
 
 
+def test_numbers_of_components_that_would_take_hours_are_refused_as_by_a_fit(line, plane):
+    for release in (line, plane):
+        with pytest.raises(ValueError, match="n_components must be at most"):
+            release.refit(500)
+        with pytest.raises(ValueError, match="n_components must be at most"):
+            release.select_k([2, 500])
+        with pytest.raises(ValueError, match="n_components must add up to at most 256" if release is plane else "must"):
+            release.select_k(range(1, 30))
+
+
 def test_more_components_than_rows_and_other_methods_are_refused(tmp_path):
     with pytest.raises(ValueError, match="at least n_components = 7 rows, got 5"):
         dpg.fit_gmm(records_of(LINE, 5), [2, 7], bounds=(0, 80), **BUDGET)

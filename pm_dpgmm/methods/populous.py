@@ -21,6 +21,7 @@ from pm_dpgmm._arguments import (
     check_positive,
     check_probability,
     plain_numbers,
+    shown,
 )
 from pm_dpgmm.barycentre import average_core, check_core, stability_level
 from pm_dpgmm.batched_em import BatchedEM
@@ -122,6 +123,10 @@ class Populous:
             check_positive(time_limit=self.time_limit)
         if self.design is not None:
             design = self.design
+            if not isinstance(design, Design):
+                raise TypeError(f"design must be a Design, got {shown(design)}")
+            for settings in (design, design.rule):
+                plain_numbers(settings)
             check_core(floor=design.floor, top=design.top)
             check_count(full=design.full)
             if max(design.top, design.full) > design.n_subsets:

@@ -1,0 +1,57 @@
+"""A progress bar that cannot end what it shows: by the time it is shown, the budget is spent."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def progress_bar(progress: bool, label: str) -> Iterator[Callable[[int, int], None]]:
+    """A rich progress bar on a terminal, nothing in a pipe.
+
+    A stderr that is missing, closed or no file, or a terminal that hangs up, costs the bar alone.
+    """
+    bar: Any = None
+    with contextlib.suppress(Exception):
+        if progress and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            stream: Any = _Unfailing(sys.stderr)  # a thread of the bar's writes, too
+            bar = Bar(console=Console(file=stream), transient=True)
+            task = bar.add_task(f"private fit ({label})", total=None)
+            bar.start()
+
+    def step(done: int, total: int) -> None:
+        with contextlib.suppress(Exception):
+            if bar is not None:
+                bar.update(task, completed=done, total=total)
+
+    try:
+        yield step
+    finally:
+        with contextlib.suppress(Exception):
+            if bar is not None:
+                bar.stop()
+
+
+class _Unfailing:
+    """A stream whose writes do not fail."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(Exception):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(Exception):
+            self._stream.flush()
