@@ -93,7 +93,7 @@ def agree(model):
     assert value_jax == pytest.approx(value, rel=TOLERANCE)
     np.testing.assert_allclose(slope_jax, slope, rtol=TOLERANCE, atol=TOLERANCE * np.abs(slope).max())
     if model.continuous_value_vars == model.value_vars:  # numpyro's own: JAX differentiates the density by itself
-        own = jax.grad(get_jaxified_logp(model, negative_logp=False))([point[one.name] for one in model.value_vars])
+        own = jax.grad(get_jaxified_logp(model))([point[one.name] for one in model.value_vars])
         flat = np.concatenate([np.ravel(one) for one in own])
         np.testing.assert_allclose(flat, slope, rtol=TOLERANCE, atol=TOLERANCE * np.abs(slope).max())
 
