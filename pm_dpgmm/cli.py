@@ -1,4 +1,4 @@
-"""Command line: ``pm-dpgmm fit|resume|plan|show|card|combine|ledger|demo``.
+"""Command line: ``pm-dpgmm fit|resume|plan|show|card|combine|ledger|warm-up|demo``.
 
 Exit status 1 when something that must hold does not: a method or a ledger refuses, a plan is not enough, a release
 could not be written where it should. 2 for bad input; nothing was spent then. 130 for Ctrl-C.
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
         )  # fmt: skip
         made._negative_number_matcher = NEGATIVE
-        made.set_defaults(run=getattr(cli_commands, name))
+        made.set_defaults(run=getattr(cli_commands, name.replace("-", "_")))
         return made
 
     fit = command(
@@ -141,6 +141,12 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--delta", type=float, help="of a new ledger (default 0)")
     ledger.add_argument("--neighbouring", help="of a new ledger (default replace-one)")
     _json(ledger)
+
+    warm_up = command(
+        "warm-up", "compile once what PyMC models of releases need, a minute or two; later processes find it on disk",
+        "pm-dpgmm warm-up",
+    )  # fmt: skip
+    _json(warm_up)
 
     demo = command(
         "demo", "private fit, PyMC prior and audit on public health-insurance records", "pm-dpgmm demo --output demo"

@@ -204,6 +204,20 @@ def ledger(options: argparse.Namespace) -> int:
     return 0
 
 
+def warm_up(options: argparse.Namespace) -> int:
+    """One line for each model as it is done."""
+    from pm_dpgmm.bayes.warm_up import warm_up
+
+    done = {}
+    for name, seconds in warm_up():
+        done[name] = round(seconds, 1)
+        if not options.json:
+            print(f"{seconds:5.1f} s  {name}", flush=True)
+    if options.json:
+        print(json.dumps({"seconds": done}))
+    return 0
+
+
 def demo(options: argparse.Namespace) -> int:
     """Status 1 when the audit finds a violation or misses the planted fault."""
     from pm_dpgmm import demo as main_job

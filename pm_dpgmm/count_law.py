@@ -89,7 +89,7 @@ def log_density(
         return -0.5 * ((grid.counts - expected) ** 2 / variance + xp.log(variance) + LOG_2PI)
 
     if grid.n_records is None:
-        totals, log_step = _totals(grid)
+        totals, log_step = totals_of(grid)
         expected = xp.maximum(totals[:, None] * probabilities[..., None, :], LEAST_EXPECTED)
         parts = gaussian_cells(expected) if form == "gaussian" else log_count(grid.counts, expected, scale)
         heights = parts.sum(axis=-1)
@@ -114,7 +114,7 @@ def log_density(
     return parts.sum(axis=-1) + log_total
 
 
-def _totals(grid: NoisyGrid) -> tuple[FloatArray, float]:
+def totals_of(grid: NoisyGrid) -> tuple[FloatArray, float]:
     """Equally spaced expected numbers of records: the trapezoidal rule, a standard deviation apart at most."""
     if grid.counts.ndim > 1:
         raise ValueError("n_records must be given for several releases at once, got None")

@@ -244,6 +244,7 @@ def test_hypothesis_loads_only_where_a_strategy_is_searched():
 # Named unlike their modules, or brought by a dependency whose own interface they are.
 DISTRIBUTIONS = {
     "sklearn": "scikit-learn", "threadpoolctl": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
+    "llvmlite": "numba",
 }  # fmt: skip
 OPTIONAL = {"pytest": {"verification.pytest_plugin"}}  # loaded by pytest alone
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import get_mode
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import graph_inputs
 
 from pm_dpgmm.bayes.anchor import plain_anchor
 from pm_dpgmm.bayes.anchor_operation import parameters_at
+from pm_dpgmm.bayes.centred_normal import centred_normal
 from pm_dpgmm.bayes.compiled_operation import CompiledOperation
+from pm_dpgmm.bayes.count_graph import log_count
+from pm_dpgmm.bayes.count_operation import count_density
 from pm_dpgmm.bayes.density import gmm
 from pm_dpgmm.bayes.density_graph import log_joint, log_sum
 from pm_dpgmm.bayes.density_kernel import exponentials
 from pm_dpgmm.bayes.density_operation import mixture_log_density
+from pm_dpgmm.bayes.kernel_calls import by_address
 from pm_dpgmm.bayes.missing import patterns
 from pm_dpgmm.bayes.params import mixture_params
-from pm_dpgmm.bayes.sketch_operation import exact_of, held_of, value_of
+from pm_dpgmm.bayes.sketch_operation import exact_of, held_of
+from pm_dpgmm.bayes.value_with_slopes import value_of
+from pm_dpgmm.cell_law import cell_probabilities
+from pm_dpgmm.count_law import NoisyGrid, log_density
 from pm_dpgmm.mixture import Mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
@@ -144,6 +154,92 @@ def test_sketch_densities_and_their_derivatives_are_those_of_the_graph(operation
     else:  # second derivatives of this one take a minute to compile
         outputs = [[form, *pt.grad(form, inputs)] for form in (compiled, graph)]
     assert_same(*outputs, inputs, parts(k, d, seed=d))
+
+
+@pytest.mark.parametrize("form", ["exact", "gaussian"])
+@pytest.mark.parametrize("n_records", [300, None])
+@pytest.mark.parametrize("d", [1, 2])
+def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_records, form):
+    """Negative, small and large counts; the far tails of both sides."""
+    rng = np.random.default_rng(d)
+    bounds, n_cells = np.array([[-3.0, 3.0], [-2.0, 4.0]])[:d], 5
+    noisy = np.round(rng.uniform(-5, 200, size=n_cells**d) * (rng.uniform(size=n_cells**d) < 0.5))
+    noisy[:2] = -3.0, 5_000.0
+    grid, inputs = NoisyGrid(noisy, bounds, n_cells, 1.7, n_records), symbols(2, d)
+    compiled = count_density(grid, form, *inputs)
+    probabilities = cell_probabilities(grid.edges, *inputs[:2], inputs[2] * np.tri(d), xp=pt)
+    graph = log_density(grid, probabilities, form=form, xp=pt, log_count=log_count)
+    outputs = [[one, *pt.grad(one, inputs)] for one in (compiled, graph)]
+    point = parts(2, d, seed=d)
+    found, expected = (pytensor.function(inputs, one, mode="FAST_COMPILE")(*point) for one in outputs)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
+def test_counts_have_no_density_where_a_parameter_is_no_number(place):
+    grid = NoisyGrid(np.arange(9.0), np.array([[-3.0, 3.0], [-2.0, 4.0]]), 3, 1.7, 36)
+    inputs, point = symbols(2, 2), parts(2, 2, seed=1)
+    point[place[0]][place[1:]] = np.nan
+    value = count_density(grid, "exact", *inputs)
+    found = pytensor.function(inputs, [value, *pt.grad(value, inputs)], mode="FAST_COMPILE")(*point)
+    assert all(np.isnan(one).any() for one in found)
+
+
+def test_the_normal_law_of_the_weak_prior_is_that_of_pymc():
+    rng = np.random.default_rng(1)
+    factor = np.tril(0.3 * rng.normal(size=(4, 4))) + np.eye(4)
+    with pm.Model() as model:
+        x = centred_normal("x", factor)
+    with pm.Model() as other:
+        pm.MvNormal("x", np.zeros(4), chol=factor, shape=4)
+    point = {"x": rng.normal(size=4)}
+    for name, options in {"compile_logp": {}, "compile_dlogp": {}, "compile_d2logp": {"negate_output": False}}.items():
+        found, expected = (getattr(one, name)(mode="FAST_COMPILE", **options)(point) for one in (model, other))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert model.initial_point()["x"].tolist() == [0.0] * 4
+    drawn = pm.draw(x, 20_000, random_seed=1)
+    # 4.5 standard errors of 10 covariances: false alarm 1e-4; the seed is fixed
+    size = np.sqrt(np.outer(*[np.diag(factor @ factor.T)] * 2) * 2 / 20_000)
+    assert (np.abs(np.cov(drawn.T) - factor @ factor.T) < 4.5 * size).all()
+
+
+@pytest.mark.parametrize("prior", ["anchored", "weak"])
+def test_a_model_of_params_and_counts_is_a_handful_of_operations(prior):
+    mixture = Mixture([0.4, 0.6], [[0.0], [5.0]], [np.eye(1)] * 2)
+    grid = NoisyGrid(np.arange(16.0), np.array([[-5.0, 10.0]]), 16, 1.0, 120)
+    with pm.Model() as model:
+        th = mixture_params("g", mixture, weight_conc=100, mean_scale=0.2, cov_scale=0.2, prior=prior)
+        pm.Potential("counts", count_density(grid, "exact", th.weights, th.means, th.chol))
+    value = model.value_vars[0]
+    outputs = [model.logp(), model.dlogp()]
+    data = {one for one in graph_inputs(outputs) if isinstance(one, SharedVariable)}
+    graph = FunctionGraph([value, *data], outputs, clone=True)
+    get_mode("NUMBA").optimizer.rewrite(graph)
+    assert len(graph.apply_nodes) <= 15
+
+
+def test_kernels_are_called_by_address_with_arrays_of_any_layout():
+    """The caller's code does not hold the kernel's: it is short, and a fault inside is raised."""
+
+    @numba.njit
+    def half(values):
+        if values[0] < 0:
+            raise ValueError("negative")
+        return values / 2
+
+    call = by_address(half, [pt.vector()])
+
+    @numba.njit
+    def caller(values):
+        return call(values)
+
+    assert caller(np.arange(6.0)[::2]).tolist() == [0.0, 1.0, 2.0]
+    assert caller(np.arange(3.0)).tolist() == [0.0, 0.5, 1.0]
+    with pytest.raises(ValueError, match="negative"):
+        caller(np.array([-1.0]))
+    for code in caller.inspect_llvm().values():
+        assert "pm_dpgmm_half" in code and "fdiv" not in code and "fmul" not in code
 
 
 def test_a_model_of_params_and_gmm_is_a_handful_of_operations():

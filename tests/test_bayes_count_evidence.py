@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes import count_evidence
+from pm_dpgmm.bayes import count_evidence, count_graph
 from pm_dpgmm.cell_law import cell_probabilities
 from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
 from pm_dpgmm.count_likelihood import count_log_likelihood
@@ -92,7 +92,7 @@ def test_counts_equal_the_direct_sum_and_slopes_the_one_a_count_lower():
     poisson = y * np.log(expected)[:, None] - expected[:, None] - special.gammaln(y + 1)
     m = pt.dvector()
     scales = (0.2, 1.0, 10.0)
-    values = [count_evidence.log_count(counts, m, scale) for scale in scales]
+    values = [count_graph.log_count(counts, m, scale) for scale in scales]
     slopes = [pt.grad(value.sum(), m) for value in values]
     found = pytensor.function([m], [*values, *slopes], mode="FAST_COMPILE")(expected)
     for scale, value, slope in zip(scales, found[:3], found[3:], strict=True):
@@ -252,7 +252,7 @@ def test_noise_too_small_to_move_a_count_keeps_probabilities_that_sum_to_one():
     for scale in (0.05, 0.1, 0.2):
         logs = numpy_log_count(counts, 12.5, scale)
         assert np.exp(logs).sum() == pytest.approx(1, abs=1e-12)
-        graph = count_evidence.log_count(counts, pt.as_tensor_variable(np.full(100, 12.5)), scale)
+        graph = count_graph.log_count(counts, pt.as_tensor_variable(np.full(100, 12.5)), scale)
         np.testing.assert_allclose(graph.eval(mode="FAST_COMPILE"), logs, rtol=1e-10, atol=1e-12)
 
 

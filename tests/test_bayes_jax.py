@@ -78,6 +78,7 @@ MODELS = {
 
 def agree(model):
     import jax
+    from pymc.sampling.jax import get_jaxified_logp
 
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(1)
@@ -91,6 +92,10 @@ def agree(model):
     assert np.isfinite(value)
     assert value_jax == pytest.approx(value, rel=TOLERANCE)
     np.testing.assert_allclose(slope_jax, slope, rtol=TOLERANCE, atol=TOLERANCE * np.abs(slope).max())
+    if model.continuous_value_vars == model.value_vars:  # numpyro's own: JAX differentiates the density by itself
+        own = jax.grad(get_jaxified_logp(model))([point[one.name] for one in model.value_vars])
+        flat = np.concatenate([np.ravel(one) for one in own])
+        np.testing.assert_allclose(flat, slope, rtol=TOLERANCE, atol=TOLERANCE * np.abs(slope).max())
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -135,3 +135,23 @@ def free_slopes(
         for j in range(free.shape[0]):
             out[j] += root[i, j] * of_offsets[i]
     return out
+
+
+@numba.njit(**OPTIONS)
+def centred_density(value: FloatArray, whitener: FloatArray, constant: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log density (1,) and its derivative (P,) of a normal law with mean 0.
+
+    Parameters
+    ----------
+    value, whitener : ndarray, shapes (P,), (P, P)
+        ``whitener`` times the vector has covariance I.
+    constant : ndarray, shape (1,)
+        Log density at 0.
+    """
+    white, out, density = offsets_at(value, whitener), np.zeros(value.shape[0]), np.empty(1)
+    density[0] = constant[0]
+    for i in range(white.shape[0]):
+        density[0] -= 0.5 * white[i] * white[i]
+        for j in range(value.shape[0]):
+            out[j] -= whitener[i, j] * white[i]
+    return density, out

@@ -123,7 +123,7 @@ def observe(
 
     The evidence is a potential, not an observed variable: PyMC warns that draws from the prior ignore it, and there is
     nothing to draw from the posterior predictive; ``release.check_fit(idata)`` is the predictive check. The first model
-    with a histogram takes half a minute to compile.
+    of a kind compiles for ten seconds to half a minute; ``pm-dpgmm warm-up`` does so beforehand.
 
     Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
     records passed a private test. The likelihoods are those of the released numbers without that condition: the

@@ -22,6 +22,7 @@ from pm_dpgmm.bayes.anchor import (
 )
 from pm_dpgmm.bayes.anchor_laws import anchor_of
 from pm_dpgmm.bayes.anchor_operation import parameters_at
+from pm_dpgmm.bayes.centred_normal import centred_normal
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels
 from pm_dpgmm.bayes.marks import CENTRED, mark
 from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
@@ -247,9 +248,8 @@ def _weak(
     with model_of(model) as owner:
         _check_new(owner, name)
         _check_dims(owner, mixture, name, feature_names, dims)
-        factor = np.linalg.solve(unit.root, wide.root)
-        zeros = np.zeros(unit.n_parameters)
-        offset = pm.MvNormal(f"{name}_offset", zeros, chol=np.tril(factor), shape=unit.n_parameters)
+        factor = np.tril(np.linalg.solve(unit.root, wide.root))
+        offset = centred_normal(f"{name}_offset", factor)
         mark(offset, CENTRED)
         return _deterministics(name, wide, offset, unit.root, "weak", dims, feature_names)
 

@@ -6,7 +6,6 @@ for each thing what goes wrong when it changes.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,6 +37,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.basic import CategoricalRV
+
+from pm_dpgmm.bayes.kernel_calls import by_address, version_of
 
 __all__ = [
     "AnyModel",
@@ -123,15 +124,12 @@ def with_gradient(
 def use_kernel(operation: type[Any], kernel: Any) -> None:
     """Let PyTensor's Numba backend compute ``operation`` by ``kernel``, a function that ``numba.njit`` made.
 
-    PyTensor keeps compiled code on disk under the operation's name, so the source of the kernel's module is part of the
-    key: code of an older version is not found.
+    PyTensor keeps compiled code on disk under the operation's name, so a version of the kernel is part of the key.
     """
-    source = inspect.getsource(inspect.getmodule(kernel.py_func))  # type: ignore[arg-type]
-    version = int(hashlib.sha256(source.encode()).hexdigest()[:15], 16)
 
     @register_funcify_default_op_cache_key(operation)
     def _(op: Any, node: Any = None, **kwargs: Any) -> tuple[Any, int]:
-        return kernel, version
+        return by_address(kernel, node.inputs), version_of(kernel)
 
 
 def use_graph_form(operation: type[Any]) -> None:

@@ -17,7 +17,8 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.sketch_law import EXACT_UP_TO, SketchLaw, factors_of, held_covariance
-from pm_dpgmm.bayes.sketch_operation import exact_of, held_of, value_of
+from pm_dpgmm.bayes.sketch_operation import exact_of, held_of
+from pm_dpgmm.bayes.value_with_slopes import value_of
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable

@@ -2,7 +2,8 @@
 
 ``python -m verification.benchmarks.first_sample``: seconds of computing (processor time, compilers included, which on a
 machine with nothing else to do is what one waits) from building the model to the end of 20 draws of one chain, each in
-a process of its own. "cold": no compiled code on the disk, as on the first day; "warm": the second time. Importing the
+a process of its own. "cold": no compiled code on the disk, as on the first day; "again": the same model in a second
+process; "another": after that a release of other records and other rows, as after ``pm-dpgmm warm-up``. Importing the
 libraries and fitting the release are not counted. ``--only 2``: rows whose name holds this.
 """
 
@@ -28,25 +29,26 @@ ROWS = {
 }
 
 
-def release_of(kind: str) -> Any:
+def release_of(kind: str, seed: int) -> Any:
     """A release of records in one or two columns, None for the plain model."""
     import pm_dpgmm as dpg
 
     if kind.startswith("plain"):
         return None
     columns = 2 if kind in ("gmm", "observe two") else 1
-    X = np.random.default_rng(1).normal([[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * 600, 6.0)[:, :columns]
+    centres = [[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * (500 + 100 * seed)
+    X = np.random.default_rng(seed).normal(centres, 6.0)[:, :columns]
     delta = None if kind == "observe histogram" else 1e-6
-    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=1, progress=False)
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=seed, progress=False)
 
 
-def model_of(kind: str, release: Any) -> Any:
+def model_of(kind: str, release: Any, seed: int) -> Any:
     """The README's model ``kind``, or ``plain N``: N free normal numbers, each a variable, and 60 observed rows."""
     import pymc as pm
 
     import pm_dpgmm as dpg
 
-    X2 = np.zeros(60) if release is None else release.sample(60, random_seed=2)
+    X2 = np.full(60, seed / 10) if release is None else release.sample(60, random_seed=2)
     with pm.Model(coords={"patient": range(60)}) as model:
         if release is None:
             total = sum(pm.Normal(f"x{i}") for i in range(int(kind.split()[1])))
@@ -61,17 +63,17 @@ def model_of(kind: str, release: Any) -> Any:
     return model
 
 
-def measure(kind: str) -> None:
+def measure(kind: str, seed: int) -> None:
     """Print seconds and the number of free numbers; runs in its own process."""
     warnings.simplefilter("ignore")
     import pymc as pm
 
     import pm_dpgmm.bayes.density  # noqa: F401 - libraries load before the clock starts
 
-    release = release_of(kind)
+    release = release_of(kind, seed)
     settings = {"draws": 20, "tune": 20, "chains": 1, "cores": 1, "random_seed": 1}
     start = spent()
-    with model_of(kind, release) as model:
+    with model_of(kind, release, seed) as model:
         pm.sample(**settings, progressbar=False, compute_convergence_checks=False)
     taken = spent() - start
     print(f"RESULT {taken:.1f} {sum(value.size for value in model.initial_point().values())}")
@@ -83,10 +85,10 @@ def spent() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def seconds(kind: str, folder: Path) -> tuple[float, int]:
+def seconds(kind: str, folder: Path, *, seed: int = 1) -> tuple[float, int]:
     """Of one process with its caches in ``folder``, and the number of free numbers."""
     caches = {"PYTENSOR_FLAGS": f"base_compiledir={folder / 'pytensor'}", "NUMBA_CACHE_DIR": str(folder / "numba")}
-    command = [sys.executable, "-m", "verification.benchmarks.first_sample", "--measure", kind]
+    command = [sys.executable, "-m", "verification.benchmarks.first_sample", "--measure", kind, "--seed", str(seed)]
     found = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=False)
     lines = [line.split() for line in found.stdout.splitlines() if line.startswith("RESULT")]
     if not lines:
@@ -98,34 +100,36 @@ def main() -> None:
     """A Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(arguments.measure)
+        measure(arguments.measure, arguments.seed)
         return
     import pymc as pm
     import pytensor
 
     print(f"PyMC {pm.__version__}, PyTensor {pytensor.__version__}\n")
-    print("| model | free numbers | cold, s | plain, cold, s | warm, s | plain, warm, s |\n|---|---|---|---|---|---|")
-    plain: dict[int, tuple[float, float]] = {}
+    print("| model | free numbers | cold, s | plain | again, s | plain | another, s | plain |")
+    print("|---|---|---|---|---|---|---|---|")
+    plain: dict[int, tuple[float, ...]] = {}
     for name, kind in ROWS.items():
         if arguments.only not in name:
             continue
-        (cold, warm), size = cold_and_warm(kind)
+        found, size = all_of(kind)
         if size not in plain:
-            plain[size] = cold_and_warm(f"plain {size}")[0]
-        print(
-            f"| {name} | {size} | {cold:.0f} | {plain[size][0]:.0f} | {warm:.1f} | {plain[size][1]:.1f} |", flush=True
-        )
+            plain[size] = all_of(f"plain {size}")[0]
+        cells = (f"{one:.1f}" for pair in zip(found, plain[size], strict=True) for one in pair)
+        print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
 
 
-def cold_and_warm(kind: str) -> tuple[tuple[float, float], int]:
-    """Seconds with empty caches and again with what they then hold; the number of free numbers."""
+def all_of(kind: str) -> tuple[tuple[float, ...], int]:
+    """Seconds with empty caches, with what they then hold, and for another release; the number of free numbers."""
     with tempfile.TemporaryDirectory() as folder:
         cold, size = seconds(kind, Path(folder))
-        warm, _ = seconds(kind, Path(folder))
-    return (cold, warm), size
+        again, _ = seconds(kind, Path(folder))
+        another, _ = seconds(kind, Path(folder), seed=2)
+    return (cold, again, another), size
 
 
 if __name__ == "__main__":
