@@ -166,7 +166,7 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
 
 
 def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are_refused():
-    X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (1000, 2))
+    X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (4000, 2))
     release = dpg.fit_gmm(pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=1.0, delta=1e-6, random_seed=1)
     with pm.Model():
         th = release.params("g")

@@ -156,6 +156,7 @@ def test_verification(arguments, folder):
     check_run(verify, arguments, folder, changes_nothing=lambda status: status == 2)
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # of few records
 def test_the_good_lists_are_good(folder):
     for line in COMMANDS[:3] + COMMANDS[3:5] + COMMANDS[7:]:
         assert run(main, line.split()) == 0, line

@@ -38,7 +38,7 @@ def test_permissions_links_and_text_that_no_encoding_has(tmp_path):
 
 @pytest.mark.parametrize("verb", ["save", "card"])
 def test_releases_and_cards_name_the_place_that_is_wrong(verb, tmp_path):
-    X = np.random.default_rng(0).normal(size=(100, 1))
+    X = np.random.default_rng(0).normal(size=(1_000, 1))
     release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5), progress=False)
     os.mkfifo(tmp_path / "pipe")
     for place, words in (

@@ -16,7 +16,7 @@ from pm_dpgmm.bayes.density import gmm
 from pm_dpgmm.fit import fit_gmm
 
 if TYPE_CHECKING:
-    from pm_dpgmm.released import Released
+    from pm_dpgmm.release import Release
 
 N_ROWS = 60
 
@@ -56,7 +56,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _release(columns: int, delta: float | None) -> Released:
+def _release(columns: int, delta: float | None) -> Release:
     """Of 2,000 made-up records around two centres."""
     centres = np.repeat([[30.0, 10.0], [65.0, 30.0]], 1000, axis=0)[:, :columns]
     records = centres + np.random.default_rng(1).normal(0.0, 6.0, size=centres.shape)

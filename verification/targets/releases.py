@@ -27,7 +27,7 @@ from pm_dpgmm.noise import IntArray, Rng
 from pm_dpgmm.privacy import Neighbouring
 from pm_dpgmm.privacy_loss import GeometricLoss, TruncatedLaplaceLoss
 from verification.specimens import Specimen
-from verification.targets.runs import at_bits, fits_here, rows_of
+from verification.targets.runs import at_bits, fits_here, nothing_to_say, rows_of
 
 HISTOGRAM, POPULOUS = "methods/histogram.py", "methods/populous_single.py"
 HISTOGRAM_EPSILON = 2.0
@@ -64,7 +64,11 @@ def by_histogram(records: FloatArray, n_samples: int, rng: np.random.Generator, 
         settings: dict[str, Any] = {"bounds": (0.0, 1.0), "n_cells": 2}
         return published(fit_gmm(records, 1, epsilon=HISTOGRAM_EPSILON, progress=False, **settings))
 
-    with mock.patch.object(histogram, "fit_counts", fit_once), mock.patch.object(histogram, "noisy_counts", noise):
+    with (
+        mock.patch.object(histogram, "fit_counts", fit_once),
+        mock.patch.object(histogram, "noisy_counts", noise),
+        mock.patch.object(histogram, "count_caveats", nothing_to_say),
+    ):
         return rows_of(run, n_samples)
 
 

@@ -22,7 +22,7 @@ from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray
 from pm_dpgmm.privacy import Neighbouring
 from verification.specimens import Specimen
-from verification.targets.runs import EPSILON, Prepared, at_bits, rows_of
+from verification.targets.runs import EPSILON, Prepared, at_bits, nothing_to_say, rows_of
 
 MECHANISM, METHOD = "mechanisms/slices.py", "methods/slices.py"
 BOUNDS = np.array([[0.0, 1.0]] * 2)
@@ -87,7 +87,11 @@ def by_slices(
     def fixed(*arguments: Any, **named: Any) -> tuple[Mixture, float]:
         return ANY_MIXTURE, 1.0
 
-    with mock.patch.object(method, "fit_slices", fixed), mock.patch.object(method, "noisy_counts", noise):
+    with (
+        mock.patch.object(method, "fit_slices", fixed),
+        mock.patch.object(method, "noisy_counts", noise),
+        mock.patch.object(method, "count_caveats", nothing_to_say),
+    ):
         return rows_of(run, n_samples)
 
 
