@@ -353,6 +353,15 @@ def on_a_grid(step, query):
     return lambda data, n, rng: (data * query + step * np.rint(rng.laplace(size=n) * 1e6))[:, None]
 
 
+def beside_far_marks(mechanism):
+    """One run in a hundred says that it failed by a number far from all others."""
+
+    def marked(data, n, rng):
+        return np.where(rng.random((n, 1)) < 0.01, 1e300, mechanism(data, n, rng))
+
+    return marked
+
+
 @pytest.mark.parametrize(
     "mechanism, name, n",
     [
@@ -369,6 +378,7 @@ def on_a_grid(step, query):
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
         (on_a_grid(0.3, 0.05), "quadratic", 8_000),
         (on_a_grid(7.3, 3.0), "trees", 8_000),
+        (beside_far_marks(on_a_grid(7.3, 3.0)), "trees", 8_000),
     ],
 )
 def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
