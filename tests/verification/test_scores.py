@@ -395,6 +395,29 @@ def test_it_is_refuted(mechanism, settings):
     assert result.refuted
 
 
+@pytest.mark.parametrize("level", ["value", "bit"])
+def test_sums_not_looked_for_are_said_at_either_level(level):
+    """Six columns that each fail in 45 % of the runs, and too few runs in which none does."""
+
+    def mechanism(data, n, rng):
+        rows = 1e6 * rng.laplace(size=(n, 6))
+        rows[:, 0] = rows[:, 1:4].sum(axis=1) + 2 * data + 0.2 * rng.laplace(size=n)
+        return np.where(rng.random((n, 6)) < 0.45, np.nan, rows)
+
+    result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=1_500, level=level, rng=np.random.default_rng(1))
+    assert result.refuted or "sums of columns that share noise" not in result.looked_for
+
+
+def test_bits_of_numbers_do_not_use_up_the_runs_for_sums():
+    def mechanism(data, n, rng):
+        rows = 1e6 * rng.laplace(size=(n, 30))
+        rows[:, 0] = rows[:, 1:4].sum(axis=1) + 2 * data + 0.2 * rng.laplace(size=n)
+        return rows
+
+    result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=1_500, level="bit", rng=np.random.default_rng(1))
+    assert result.refuted
+
+
 def test_a_few_whole_numbers_among_others_are_seen():
     def mechanism(data, n, rng):
         values = rng.uniform(0, 1e6, size=n)
