@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,7 +90,7 @@ def _step(values: FloatArray) -> float | None:
     for gap in gaps[1:]:
         larger, smaller = float(gap), step
         while smaller > LOST * smallest:
-            larger, smaller = smaller, abs(larger - smaller * round(larger / smaller))
+            larger, smaller = smaller, abs(math.remainder(larger, smaller))  # the quotient may overflow
         step = larger
         if step < LOST * smallest * 10:  # no grid
             return smallest

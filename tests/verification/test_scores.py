@@ -448,6 +448,12 @@ def test_a_region_of_four_columns_is_seen():
     assert coins[np.argsort(-score)[:200]].mean() > 0.9 and "regions of up to four columns" in BY_VALUE
 
 
+def test_gaps_of_very_different_sizes_have_no_step_that_overflows():
+    rows = np.array([0.0, 5e-324, 1e-323, 1.0, 1e300, 1e308] * 200)[:, None]
+    label = np.random.default_rng(1).random(len(rows)) < 0.5
+    assert score_features.fit_encoder(rows, label).derived.phases == ()
+
+
 def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
     rng = np.random.default_rng(4)
     for rows in (rng.laplace(size=(4_000, 8)), rng.integers(9, size=(4_000, 8)) * 1.0):
