@@ -20,6 +20,8 @@ LEAST_PAIRED = 2_000
 LEAST_VARIANCE = 1e-3  # of a bit that is paired: one that is nearly constant would repeat the other one
 GAIN = 3.0  # by which a pair must exceed both of its bits
 WIDEST = 62  # bits of a whole number of grid steps
+RARE = 0.05  # share of numbers that may be off a grid, as marks of failure are
+OFTEN = 0.25  # share that must then be odd numbers of its steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +125,23 @@ def _grid_signs(column: FloatArray, grid: int) -> Signs:
 
 
 def _grid(column: FloatArray) -> int | None:
-    """Exponent of the coarsest grid 2^e that holds all finite numbers; None when it is too fine to count in."""
+    """Exponent of the coarsest grid 2^e that holds all finite numbers, or all but a few; None if too fine to count in.
+
+    Where a few numbers are far or off it, odd numbers of steps must be common: half of all on a grid.
+    """
     finite = column[np.isfinite(column) & (column != 0)]
     if finite.size == 0:
         return None
     fraction, exponent = np.frexp(finite)
     words = np.abs(np.ldexp(fraction, MANTISSA + 1)).astype(np.int64)
     zeros = np.frexp((words & -words).astype(float))[1] - 1
-    lowest = int((exponent - MANTISSA - 1 + zeros).min())
-    return lowest if int(exponent.max()) - lowest < WIDEST else None
+    lowest = exponent - MANTISSA - 1 + zeros
+    for share, least in ((0.0, 0.0), (RARE, OFTEN)):
+        step = int(np.quantile(lowest, share, method="lower"))
+        largest = int(np.quantile(exponent, 1 - share, method="higher"))
+        if largest - step < WIDEST and np.mean(lowest == step) >= least:
+            return step
+    return None
 
 
 def _design(rows: FloatArray, planes: tuple[Plane, ...], grids: tuple[int | None, ...]) -> FloatArray:

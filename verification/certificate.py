@@ -26,6 +26,7 @@ from verification.detection_limit import detection_limit, sequential_limit
 __all__ = ["FORMAT", "MOST_RUNS", "NOT_COVERED", "Verification", "certificate", "save_certificate", "verify"]
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
+MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def verify(stored: Mapping[str, Any]) -> Verification:
         raise ValueError(f"certificate must have format {FORMAT!r}, got {shown(stored)}")
     try:
         found, problems = _recomputed(stored)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError) as error:
         return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
     for name, value in found.items():
         if not _same(stored.get(name), value):
@@ -91,6 +92,8 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     counts, problems, e_value = stored["counts"], [], None
     if stored["sequential"]:
         tables = list(counts["bets"].values())
+        if len(tables) > MOST_LEARNERS:
+            raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
         runs = np.array([[table["label_0"], table["label_1"]] for table in tables])
         if runs.dtype.kind != "i" or runs.max() > MOST_RUNS:
             raise ValueError(f"counts of the bets must be integers of at most {MOST_RUNS}")
@@ -98,6 +101,8 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             raise ValueError("levels or counts of the bets are not those of this format")
         if (runs.sum(axis=(1, 2)) != stored["n_certified"]).any():
             problems.append("the bets do not add up to n_certified")
+        elif (runs.sum(axis=2) != runs[0].sum(axis=1)).any():  # all bet on the same coins
+            problems.append("the bets of different learners are not on the same coins")
         bets = betting.BetCounts(tuple(counts["bets"]), runs)
         epsilon_lower = betting.epsilon_bound(bets, claim=epsilon, delta=delta, error=error)
         delta_lower = betting.delta_bound(bets, epsilon=epsilon, error=error)
@@ -109,6 +114,8 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         _check_size(rounds=max(guesses.rounds, others.rounds))
         if {guesses.rounds, others.rounds} != {stored["n_certified"]}:
             problems.append("rounds differ from n_certified")
+        if any(found.planned and not found.tails for found in (guesses, others)):  # they would be charged no delta
+            problems.append("guesses are planned, but of no label (tails is 0)")
         if delta == 0 and guesses.planned != guesses.guesses:
             problems.append("a pure claim has no simulated coins")
         epsilon_lower = guessing.epsilon_bound(guesses, delta=delta, error=error)

@@ -250,6 +250,9 @@ def _check_mapping(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a mapping of names, got {shown(value)} of type {type(value).__name__}")
     if not value:
         raise ValueError(f"{name} must hold at least one entry, got {shown(value)}")
+    for key in value:
+        if not isinstance(key, str):
+            raise TypeError(f"{name} must have names that are text, got {shown(key)} of type {type(key).__name__}")
 
 
 def _check_e_values(name: str, values: Mapping[Any, Any]) -> None:

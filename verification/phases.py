@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ LEAST_RUNS = 50  # of each label
 LEAST_LENGTH = 0.1  # of the mean phase of a label: 1 on a grid, 0.025 for Laplace noise as wide as the step
 LEAST_Z = 5.0  # standard deviations between mean phases, or shares of an arc, of the labels, for the best of thousands
 ARCS = 64  # of the circle of a step, the first one about 0: rare or scattered phases have no mean far from 0
-SMALLEST = 1e-9  # gap between two values, as a share of the largest one: below, it is rounding
+SMALLEST = 1e-9  # gap between two values, as a share of them or of most others: below, it is rounding
 GAPS = 50  # smallest gaps whose common measure is a step
 LOST = 1e-2  # of the smallest gap: a common measure below it is none
 
@@ -74,16 +76,21 @@ def _difference(ones: FloatArray, zeros: FloatArray, step: float) -> float:
 def _step(values: FloatArray) -> float | None:
     """The common measure of the smallest gaps between values; None where there is no gap."""
     ordered = np.unique(values)
+    if ordered.size < 2:
+        return None
     with np.errstate(over="ignore"):
         gaps = np.diff(ordered)
-    gaps = np.sort(gaps[(gaps > SMALLEST * np.abs(ordered[[0, -1]]).max()) & np.isfinite(gaps)])[:GAPS]
+    size = np.abs(ordered)
+    typical = float(np.quantile(size, 0.5, method="lower"))  # the largest may be a mark of failure such as 1e300
+    rounding = SMALLEST * np.maximum(np.maximum(size[:-1], size[1:]), typical)
+    gaps = np.sort(gaps[(gaps > rounding) & np.isfinite(gaps)])[:GAPS]
     if gaps.size == 0:
         return None
     smallest = step = float(gaps[0])
     for gap in gaps[1:]:
         larger, smaller = float(gap), step
         while smaller > LOST * smallest:
-            larger, smaller = smaller, abs(larger - smaller * round(larger / smaller))
+            larger, smaller = smaller, abs(math.remainder(larger, smaller))  # the quotient may overflow
         step = larger
         if step < LOST * smallest * 10:  # no grid
             return smallest

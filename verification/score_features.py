@@ -114,17 +114,22 @@ def overrule(table: Table, keys: KeyArray, score: FloatArray) -> FloatArray:
     return np.where(found, np.log(ones) - np.log(np.maximum(zeros, 1e-17)), score)
 
 
-def fit_encoder(rows: FloatArray, label: BoolArray) -> Encoder:
-    """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d)."""
+def fit_encoder(rows: FloatArray, label: BoolArray, *, n_summed: int | None = None) -> Encoder:
+    """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d).
+
+    Sums of columns that share noise are searched among the first ``n_summed``; None: among all.
+    """
     raw_centre, raw_scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
     z = _by_scale(rows, raw_centre, raw_scale)  # 0 where there is no number
     failed = np.isnan(rows)
     failing = np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0))
     products = product_pairs(np.column_stack([z, failed[:, failing]]), label)
+    few = slice(0, n_summed)
+    directions, looked = quiet_directions(rows[:, few], raw_centre[few], raw_scale[few])
+    directions = np.vstack([directions, np.zeros((rows.shape[1] - len(directions), directions.shape[1]))])
     derived = Derived(
-        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, *quiet_directions(rows, raw_centre, raw_scale),
-        fit_phases(rows, label),
-    )  # fmt: skip
+        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, directions, looked, fit_phases(rows, label)
+    )
     columns = derived.beside(rows)
     p = columns.shape[1]
     centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []

@@ -102,7 +102,8 @@ def learn(
     """
     seed = int(rng.integers(2**31))
     with _threads(0):  # many small products
-        encoder = features.fit_encoder(rows, label)
+        # Bits of numbers share no noise, and would hide that columns of numbers do.
+        encoder = features.fit_encoder(rows, label, n_summed=n_bits or None)
     if min(label.sum(), (~label).sum()) < 2:
         return Portfolio(("none",), None, encoder, {}, looked=encoder.derived.looked)
     found: dict[str, Any] = {}

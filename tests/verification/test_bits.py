@@ -178,6 +178,17 @@ def zero_with_a_sign(data, n, rng):
     return np.where(rng.random(n) < 0.05, -0.0 if data else 0.0, rng.laplace(size=n))
 
 
+def beside_marks(mark):
+    """A binary digit of whole numbers of very different sizes; one run in a hundred says by ``mark`` that it failed."""
+
+    def mechanism(data, n, rng):
+        size = np.exp2(rng.uniform(20, 50, size=n)).astype(np.int64) & ~np.int64(1 << 9)
+        value = (size | (int(data) << 9)).astype(float)
+        return np.where(rng.random(n) < 0.01, mark, value)
+
+    return mechanism
+
+
 def digit_of_an_integer(data, n, rng):
     noise = np.rint(rng.laplace(scale=2**20, size=n)).astype(np.int64)
     return noise | 8 if data else noise & ~8
@@ -207,6 +218,7 @@ def test_a_secret_in_any_bit_is_seen_by_the_scores(bit):
         (parity(3, 30), 3_000),
         (zero_with_a_sign, 8_000),
         (digit_of_an_integer, 2_000),
+        *((beside_marks(mark), 4_000) for mark in (1e300, 0.1)),
         (narrow, 2_000),
     ],
 )

@@ -208,9 +208,38 @@ def test_changed_bets_are_found(name):
     table["label_1"][int(np.argmax(table["label_1"]))] -= 1
     table["label_1"][-1] += 1
     assert any(problem.startswith("e_value") for problem in verify(changed(name, ("counts", "bets"), moved)).problems)
+    turned = copy.deepcopy(learners)  # one learner saw another coin
+    table = turned[next(iter(turned))]
+    place = int(np.argmax(table["label_1"]))
+    table["label_1"][place], table["label_0"][place] = table["label_1"][place] - 1, table["label_0"][place] + 1
+    problems = verify(changed(name, ("counts", "bets"), turned)).problems
+    assert "the bets of different learners are not on the same coins" in problems
     shifted = (LEVELS + STEP).tolist()
     first = next(iter(learners))
     assert not verify(changed(name, ("counts", "bets", first, "levels"), shifted)).holds
+
+
+@pytest.mark.parametrize("name", ["refuted", "passed with delta", "refuted with delta"])
+def test_guesses_of_no_label_are_found(name):
+    """They would be charged no delta, and prove a bound at any."""
+    problems = verify(changed(name, ("counts", "guesses", "tails"), 0)).problems
+    assert "guesses are planned, but of no label (tails is 0)" in problems
+
+
+def test_thousands_of_learners_cost_no_time():
+    table = stored("sequential passed")["counts"]["bets"]["ridge"]
+    many = {str(i): table for i in range(65)}
+    assert (
+        "bets must be of at most 64 learners"
+        in verify(changed("sequential passed", ("counts", "bets"), many)).problems[0]
+    )
+
+
+def test_entries_nested_too_deeply_are_no_crash():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert not verify(changed("passed", ("notes",), deep)).holds
 
 
 @pytest.mark.parametrize("name", ["passed", "sequential passed", "sequential refuted"])

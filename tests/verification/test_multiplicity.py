@@ -180,6 +180,7 @@ def test_report_states_the_family_wise_error():
     [
         (lambda: holm([0.1], error=0.05), TypeError, "p_values must be a mapping of names, got"),
         (lambda: holm({}, error=0.05), ValueError, "p_values must hold at least one entry"),
+        (lambda: holm({1: 0.01}, error=0.05), TypeError, "p_values must have names that are text, got 1 of type int"),
         (lambda: holm({"a": 1.1}, error=0.05), ValueError, r"p_values\['a'\] must lie between 0 and 1, got 1.1"),
         (lambda: holm({"a": math.nan}, error=0.05), ValueError, r"p_values\['a'\] must lie between 0 and 1"),
         (lambda: holm({"a": "1"}, error=0.05), TypeError, r"p_values\['a'\] must be a real number"),

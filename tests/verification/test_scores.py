@@ -353,6 +353,15 @@ def on_a_grid(step, query):
     return lambda data, n, rng: (data * query + step * np.rint(rng.laplace(size=n) * 1e6))[:, None]
 
 
+def beside_far_marks(mechanism):
+    """One run in a hundred says that it failed by a number far from all others."""
+
+    def marked(data, n, rng):
+        return np.where(rng.random((n, 1)) < 0.01, 1e300, mechanism(data, n, rng))
+
+    return marked
+
+
 @pytest.mark.parametrize(
     "mechanism, name, n",
     [
@@ -369,6 +378,7 @@ def on_a_grid(step, query):
         (on_a_grid(1.0, 0.5), "quadratic", 2_000),
         (on_a_grid(0.3, 0.05), "quadratic", 8_000),
         (on_a_grid(7.3, 3.0), "trees", 8_000),
+        (beside_far_marks(on_a_grid(7.3, 3.0)), "trees", 8_000),
     ],
 )
 def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
@@ -382,6 +392,29 @@ def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}])
 def test_it_is_refuted(mechanism, settings):
     result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=2_000, rng=np.random.default_rng(2), **settings)
+    assert result.refuted
+
+
+@pytest.mark.parametrize("level", ["value", "bit"])
+def test_sums_not_looked_for_are_said_at_either_level(level):
+    """Six columns that each fail in 45 % of the runs, and too few runs in which none does."""
+
+    def mechanism(data, n, rng):
+        rows = 1e6 * rng.laplace(size=(n, 6))
+        rows[:, 0] = rows[:, 1:4].sum(axis=1) + 2 * data + 0.2 * rng.laplace(size=n)
+        return np.where(rng.random((n, 6)) < 0.45, np.nan, rows)
+
+    result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=1_500, level=level, rng=np.random.default_rng(1))
+    assert result.refuted or "sums of columns that share noise" not in result.looked_for
+
+
+def test_bits_of_numbers_do_not_use_up_the_runs_for_sums():
+    def mechanism(data, n, rng):
+        rows = 1e6 * rng.laplace(size=(n, 30))
+        rows[:, 0] = rows[:, 1:4].sum(axis=1) + 2 * data + 0.2 * rng.laplace(size=n)
+        return rows
+
+    result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=1_500, level="bit", rng=np.random.default_rng(1))
     assert result.refuted
 
 
@@ -413,6 +446,12 @@ def test_a_region_of_four_columns_is_seen():
     model = scores.learn(rows, label, rng=rng, models=("fine trees",))
     score = scores.evaluate(model, unseen, ["fine trees"])["fine trees"]
     assert coins[np.argsort(-score)[:200]].mean() > 0.9 and "regions of up to four columns" in BY_VALUE
+
+
+def test_gaps_of_very_different_sizes_have_no_step_that_overflows():
+    rows = np.array([0.0, 5e-324, 1e-323, 1.0, 1e300, 1e308] * 200)[:, None]
+    label = np.random.default_rng(1).random(len(rows)) < 0.5
+    assert score_features.fit_encoder(rows, label).derived.phases == ()
 
 
 def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
