@@ -16,6 +16,8 @@ from pm_dpgmm.release import Release
 from pm_dpgmm.slice_fit import BAD_FIT
 from verification.benchmarks import multi_scale
 
+pytestmark = pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 
 

@@ -13,6 +13,8 @@ from pm_dpgmm.count_caveats import Counts, Judged, count_caveats, excess
 from pm_dpgmm.noise import discrete_laplace
 from pm_dpgmm.release import Release
 
+pytestmark = pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
+
 TWO = dpg.Mixture([0.6, 0.4], [[-2.0], [2.0]], [[[1.0]], [[0.5]]])
 
 

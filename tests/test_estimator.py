@@ -67,7 +67,7 @@ def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # newer versions of scikit-learn say so
-@pytest.mark.filterwarnings("ignore:a mixture of 1 component:pm_dpgmm.FitWarning")  # PAIR has two clusters
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # PAIR has two clusters
 def test_tables_whose_names_scikit_learn_does_not_read_are_matched_too():
     est = dpg.PrivateGaussianMixture(1, bounds=(-5, 13)).fit(PAIR)
     for wrong in (
@@ -84,7 +84,7 @@ def test_tables_whose_names_scikit_learn_does_not_read_are_matched_too():
         est.fit(numbered).predict(numbered[[1, 0]])
 
 
-@pytest.mark.filterwarnings("ignore:a mixture of 1 component:pm_dpgmm.FitWarning")  # PAIR has two clusters
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # PAIR has two clusters
 def test_names_of_an_earlier_fit_are_forgotten():
     est = dpg.PrivateGaussianMixture(1, bounds=(-5, 13)).fit(PAIR)
     for unnamed in (PAIR.to_numpy(), pd.DataFrame(PAIR.to_numpy())):

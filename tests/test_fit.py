@@ -239,7 +239,7 @@ def test_other_containers(records):
     assert release.feature_names == (("u", "v") if hasattr(records, "columns") else ("x0", "x1"))
 
 
-@pytest.mark.filterwarnings("ignore:a mixture of:pm_dpgmm.FitWarning")  # columns of a few numbers are no mixture
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # columns of a few numbers are no mixture
 def test_files_and_mixed_numeric_columns(tmp_path):
     table = pd.DataFrame({"u": X[:, 0], "v": RNG.integers(0, 9, 1000), "w": RNG.integers(0, 2, 1000).astype(bool)})
     table[["u", "v"]].to_csv(tmp_path / "t.csv", index=False)
@@ -284,6 +284,7 @@ def test_a_known_seed_repeats_the_release_and_marks_it():
     assert (fresh[0] != fresh[1]).any()
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # three components where there are two
 def test_the_mixture_is_a_function_of_the_raw_release_alone():
     from pm_dpgmm.grid_fit import fit_counts
 
@@ -395,7 +396,7 @@ def test_a_warning_that_cannot_be_shown_costs_no_release(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:a mixture of 1 component:pm_dpgmm.FitWarning")  # X has two clusters
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # X has two clusters
 def test_interval_of_noise_matches_the_guarantee_of_the_counts():
     """Counts minus the exact ones are discrete Laplace of the stated scale (Kolmogorov-Smirnov, error below 1e-5)."""
     from pm_dpgmm.mechanisms.histogram import cell_counts

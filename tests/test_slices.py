@@ -207,7 +207,7 @@ def test_a_mixture_in_three_columns_comes_out_right():
     assert 0.4 < release.noise["dispersion"] < 1.6
 
 
-@pytest.mark.filterwarnings("ignore:a mixture of . component:pm_dpgmm.FitWarning")  # TRUE has three
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # TRUE has three
 def test_a_release_says_what_was_released_and_the_mixture_follows_from_it(tmp_path):
     records = TRUE.sample(3_000, rng=np.random.default_rng(4))
     release = dpg.fit_gmm(records, 2, epsilon=1.0, bounds=(-8, 8), progress=False)
@@ -224,14 +224,14 @@ def test_a_release_says_what_was_released_and_the_mixture_follows_from_it(tmp_pa
     json.dumps(dict(again.noise))
 
 
-@pytest.mark.filterwarnings("ignore:a mixture of . component:pm_dpgmm.FitWarning")  # TRUE has three
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # TRUE has three
 def test_add_remove_needs_half_the_noise_and_keeps_the_number_of_records_secret():
     records = TRUE.sample(2_000, rng=np.random.default_rng(4))
     release = dpg.fit_gmm(records, 1, epsilon=1.0, bounds=(-8, 8), neighbouring="add-remove", progress=False)
     assert release.noise["scale"] == 9.0 and release.n_records is None and 2_000 not in release.noise.values()
 
 
-@pytest.mark.filterwarnings("ignore:a mixture of . component:pm_dpgmm.FitWarning")  # TRUE has three
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # TRUE has three
 def test_records_outside_the_bounds_count_as_the_nearest_limit_and_columns_have_units_of_their_own():
     records = TRUE.sample(4_000, rng=np.random.default_rng(4))
     wild = records.copy()
