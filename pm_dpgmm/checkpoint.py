@@ -18,7 +18,8 @@ from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices
 from pm_dpgmm._version import __version__
 from pm_dpgmm.files import write_text
 from pm_dpgmm.frozen_values import frozen_values, plain_values
-from pm_dpgmm.methods import Outcome, Released, histogram, sketch, slices
+from pm_dpgmm.methods import histogram, sketch, slices
+from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Guarantee, Unstable
 from pm_dpgmm.release import Release
@@ -229,7 +230,7 @@ def _silent(done: int, total: int) -> None:
 
 
 @contextlib.contextmanager
-def keeping(path: Path | None, **facts: Any) -> Iterator[Released]:
+def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
     """A listener that keeps what is released: in the file ``path`` if there is one, and on whatever ends the fit early.
 
     ``facts`` are the public fields of the :class:`Checkpoint`.

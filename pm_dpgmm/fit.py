@@ -33,7 +33,7 @@ from pm_dpgmm.files import reserved
 from pm_dpgmm.frozen_values import plain_values
 from pm_dpgmm.learners import check_learner
 from pm_dpgmm.ledger import Ledger
-from pm_dpgmm.methods import Method, Problem
+from pm_dpgmm.methods.outcome import Method, Problem
 from pm_dpgmm.methods.histogram import HistogramMethod
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle

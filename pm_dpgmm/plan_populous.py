@@ -22,7 +22,7 @@ from pm_dpgmm.batched_em import BatchedEM
 from pm_dpgmm.fits import Fits, stack_fits
 from pm_dpgmm.learners import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.lifting import AgreementRule, distance_lifted, friend_table, valid_fits
-from pm_dpgmm.methods import Problem, Progress
+from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.populous import Constants, Populous
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray

@@ -14,7 +14,7 @@ import numpy as np
 from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
 from pm_dpgmm.fit import METHODS
 from pm_dpgmm.learners import check_learner
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.mixture import Mixture

@@ -176,7 +176,7 @@ def test_two_phases_keep_the_crude_release(stop_after, judge, monkeypatch):
     X, crude = records_of(2, 200), dpg.fit_gmm(records_of(2), 2, method="histogram", **BOUNDS, **BUDGET)
 
     def release(self, records, problem, **settings):
-        from pm_dpgmm.methods import Outcome
+        from pm_dpgmm.methods.outcome import Outcome
 
         return Outcome(crude.mixture, crude.guarantee, crude.raw, crude.noise)
 

@@ -12,7 +12,7 @@ from pm_dpgmm.combining import added, parallel
 from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.privacy import Guarantee, Neighbouring
 from pm_dpgmm.privacy_loss import GaussianLoss, MaxLoss, PointLoss

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import Problem, location
+from pm_dpgmm.methods import location
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.location import (
     CELLS,
     LEAST_LOCATION_SHARE,

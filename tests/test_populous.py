@@ -15,7 +15,8 @@ from pm_dpgmm.barycentre import stability_level
 from pm_dpgmm.fits import Fits
 from pm_dpgmm.lifting import AgreementRule, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
-from pm_dpgmm.methods import Problem, populous
+from pm_dpgmm.methods import populous
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous, agree_average_mask, split, unbiased
 from pm_dpgmm.populous_design import Assumed, Design, best_design, fewest_records
 from pm_dpgmm.privacy import Neighbouring

@@ -13,7 +13,7 @@ from pm_dpgmm.batched_em import BatchedEM
 from pm_dpgmm.fits import Fits
 from pm_dpgmm.lifting import AgreementRule, friend_table, valid_fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous, agree_average_mask
 from pm_dpgmm.populous_design import Design
 from pm_dpgmm.privacy import Neighbouring

@@ -11,7 +11,7 @@ from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm.batched_em import BatchedEM
 from pm_dpgmm.fits import Fits
 from pm_dpgmm.lifting import AgreementRule, friend_table
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.populous_design import Design
 from pm_dpgmm.privacy import Neighbouring

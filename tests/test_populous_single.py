@@ -7,7 +7,7 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.learners import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import PopulousSingle, propose_test_release, valid_mixture
 
 PROBLEM = Problem(10**6, 1, 2, 1.0, 1e-6, None, dpg.Neighbouring.REPLACE_ONE)

@@ -11,7 +11,8 @@ import pm_dpgmm as dpg
 from pm_dpgmm import noise
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import Problem, sketch_rounds
+from pm_dpgmm.methods import sketch_rounds
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch_rounds import DUEL, most_numbers
 

@@ -9,7 +9,8 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods import Problem, sketch_like
+from pm_dpgmm.methods import sketch_like
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.privacy import Neighbouring
 

@@ -7,7 +7,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.card import CARD_DELTAS
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase, domain

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.mixture import BayesianGaussianMixture
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import PopulousSingle
 from pm_dpgmm.populous_design import Assumed, fewest_records
 from verification import audit

@@ -13,7 +13,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm.bayes.anchor import Anchor, is_auto, lifted_weights, offsets_of, plain_anchor, weak_deviations
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.mixture import Mixture
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.grid_fit import fit_counts
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee
 
@@ -77,7 +77,7 @@ class HistogramMethod:
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None

@@ -13,7 +13,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import SEEN, noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.noise import IntArray, Rng
 
 LEAST_LOCATION_SHARE, MOST_LOCATION_SHARE = Fraction(1, 20), Fraction(3, 20)  # of mu^2, without bounds

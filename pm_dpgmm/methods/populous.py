@@ -32,7 +32,7 @@ from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.lifting import SEPARATION, friend_table
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray, Rng, permutation, places, seeds
 from pm_dpgmm.populous_design import Assumed, Design, best_design, fewest_records
@@ -184,7 +184,7 @@ class Populous:
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Split, fit, test, average, mask; see the class for the guarantee."""
         from joblib import effective_n_jobs

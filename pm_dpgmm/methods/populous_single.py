@@ -18,7 +18,7 @@ from pm_dpgmm.learner_rehearsal import rehearse_learner
 from pm_dpgmm.learners import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_loss, mask_mixture, paper_loss, paper_radius
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray, Rng, permutation, seeds
 from pm_dpgmm.privacy import Guarantee, Unstable, split_budget
@@ -156,7 +156,7 @@ class PopulousSingle:
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Split, fit, test, mask; see the class for the guarantee."""
         constants = self.constants(problem)

@@ -21,7 +21,7 @@ from pm_dpgmm.mechanisms.frequencies import FejerLadder
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch_like import Reference, sketch_like
 from pm_dpgmm.methods.sketch_rounds import Duel, most_numbers, replayed, run_rounds
@@ -170,14 +170,14 @@ class SketchMethod:
 
     def release(
         self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Find intervals, sketch, fit; see the class for the guarantee."""
         return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
 
     def release_from(
         self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)

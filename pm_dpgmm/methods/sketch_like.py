@@ -16,7 +16,7 @@ from pm_dpgmm.evidence_checks import check_evidence, check_fittable, check_sizes
 from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch, sketch_cost
 from pm_dpgmm.mechanisms.sketch_features import GRID
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.pickling import by_constructor
 from pm_dpgmm.privacy import Neighbouring

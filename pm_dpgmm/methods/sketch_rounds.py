@@ -19,7 +19,7 @@ from pm_dpgmm.mechanisms.frequencies import RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts, noisy_moments
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.methods import Problem, Progress
+from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.sketch_choice import Choice, choose
 from pm_dpgmm.sketch_model import Fitted

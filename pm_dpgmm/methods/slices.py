@@ -12,7 +12,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.count_caveats import count_caveats
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Guarantee
 from pm_dpgmm.slice_fit import fit_slices
@@ -88,7 +88,7 @@ class SliceMethod:
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None

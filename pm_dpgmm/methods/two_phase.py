@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
-from pm_dpgmm.methods import Outcome, Problem, Progress, Released, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.mixture import Mixture
@@ -114,7 +114,7 @@ class TwoPhase:
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released = kept_by_nobody,
+        released: Listener = kept_by_nobody,
     ) -> Outcome:  # fmt: skip
         """Crude release, then sketch; see the class for the guarantee."""
         first, rest = self.phases(problem)

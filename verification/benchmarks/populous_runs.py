@@ -15,7 +15,8 @@ import numpy as np
 from pm_dpgmm import Mixture, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted
-from pm_dpgmm.methods import Problem, populous
+from pm_dpgmm.methods import populous
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Constants, Populous
 from pm_dpgmm.plan_trials import _component_errors, public_mixture
 from pm_dpgmm.privacy import Neighbouring

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from pm_dpgmm.agreement import friend_table
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import Constants, PopulousSingle
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.privacy import Neighbouring

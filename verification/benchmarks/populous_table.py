@@ -30,7 +30,7 @@ from pm_dpgmm import Mixture
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import PopulousSingle, valid_mixture
 from pm_dpgmm.plan_trials import _component_errors, trial_of
 from pm_dpgmm.privacy import Neighbouring

@@ -21,7 +21,7 @@ from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.mechanisms.masks import MaskNoise
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
-from pm_dpgmm.methods import Problem
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import discrete_gaussian, truncated_discrete_laplace

@@ -13,7 +13,8 @@ import numpy as np
 
 from pm_dpgmm import Unstable, fit_gmm, sketch_choice, sketch_post
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods import Problem, sketch, two_phase
+from pm_dpgmm.methods import sketch, two_phase
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import Populous
 from pm_dpgmm.methods.sketch import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase

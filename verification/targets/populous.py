@@ -14,7 +14,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.learners import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise
-from pm_dpgmm.methods import Problem, populous_single
+from pm_dpgmm.methods import populous_single
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
 from pm_dpgmm.mixture import Mixture
 from pm_dpgmm.noise import IntArray

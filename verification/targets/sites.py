@@ -19,7 +19,8 @@ from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sums_and_number
-from pm_dpgmm.methods import Problem, sketch_like
+from pm_dpgmm.methods import sketch_like
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch_like import Reference
 from pm_dpgmm.noise import Rng
 from pm_dpgmm.privacy import Neighbouring

@@ -24,7 +24,8 @@ from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms import moments as moments_module
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import Problem, sketch, sketch_rounds
+from pm_dpgmm.methods import sketch, sketch_rounds
+from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch_rounds import Schedule
 from pm_dpgmm.mixture import Mixture

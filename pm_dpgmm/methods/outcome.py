@@ -1,4 +1,4 @@
-"""Fitting methods: one frozen settings class each; ``check`` sees public facts, ``release`` sees the records."""
+"""What a method is asked, and what leaves it: the interface between the front door and the methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pm_dpgmm.privacy import Guarantee, Neighbouring
 
 Progress = Callable[[int, int], None]  # steps done, steps in all: both public
 # everything released so far, as in Outcome: guarantee of the whole, noisy statistics, their public law
-Released = Callable[[Guarantee, Mapping[str, FloatArray], Mapping[str, Any]], None]
+Listener = Callable[[Guarantee, Mapping[str, FloatArray], Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Method(Protocol):
 
     def release(
         self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
-        released: Released,
+        released: Listener,
     ) -> Outcome:  # fmt: skip
         """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`.
 
