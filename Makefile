@@ -34,10 +34,11 @@ test: $(STAMP)
 test-oldest:
 	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) LOCK=requirements-oldest.lock VENV=.venv-oldest oldest
 
-OLDEST_TESTS = tests/test_bayes_*.py $(patsubst %,tests/test_%.py,architecture cli docs estimator fit fit_check ledger \
-	map_learner noise plots privacy record_blocks release without_pymc) \
-	$(patsubst %,tests/verification/test_%.py,audit betting bits certificate events guessing multiplicity outputs profile \
-	pytest_plugin references scores search sequential)
+OLDEST_TESTS = tests/bayes tests/records tests/test_architecture.py tests/test_docs.py tests/test_estimator.py tests/test_fit.py \
+	tests/test_without_pymc.py tests/cli/test_main.py tests/cli/test_warm_up.py tests/privacy/test_guarantee.py \
+	tests/privacy/test_ledger.py tests/privacy/test_noise.py $(patsubst %,tests/release/test_%.py,fit_check plots release) \
+	tests/verification/auditing tests/verification/profile tests/verification/references \
+	tests/verification/test_multiplicity.py tests/verification/test_pytest_plugin.py
 
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
 oldest: $(STAMP)

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm._version import __version__
-from pm_dpgmm.cache_folders import provide_cache_folders
+from pm_dpgmm.files.cache_folders import provide_cache_folders
 
 provide_cache_folders()  # before Numba and PyTensor are loaded
 
@@ -21,75 +21,75 @@ provide_cache_folders()  # before Numba and PyTensor are loaded
 _PUBLIC = {
     "fit_gmm": "fit",
     "PrivateGaussianMixture": "estimator",
-    "RecordBlocks": "record_blocks",
-    "Release": "release",
-    "BackgroundWarning": "background",
-    "ComponentWarning": "caveats",
-    "FitWarning": "caveats",
-    "Checkpoint": "checkpoint",
-    "resume": "checkpoint",
-    "KSelection": "selection",
-    "FitCheck": "fit_check",
-    "combine": "combining",
-    "Misfit": "misfit",
-    "Mixture": "mixture",
-    "Guarantee": "privacy",
-    "Neighbouring": "privacy",
-    "Unstable": "privacy",
-    "WeakGuarantee": "privacy",
-    "compose": "privacy",
-    "Ledger": "ledger",
-    "BudgetExceeded": "ledger",
-    "HistogramMethod": "methods.histogram",
-    "Populous": "methods.populous",
-    "PopulousSingle": "methods.populous_single",
-    "BatchedEM": "batched_em",
-    "plan": "planning",
-    "smallest_size": "planning",
-    "Plan": "plan_result",
-    "SliceMethod": "methods.slices",
-    "check_modes": "bayes.modes",
-    "plot_release": "plots",
-    "plot_prior_posterior": "plots",
-    "gmm": "bayes.density",
-    "label_probs": "bayes.labels",
-    "relabel": "bayes.labels",
-    "plot_coverage": "plots",
+    "RecordBlocks": "records.blocks",
+    "Release": "release.release",
+    "BackgroundWarning": "mixture.background",
+    "ComponentWarning": "methods.sketch.caveats",
+    "FitWarning": "methods.sketch.caveats",
+    "Checkpoint": "release.checkpoint",
+    "resume": "release.checkpoint",
+    "KSelection": "release.selection",
+    "FitCheck": "release.fit_check",
+    "combine": "release.combining",
+    "Misfit": "methods.sketch.misfit",
+    "Mixture": "mixture.mixture",
+    "Guarantee": "privacy.guarantee",
+    "Neighbouring": "privacy.guarantee",
+    "Unstable": "privacy.guarantee",
+    "WeakGuarantee": "privacy.guarantee",
+    "compose": "privacy.guarantee",
+    "Ledger": "privacy.ledger",
+    "BudgetExceeded": "privacy.ledger",
+    "HistogramMethod": "methods.counts.histogram",
+    "Populous": "methods.populous.method",
+    "PopulousSingle": "methods.populous_single.method",
+    "BatchedEM": "learners.batched_em",
+    "plan": "planning.plan",
+    "smallest_size": "planning.plan",
+    "Plan": "planning.result",
+    "SliceMethod": "methods.counts.slices",
+    "check_modes": "bayes.prior.modes",
+    "plot_release": "release.plots",
+    "plot_prior_posterior": "release.plots",
+    "gmm": "bayes.rows.density",
+    "label_probs": "bayes.rows.labels",
+    "relabel": "bayes.rows.labels",
+    "plot_coverage": "release.plots",
 }
 
 __all__ = [*_PUBLIC, "__version__", "load"]
 
 if TYPE_CHECKING:
-    from pm_dpgmm.background import BackgroundWarning
-    from pm_dpgmm.batched_em import BatchedEM
-    from pm_dpgmm.bayes.density import gmm
-    from pm_dpgmm.bayes.labels import label_probs, relabel
-    from pm_dpgmm.bayes.modes import check_modes
-    from pm_dpgmm.caveats import ComponentWarning, FitWarning
-    from pm_dpgmm.checkpoint import Checkpoint, resume
-    from pm_dpgmm.combining import combine
+    from pm_dpgmm.bayes.prior.modes import check_modes
+    from pm_dpgmm.bayes.rows.density import gmm
+    from pm_dpgmm.bayes.rows.labels import label_probs, relabel
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
-    from pm_dpgmm.fit_check import FitCheck
-    from pm_dpgmm.ledger import BudgetExceeded, Ledger
-    from pm_dpgmm.methods.histogram import HistogramMethod
-    from pm_dpgmm.methods.populous import Populous
-    from pm_dpgmm.methods.populous_single import PopulousSingle
-    from pm_dpgmm.methods.slices import SliceMethod
-    from pm_dpgmm.misfit import Misfit
-    from pm_dpgmm.mixture import Mixture
-    from pm_dpgmm.plan_result import Plan
-    from pm_dpgmm.planning import plan, smallest_size
-    from pm_dpgmm.plots import plot_coverage, plot_prior_posterior, plot_release
-    from pm_dpgmm.privacy import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
-    from pm_dpgmm.record_blocks import RecordBlocks
-    from pm_dpgmm.release import Release
-    from pm_dpgmm.selection import KSelection
+    from pm_dpgmm.learners.batched_em import BatchedEM
+    from pm_dpgmm.methods.counts.histogram import HistogramMethod
+    from pm_dpgmm.methods.counts.slices import SliceMethod
+    from pm_dpgmm.methods.populous.method import Populous
+    from pm_dpgmm.methods.populous_single.method import PopulousSingle
+    from pm_dpgmm.methods.sketch.caveats import ComponentWarning, FitWarning
+    from pm_dpgmm.methods.sketch.misfit import Misfit
+    from pm_dpgmm.mixture.background import BackgroundWarning
+    from pm_dpgmm.mixture.mixture import Mixture
+    from pm_dpgmm.planning.plan import plan, smallest_size
+    from pm_dpgmm.planning.result import Plan
+    from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
+    from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
+    from pm_dpgmm.records.blocks import RecordBlocks
+    from pm_dpgmm.release.checkpoint import Checkpoint, resume
+    from pm_dpgmm.release.combining import combine
+    from pm_dpgmm.release.fit_check import FitCheck
+    from pm_dpgmm.release.plots import plot_coverage, plot_prior_posterior, plot_release
+    from pm_dpgmm.release.release import Release
+    from pm_dpgmm.release.selection import KSelection
 
 
 def load(path: Any) -> Release:
     """Read a release file: :meth:`Release.load`."""
-    from pm_dpgmm.release import Release
+    from pm_dpgmm.release.release import Release
 
     return Release.load(path)
 

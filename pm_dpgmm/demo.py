@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.caveats import FitWarning
-from pm_dpgmm.files import make_folder
+from pm_dpgmm.files.writing import make_folder
 from pm_dpgmm.fit import fit_gmm
-from pm_dpgmm.learners import mixture_from_estimator
+from pm_dpgmm.learners.subsets import mixture_from_estimator
 from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.plots import contours, plot_prior_posterior, plot_release
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.release import Release
+from pm_dpgmm.methods.sketch.caveats import FitWarning
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.release.plots import contours, plot_prior_posterior, plot_release
+from pm_dpgmm.release.release import Release
 
 EPSILON, DELTA = 1.0, 1e-6  # delta is well below one in 20,130 records
 N_COMPONENTS = 3

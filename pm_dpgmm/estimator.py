@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pm_dpgmm._arguments import FloatArray, shown
-from pm_dpgmm.background import warn_without_background
-from pm_dpgmm.feature_names import check_columns, check_order, labels_of, names_of
 from pm_dpgmm.fit import fit_gmm
-from pm_dpgmm.record_blocks import RecordBlocks
-from pm_dpgmm.release import Release
+from pm_dpgmm.mixture.background import warn_without_background
+from pm_dpgmm.records.blocks import RecordBlocks
+from pm_dpgmm.records.feature_names import check_columns, check_order, labels_of, names_of
+from pm_dpgmm.release.release import Release
 
 
 class PrivateGaussianMixture(DensityMixin, BaseEstimator):

@@ -26,26 +26,26 @@ from pm_dpgmm._arguments import (
     read_choices,
     shown,
 )
-from pm_dpgmm.caveats import warning_for
-from pm_dpgmm.checkpoint import MOST_COMPONENTS, keeping, release_of
-from pm_dpgmm.compilation import WORDS, compiles
-from pm_dpgmm.files import reserved
-from pm_dpgmm.frozen_values import plain_values
-from pm_dpgmm.learners import check_learner
-from pm_dpgmm.ledger import Ledger
+from pm_dpgmm.files.compilation import WORDS, compiles
+from pm_dpgmm.files.frozen_values import plain_values
+from pm_dpgmm.files.writing import reserved
+from pm_dpgmm.learners.subsets import check_learner
+from pm_dpgmm.methods.counts.histogram import HistogramMethod
+from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.outcome import Method, Problem
-from pm_dpgmm.methods.histogram import HistogramMethod
-from pm_dpgmm.methods.populous import Populous
-from pm_dpgmm.methods.populous_single import PopulousSingle
-from pm_dpgmm.methods.sketch import SketchMethod
-from pm_dpgmm.methods.slices import SliceMethod
+from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.populous_single.method import PopulousSingle
+from pm_dpgmm.methods.released_checks import check_names
+from pm_dpgmm.methods.sketch.caveats import warning_for
+from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
-from pm_dpgmm.privacy import Neighbouring, warn_if_weak
+from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
+from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
-from pm_dpgmm.record_blocks import RecordBlocks
-from pm_dpgmm.records import read_bounds, read_records
-from pm_dpgmm.release import Release
-from pm_dpgmm.release_checks import check_names
+from pm_dpgmm.records.blocks import RecordBlocks
+from pm_dpgmm.records.reading import read_bounds, read_records
+from pm_dpgmm.release.checkpoint import MOST_COMPONENTS, keeping, release_of
+from pm_dpgmm.release.release import Release
 
 METHODS: dict[str, type] = {
     "sketch": SketchMethod,
@@ -80,8 +80,9 @@ def fit_gmm(
     ----------
     X : array (N, D), DataFrame, Arrow table, Dask array, path to .csv or .parquet, or RecordBlocks
         The records, one row per person. NaN and infinite values are refused. Every number of a file is read from its
-        own text; a data frame that another reader made may not be (records.md). All but :class:`pm_dpgmm.RecordBlocks`,
-        which "sketch" reads block by block in about fifteen passes, are read into memory.
+        own text; a data frame that another reader made may not be (records/reading.md). All but
+        :class:`pm_dpgmm.RecordBlocks`, which "sketch" reads block by block in about fifteen passes, are read into
+        memory.
     n_components : int, or sequence of int such as range(1, 6)
         Components K of the mixture, chosen from public knowledge; or, with "sketch", numbers from which the released
         statistics choose, at no cost beyond a start that must serve the largest. ``release.noise["k_scores"]`` then

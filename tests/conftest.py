@@ -21,9 +21,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "day"))
 @pytest.fixture
 def judge(monkeypatch):
     """``judge(rejected)``: sketch fits find what they find, without a search, and are accepted or rejected as told."""
-    from pm_dpgmm import sketch_choice
-    from pm_dpgmm.methods import sketch_rounds
-    from pm_dpgmm.sketch_post import REJECTED
+    from pm_dpgmm.methods.sketch import choice as sketch_choice
+    from pm_dpgmm.methods.sketch import rounds as sketch_rounds
+    from pm_dpgmm.methods.sketch.estimate import REJECTED
 
     real = sketch_rounds.fit_evidence
 

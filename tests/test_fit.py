@@ -17,8 +17,8 @@ from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as fit_module
-from pm_dpgmm import noise
-from pm_dpgmm.records import read_records
+from pm_dpgmm.privacy import noise
+from pm_dpgmm.records.reading import read_records
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(0, 1, (600, 1)), RNG.normal(8, 1, (400, 1))])
@@ -34,7 +34,9 @@ def no_noise(monkeypatch):
     monkeypatch.setattr(
         "pm_dpgmm.mechanisms.histogram.discrete_laplace", lambda *a, **k: pytest.fail("budget was spent")
     )
-    monkeypatch.setattr("pm_dpgmm.methods.populous_single.permutation", lambda *a, **k: pytest.fail("budget was spent"))
+    monkeypatch.setattr(
+        "pm_dpgmm.methods.populous_single.method.permutation", lambda *a, **k: pytest.fail("budget was spent")
+    )
 
 
 def with_value(value):
@@ -286,7 +288,7 @@ def test_a_known_seed_repeats_the_release_and_marks_it():
 
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # three components where there are two
 def test_the_mixture_is_a_function_of_the_raw_release_alone():
-    from pm_dpgmm.grid_fit import fit_counts
+    from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 
     release = dpg.fit_gmm(X2, 3, epsilon=1.0, bounds=[[-5, 13], [-4, 4]])
     counts = release.raw["counts"].astype(np.int64)

@@ -21,8 +21,8 @@ from sklearn.mixture import BayesianGaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import PopulousSingle
-from pm_dpgmm.populous_design import Assumed, fewest_records
+from pm_dpgmm.methods.populous.design import Assumed, fewest_records
+from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from verification import audit
 from verification.specimens import all_specimens
 

@@ -10,16 +10,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from verification.audit import audit
-    from verification.audit_result import AuditResult
-    from verification.repeated import repeated
+    from verification.auditing.audit import audit
+    from verification.auditing.repeated import repeated
+    from verification.auditing.result import AuditResult
 
 __all__ = ["AuditResult", "audit", "repeated"]
 
 _HOMES = {
-    "AuditResult": "verification.audit_result",
-    "audit": "verification.audit",
-    "repeated": "verification.repeated",
+    "AuditResult": "verification.auditing.result",
+    "audit": "verification.auditing.audit",
+    "repeated": "verification.auditing.repeated",
 }
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._version import __version__
-from pm_dpgmm.exit_status import one_line, run_command
-from pm_dpgmm.files import check_destination, make_folder
-from pm_dpgmm.untrusted_json import distinct_keys
+from pm_dpgmm.cli.exit_status import one_line, run_command
+from pm_dpgmm.files.untrusted_json import distinct_keys
+from pm_dpgmm.files.writing import check_destination, make_folder
 
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
@@ -262,9 +262,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from verification.audit import audit
-    from verification.given_data import as_given
-    from verification.repeated import repeated
+    from verification.auditing.audit import audit
+    from verification.auditing.given_data import as_given
+    from verification.auditing.repeated import repeated
 
     if options.certificate is not None:
         check_destination(options.certificate, name="--certificate", force=options.force)
@@ -305,7 +305,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from verification.certificate import verify
+    from verification.auditing.certificate import verify
 
     try:
         with open(options.certificate, encoding="utf-8") as file:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from verification._checks import check_probability, check_real, shown
-from verification.audit_result import AuditResult
+from verification._arguments import check_probability, check_real, shown
+from verification.auditing.result import AuditResult
 
 SHOWN_NAMES = 8  # refuted names in the text of a report; all of them are in ``rejected``
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from verification._checks import check_count, check_real
+from verification._arguments import check_count, check_real
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]

@@ -18,13 +18,7 @@ HEADING = re.compile(r"^## (\w+) \(source as read: sha256 ([0-9a-f]{12})\)$", re
 
 def notes() -> list[Path]:
     """All proof notes: of the package, and of what the audits say together."""
-    return sorted(
-        [
-            *(ROOT / "pm_dpgmm").glob("*.md"),
-            *(ROOT / "pm_dpgmm").glob("m*s/*.md"),
-            *(ROOT / "verification").glob("*.md"),
-        ]
-    )
+    return sorted(path for package in ("pm_dpgmm", "verification") for path in (ROOT / package).rglob("*.md"))
 
 
 def present_hash(note: Path, name: str) -> str:
@@ -40,9 +34,9 @@ def stale() -> list[str]:
     for note in notes():
         headings = HEADING.findall(note.read_text(encoding="utf-8"))
         if not headings:
-            lines.append(f"{note.name}: no section with a source hash")
+            lines.append(f"{note.relative_to(ROOT)}: no section with a source hash")
         lines += [
-            f"{note.name}: {name} changed since it was read"
+            f"{note.relative_to(ROOT)}: {name} changed since it was read"
             for name, signed in headings
             if present_hash(note, name) != signed
         ]

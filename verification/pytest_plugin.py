@@ -26,7 +26,7 @@ how large a violation the audit would have caught, and of which kinds. A `WeakAu
 the claim or more, when every run failed, or when both data sets are the same;
 ``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
 
-A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.repeated(mechanism)``.
+A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.auditing.repeated(mechanism)``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from verification.audit_result import AuditResult
+    from verification.auditing.result import AuditResult
 
 FLAKE_RATE = 1e-4  # of a test: error probability of all its assertions together
 DEFAULT_SAMPLES = 50_000  # a scalar mechanism is learned and certified within a second
@@ -63,7 +63,7 @@ class DpAudit:
     gives the same verdict in every run of the same code. `must_refute` takes no part in this.
 
     Under Hypothesis' ``@given`` all examples of a test share one fixture and so the error probability; to search a
-    failing pair use `verification.search.minimal_pair`.
+    failing pair use `verification.auditing.worst_pair.minimal_pair`.
     """
 
     def __init__(self, test: str, *, seed: int, n_samples: int) -> None:
@@ -111,7 +111,7 @@ class DpAudit:
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
-        from verification.outputs import ALL_FAILED, SAME_DATA
+        from verification.auditing.outputs import ALL_FAILED, SAME_DATA
 
         __tracebackhide__ = True
         self._n_asserted += 1
@@ -162,7 +162,7 @@ class DpAudit:
     ) -> tuple[AuditResult, str]:
         import numpy as np
 
-        from verification.audit import audit  # here, because pytest imports this module in every run
+        from verification.auditing.audit import audit  # here, because pytest imports this module in every run
 
         taken = {"false_alarm", "rng"} & set(options)
         if taken:
@@ -195,7 +195,7 @@ def weak(limit: float, epsilon: float) -> bool:
 
 
 def _advice(result: AuditResult) -> str:
-    from verification.detection_limit import detection_limit, sequential_limit
+    from verification.auditing.detection_limit import detection_limit, sequential_limit
 
     claim = {"epsilon": result.epsilon, "delta": result.delta, "false_alarm": result.false_alarm}
     n = 2 * result.n_samples

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from verification.audit import audit
-from verification.audit_result import AuditResult
+from verification.auditing.audit import audit
+from verification.auditing.result import AuditResult
 from verification.specimens import Specimen
 
 FALSE_ALARM = 1e-4  # of each audit, so that a run over tens of sound mechanisms raises no alarm

@@ -12,28 +12,28 @@ if importlib.util.find_spec("pymc") is None:
 
 # public name -> module that defines it; loaded on first use, so that settings of the learner load no PyMC
 _PUBLIC = {
-    "GMMParams": "params",
-    "MapMixture": "map_learner",
-    "MixtureLabels": "label_step",
-    "MixturePrior": "prior_factory",
-    "ModeCheck": "mode_check",
-    "anchor_separation": "anchor_laws",
-    "check_modes": "modes",
-    "gaussian_posterior": "measurement",
-    "gmm": "density",
-    "gmm_dist": "density",
-    "initvals": "starting_values",
-    "is_multimodal": "separation",
-    "label_density": "label_variable",
-    "label_probs": "labels",
-    "measured": "measured_vectors",
-    "mixture_dist": "priors",
-    "mixture_params": "params",
-    "mixture_prior": "priors",
-    "recommended_form": "separation",
-    "relabel": "labels",
-    "release_params": "params",
-    "set_initvals": "starting_values",
+    "GMMParams": "parameters.params",
+    "MapMixture": "starts.map_mixture",
+    "MixtureLabels": "prior.label_step",
+    "MixturePrior": "prior.prior_factory",
+    "ModeCheck": "prior.mode_check",
+    "anchor_separation": "parameters.anchor_laws",
+    "check_modes": "prior.modes",
+    "gaussian_posterior": "prior.measurement",
+    "gmm": "rows.density",
+    "gmm_dist": "rows.density",
+    "initvals": "starts.starting_values",
+    "is_multimodal": "prior.separation",
+    "label_density": "prior.label_variable",
+    "label_probs": "rows.labels",
+    "measured": "prior.measured_vectors",
+    "mixture_dist": "prior.priors",
+    "mixture_params": "parameters.params",
+    "mixture_prior": "prior.priors",
+    "recommended_form": "prior.separation",
+    "relabel": "rows.labels",
+    "release_params": "parameters.params",
+    "set_initvals": "starts.starting_values",
 }
 
 __all__ = [
@@ -62,21 +62,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from pm_dpgmm.bayes.anchor_laws import anchor_separation
-    from pm_dpgmm.bayes.density import gmm, gmm_dist
-    from pm_dpgmm.bayes.label_step import MixtureLabels
-    from pm_dpgmm.bayes.label_variable import label_density
-    from pm_dpgmm.bayes.labels import label_probs, relabel
-    from pm_dpgmm.bayes.map_learner import MapMixture
-    from pm_dpgmm.bayes.measured_vectors import measured
-    from pm_dpgmm.bayes.measurement import gaussian_posterior
-    from pm_dpgmm.bayes.mode_check import ModeCheck
-    from pm_dpgmm.bayes.modes import check_modes
-    from pm_dpgmm.bayes.params import GMMParams, mixture_params, release_params
-    from pm_dpgmm.bayes.prior_factory import MixturePrior
-    from pm_dpgmm.bayes.priors import mixture_dist, mixture_prior
-    from pm_dpgmm.bayes.separation import is_multimodal, recommended_form
-    from pm_dpgmm.bayes.starting_values import initvals, set_initvals
+    from pm_dpgmm.bayes.parameters.anchor_laws import anchor_separation
+    from pm_dpgmm.bayes.parameters.params import GMMParams, mixture_params, release_params
+    from pm_dpgmm.bayes.prior.label_step import MixtureLabels
+    from pm_dpgmm.bayes.prior.label_variable import label_density
+    from pm_dpgmm.bayes.prior.measured_vectors import measured
+    from pm_dpgmm.bayes.prior.measurement import gaussian_posterior
+    from pm_dpgmm.bayes.prior.mode_check import ModeCheck
+    from pm_dpgmm.bayes.prior.modes import check_modes
+    from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
+    from pm_dpgmm.bayes.prior.priors import mixture_dist, mixture_prior
+    from pm_dpgmm.bayes.prior.separation import is_multimodal, recommended_form
+    from pm_dpgmm.bayes.rows.density import gmm, gmm_dist
+    from pm_dpgmm.bayes.rows.labels import label_probs, relabel
+    from pm_dpgmm.bayes.starts.map_mixture import MapMixture
+    from pm_dpgmm.bayes.starts.starting_values import initvals, set_initvals
 
 
 def __getattr__(name: str) -> Any:

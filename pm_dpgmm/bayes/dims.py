@@ -14,13 +14,14 @@ import pandas as pd
 import xarray
 
 from pm_dpgmm._arguments import shown
-from pm_dpgmm.bayes import density, priors
-from pm_dpgmm.bayes import params as mixture_parameters
 from pm_dpgmm.bayes.coords import add_dim, model_of
-from pm_dpgmm.bayes.measurement import prior_of
-from pm_dpgmm.bayes.named_parameters import has_dims
+from pm_dpgmm.bayes.parameters import params as mixture_parameters
+from pm_dpgmm.bayes.parameters.named_parameters import has_dims
+from pm_dpgmm.bayes.prior import priors
+from pm_dpgmm.bayes.prior.measurement import prior_of
 from pm_dpgmm.bayes.pymc_compat import with_dims
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.bayes.rows import density
+from pm_dpgmm.mixture.mixture import Mixture
 
 
 def prior(

@@ -11,7 +11,7 @@ import xarray
 from pm_dpgmm.bayes.arviz_compat import inference_data
 
 if TYPE_CHECKING:
-    from pm_dpgmm.released import Released
+    from pm_dpgmm.methods.released import Released
 
 PRIVATE_COUNT = "private"  # number of records under add-remove neighbours
 

@@ -2,7 +2,7 @@
 
 Nodes of PyTensor keep their tags when a model is copied by ``pm.do``, ``pm.observe``, ``freeze_dims_and_data``,
 ``freeze_model`` or pickling (variables lose theirs where a type is made more exact); a table beside the model would not
-know its copies. ``tests/test_bayes_model_copies.py`` goes through all of them.
+know its copies. ``tests/bayes/test_model_copies.py`` goes through all of them.
 """
 
 from __future__ import annotations

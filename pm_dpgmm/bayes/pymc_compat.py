@@ -1,6 +1,6 @@
 """What the package takes from inside PyMC and PyTensor, for every version that it supports (PyMC 5.28.2 to 6).
 
-The only module that imports from below ``pymc`` or knows that versions differ. ``tests/test_bayes_pymc_compat.py`` says
+The only module that imports from below ``pymc`` or knows that versions differ. ``tests/bayes/test_pymc_compat.py`` says
 for each thing what goes wrong when it changes.
 """
 

@@ -6,12 +6,12 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm.bayes.marks import USE, mark, marks
-from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sites import sites_of
+from pm_dpgmm.methods.sketch.sites import sites_of
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
-    from pm_dpgmm.released import Released
+    from pm_dpgmm.methods.released import Released
 
 ANCHORED = "anchored"  # its numbers are the centre of a prior
 OBSERVED = "observed"  # its noisy statistics are evidence

@@ -12,8 +12,8 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.noise import IntArray, Rng, coins, discrete_gaussian, permutation
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray, Rng, coins, discrete_gaussian, permutation
 
 GRID = 2**30  # counts are released in steps of 1/GRID
 EXPONENTS = np.arange(-100, 101)  # public bins of the scale, powers of 2; larger and smaller ones go to the ends

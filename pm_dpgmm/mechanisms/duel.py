@@ -13,8 +13,8 @@ from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.moments import Parts, exponential, log_joint, logarithm
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
-from pm_dpgmm.noise import Rng, discrete_gaussian
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 CLIP = 10.0  # nats, largest weight of a record
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, finite_numbers, frozen, shown
-from pm_dpgmm.noise import IntArray
-from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray
 
 FACTOR_ERROR = 4e-15  # of a computed feature, for each base pair that is multiplied into it: sketch_features.md
 

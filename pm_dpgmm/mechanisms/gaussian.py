@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_delta, check_positive
-from pm_dpgmm.gaussian_curve import gaussian_delta
-from pm_dpgmm.noise import Rng, discrete_gaussian
-from pm_dpgmm.privacy_loss import GaussianLoss
+from pm_dpgmm.privacy.curves import GaussianLoss
+from pm_dpgmm.privacy.gaussian_curve import gaussian_delta
+from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 GRID_STEPS = 2.0**32  # grid points in one noise scale; Lemma 8 needs the scale to be large in grid steps
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive
 from pm_dpgmm.mechanisms.gaussian import SMALLEST_EPSILON, gaussian_mu
-from pm_dpgmm.privacy_loss import GaussianLoss
+from pm_dpgmm.privacy.curves import GaussianLoss
 
 LEAST_SCALE = 2**30  # of a release in grid steps; the sampler is then within 2^-64 of a rounded Gaussian a number
 MOST_NUMBERS = 2**18  # released integers of one transcript, at most

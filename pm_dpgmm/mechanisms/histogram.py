@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive
-from pm_dpgmm.noise import IntArray, Rng, discrete_laplace, laplace_scale
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import GeometricLoss
+from pm_dpgmm.privacy.curves import GeometricLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_laplace, laplace_scale
 
 SMALLEST_EPSILON = 1e-9  # far below any use; keeps counts plus noise inside 64 bits
 MOST_COUNTS = 2**20  # of a release: a file holds them in half of the size that is read

@@ -14,10 +14,10 @@ import numpy as np
 from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive
-from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.mechanisms.masks import PUBLISHED_STEP
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng, permutation, standard_normal
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
+from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
 LARGEST_OMEGA = 0.9
 LEAST_OMEGA = 1e-9
@@ -100,7 +100,8 @@ def lifted_mask(
     Guarantee
     ---------
     For two averages at distance at most ``omega`` (lifted_mask.md), after some relabelling of the components, the
-    outputs are (epsilon, delta)-indistinguishable with the curve of :class:`pm_dpgmm.lifted_loss.LiftedMaskLoss`.
+    outputs are (epsilon, delta)-indistinguishable with the curve of
+    :class:`pm_dpgmm.privacy.lifted_mask_curve.LiftedMaskLoss`.
     """
     k, d = means.shape
     noisy = weights + noise.weight(d) * standard_normal(k, rng=rng)

@@ -1,7 +1,7 @@
 """Masks: noise shaped by the released mixture itself, private for inputs that are already close. Proof: masks.md.
 
 A mask is not private alone. It hides which of two *close* mixtures it was given; a test (see
-``methods/populous_single.py``) makes sure that neighbouring data sets give close ones.
+``methods/populous_single/method.py``) makes sure that neighbouring data sets give close ones.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive, check_probability
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng, permutation, standard_normal
-from pm_dpgmm.privacy_loss import PointLoss, RenyiLoss
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import PointLoss, RenyiLoss
+from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
 PUBLISHED_STEP = 2.0**-30  # released numbers are rounded to this share of a released standard deviation
 

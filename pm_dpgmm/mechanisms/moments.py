@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, freeze
 from pm_dpgmm._blocks import Records, blocks_of
+from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
-from pm_dpgmm.noise import Rng, discrete_gaussian
-from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 COUNT_WEIGHT = 0.5  # the least for which two records of one part cannot differ by more than two of different parts
 SQUARED_SENSITIVITY = {Neighbouring.REPLACE_ONE: Fraction(9, 2), Neighbouring.ADD_REMOVE: Fraction(9, 4)}

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
-from pm_dpgmm.noise import Rng, coin
-from pm_dpgmm.pass_table_loss import PassTableLoss, adjacent_pairs, divergence
-from pm_dpgmm.privacy_loss import PrivacyLoss
+from pm_dpgmm.privacy.curves import PrivacyLoss
+from pm_dpgmm.privacy.noise import Rng, coin
+from pm_dpgmm.privacy.propose_test_release import PassTableLoss, adjacent_pairs, divergence
 
 LONGEST = 10_000  # levels; a table that needs more is refused
 LEAST_GROWTH = 1e-6  # relative, of an entry over the one before
@@ -91,7 +91,7 @@ def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:
 
     Examples
     --------
-    >>> from pm_dpgmm.lifted_loss import LiftedMaskLoss
+    >>> from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
     >>> table = pass_table(LiftedMaskLoss(0.0155, 0.05, 3), epsilon=1.0, delta=1e-6)
     >>> table.level_for(0.99)
     31

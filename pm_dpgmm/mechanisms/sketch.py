@@ -8,12 +8,12 @@ from fractions import Fraction
 
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm._blocks import Records
+from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
-from pm_dpgmm.noise import Rng, discrete_gaussian
-from pm_dpgmm.pickling import by_constructor
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.frequencies import Frequencies, RieszFrames
-from pm_dpgmm.noise import IntArray
+from pm_dpgmm.privacy.noise import IntArray
 
 GRID = 2.0**-30  # spacing of the features
 MAX_RECORDS = 2**31  # the sum of as many features of at most 1 fits 64 bits with a factor 4 to spare

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.noise import IntArray
+from pm_dpgmm.privacy.noise import IntArray
 
 REPULSION_STEPS, REPULSION_SEED = 1000, 20262  # of the search for spread-out directions; public
 FIRST_STEP = 0.3  # of the search, falls to 0

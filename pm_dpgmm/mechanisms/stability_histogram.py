@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from pm_dpgmm._arguments import check_delta, check_positive
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
-from pm_dpgmm.noise import Rng, truncated_discrete_laplace
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import PrivacyLoss, SumLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import PrivacyLoss, SumLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng, truncated_discrete_laplace
 
 Key = str | int | tuple[str, ...] | tuple[int, ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, check_real
-from pm_dpgmm.noise import Rng, laplace_scale, truncated_discrete_laplace
-from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.noise import Rng, laplace_scale, truncated_discrete_laplace
 
 GRID_STEPS = 2**20  # grid points in one sensitivity for real-valued statistics
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Guarantee, Neighbouring
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.privacy.noise import Rng
 
 Progress = Callable[[int, int], None]  # steps done, steps in all: both public
 # everything released so far, as in Outcome: guarantee of the whole, noisy statistics, their public law

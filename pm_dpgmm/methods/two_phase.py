@@ -10,12 +10,12 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
 from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
-from pm_dpgmm.methods.populous import Populous
-from pm_dpgmm.methods.sketch import SketchMethod
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Guarantee, Unstable, split_budget
-from pm_dpgmm.privacy_loss import MaxLoss, SumLoss
+from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import MaxLoss, SumLoss
+from pm_dpgmm.privacy.guarantee import Guarantee, Unstable, split_budget
+from pm_dpgmm.privacy.noise import Rng
 
 REACH = 6.0  # of the domain, in standard deviations of the crude components
 ANY_BOUNDS = (-1.0, 1.0)

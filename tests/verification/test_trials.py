@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from verification.__main__ import main
-from verification.references import gaussian_delta, gaussian_epsilon
+from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
 from verification.targets import all_targets
 from verification.trials import run_trials

@@ -11,8 +11,8 @@ import numpy as np
 
 from pm_dpgmm import Mixture, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.geometry import bottleneck_assignment
-from pm_dpgmm.total_variation import total_variation_1d, total_variation_mixtures
+from pm_dpgmm.mixture.distances import bottleneck_assignment
+from pm_dpgmm.mixture.total_variation import total_variation_1d, total_variation_mixtures
 from verification.benchmarks.peers import DELTA, NotRunError, Peer, ceiling, floored, histogram_em, two_stage
 from verification.benchmarks.sets import DataSet
 

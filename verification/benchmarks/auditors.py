@@ -29,10 +29,10 @@ from rich.table import Table
 from scipy import special, stats
 
 from pm_dpgmm._arguments import FloatArray
-from verification.audit import audit
-from verification.audit_result import AuditResult
+from verification.auditing.audit import audit
+from verification.auditing.outputs import log_ratio
+from verification.auditing.result import AuditResult
 from verification.benchmarks.jax_privacy import compare
-from verification.outputs import log_ratio
 from verification.profile import privacy_profile
 from verification.specimens import Specimen, all_specimens
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from pm_dpgmm import Mixture
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.learners import mixture_from_estimator
-from pm_dpgmm.lifting import distance_lifted
+from pm_dpgmm.learners.batched_em import BatchedEM
+from pm_dpgmm.learners.subsets import mixture_from_estimator
+from pm_dpgmm.methods.populous.agreement import distance_lifted
 from verification.benchmarks.truths import draw, separated
 
 N_SUBSETS, N_ROUNDS = 500, 5

@@ -68,7 +68,7 @@ def measure(kind: str, seed: int) -> None:
     warnings.simplefilter("ignore")
     import pymc as pm
 
-    import pm_dpgmm.bayes.density  # noqa: F401 - libraries load before the clock starts
+    import pm_dpgmm.bayes.rows.density  # noqa: F401 - libraries load before the clock starts
 
     release = release_of(kind, seed)
     settings = {"draws": 20, "tune": 20, "chains": 1, "cores": 1, "random_seed": 1}

@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from pm_dpgmm.barycentre import average_core
-from pm_dpgmm.fits import Fits
-from pm_dpgmm.lifting import AgreementRule, friend_table, valid_fits
+from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table, valid_fits
+from pm_dpgmm.methods.populous.average import average_core
 
 SIZES = ((500, 3, 5), (2000, 8, 20))  # fits, components, columns
 RECORDS = 2000

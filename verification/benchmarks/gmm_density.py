@@ -17,8 +17,8 @@ import pytensor
 import pytensor.tensor as pt
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.params import mixture_params
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.bayes.parameters.params import mixture_params
+from pm_dpgmm.mixture.mixture import Mixture
 
 ROWS = (60, 1000)
 N_ROUNDS, ROUND = 60, 0.01  # seconds

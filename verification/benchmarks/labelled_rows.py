@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.posterior_draws import posterior_of
+from pm_dpgmm.bayes.draws import posterior_of
+from pm_dpgmm.mixture.mixture import Mixture
 
 FloatArray = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def effective_numbers(draws: FloatArray) -> FloatArray:
 
 def separated_rows(seeds: int, **settings: Any) -> bool:
     """One line per seed, and all together; whether the target was reached."""
-    from pm_dpgmm.bayes.priors import mixture_prior
+    from pm_dpgmm.bayes.prior.priors import mixture_prior
 
     prior = partial(mixture_prior, "x", PAIR)
     print("seed,off,exact_same_number,exact_same_effective,worst,least_effective,seconds")

@@ -28,9 +28,9 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.evidence import Evidence
-from pm_dpgmm.misfit import SHORTFALL, measured
-from pm_dpgmm.sketch_post import REJECTED, SketchFit, as_start, sketch_data
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
+from pm_dpgmm.methods.sketch.misfit import SHORTFALL, measured
+from pm_dpgmm.methods.sketch.statistics import Evidence
 
 DELTA, SMALL, N_SIMULATED, N_CLIPPED, MARGIN, FLOOR = 1e-6, 5_000, 50_000, 200_000, 0.05, 0.05
 GOOD, BAD = -0.02, -0.1  # nats per record

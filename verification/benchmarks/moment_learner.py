@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.geometry import bottleneck_assignment, component_distances
-from pm_dpgmm.learners import mixture_from_estimator
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.moment_learner import ProjectionMoments
+from pm_dpgmm.learners.projection_moments import ProjectionMoments
+from pm_dpgmm.learners.subsets import mixture_from_estimator
+from pm_dpgmm.mixture.distances import bottleneck_assignment, component_distances
+from pm_dpgmm.mixture.mixture import Mixture
 from verification.benchmarks.truths import turned
 
 COMPONENTS, FEATURES, SEPARATIONS, SIZES = (1, 2, 3), (1, 2, 5), (2, 4, 6), (2_000, 100_000)

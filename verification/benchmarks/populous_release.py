@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from pm_dpgmm.methods.populous import Populous
+from pm_dpgmm.methods.populous.method import Populous
 from verification.benchmarks.populous_runs import (
     SURE,
     Run,

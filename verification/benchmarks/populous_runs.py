@@ -15,11 +15,11 @@ import numpy as np
 from pm_dpgmm import Mixture, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted
-from pm_dpgmm.methods import populous
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous import Constants, Populous
-from pm_dpgmm.plan_trials import _component_errors, public_mixture
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.methods.populous import method as populous
+from pm_dpgmm.methods.populous.method import Constants, Populous
+from pm_dpgmm.planning.trials import _component_errors, public_mixture
+from pm_dpgmm.privacy.guarantee import Neighbouring
 
 EPSILON, DELTA = 1.0, 1e-6
 SEPARATION = 4.0  # of the nearest two components, in standard deviations

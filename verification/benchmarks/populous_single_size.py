@@ -11,12 +11,12 @@ import math
 
 import numpy as np
 
-from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import Constants, PopulousSingle
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
+from pm_dpgmm.methods.populous_single.agreement import friend_table
+from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
 
 SUBSET_SIZES, N_REPEATS = (1e6, 2e6, 3e6, 1e7, 1e9, 1e11), 3
 

@@ -28,12 +28,12 @@ import numpy as np
 
 from pm_dpgmm import Mixture
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import PopulousSingle, valid_mixture
-from pm_dpgmm.plan_trials import _component_errors, trial_of
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.methods.populous_single.agreement import friend_table
+from pm_dpgmm.methods.populous_single.method import PopulousSingle, valid_mixture
+from pm_dpgmm.planning.trials import _component_errors, trial_of
+from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.benchmarks.fit_laws import FitLaw
 from verification.benchmarks.populous_release import GOAL, fewest
 from verification.benchmarks.populous_runs import DELTA, EPSILON, equal, noise_draws, truth_of

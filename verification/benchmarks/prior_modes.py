@@ -18,10 +18,10 @@ import time
 import numpy as np
 import pymc as pm
 
-from pm_dpgmm.bayes.modes import check_modes
-from pm_dpgmm.bayes.priors import mixture_prior
-from pm_dpgmm.bayes.starting_values import initvals
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.bayes.prior.modes import check_modes
+from pm_dpgmm.bayes.prior.priors import mixture_prior
+from pm_dpgmm.bayes.starts.starting_values import initvals
+from pm_dpgmm.mixture.mixture import Mixture
 
 ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3))
 MIXTURE = Mixture(

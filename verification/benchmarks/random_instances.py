@@ -29,11 +29,11 @@ from pm_dpgmm import Mixture, Neighbouring, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.methods.sketch_rounds import n_frames, whitened_frames
-from pm_dpgmm.sketch_fit import refined
-from pm_dpgmm.sketch_model import SketchData
-from pm_dpgmm.sketch_post import SketchFit, as_fitted, prior_about
-from pm_dpgmm.sketch_start import Leaves
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, prior_about
+from pm_dpgmm.methods.sketch.fit import refined
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.rounds import n_frames, whitened_frames
+from pm_dpgmm.methods.sketch.start import Leaves
 from verification.benchmarks.accuracy_methods import density_of
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE, two_stage
 from verification.benchmarks.sets import Domain

@@ -26,16 +26,16 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm import bayes
-from pm_dpgmm.em_statistics import EMStatistics
-from pm_dpgmm.local_responses import CellResponses
+from pm_dpgmm.bayes.draws import posterior_of
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
-from pm_dpgmm.methods.populous_single import valid_mixture
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.posterior_draws import posterior_of
-from pm_dpgmm.privacy import Guarantee, Neighbouring
-from pm_dpgmm.privacy_loss import PointLoss
-from pm_dpgmm.release import Release
+from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.local.responses import CellResponses
+from pm_dpgmm.methods.populous_single.method import valid_mixture
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.release.release import Release
 
 FloatArray = NDArray[np.float64]
 

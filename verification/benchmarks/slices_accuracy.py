@@ -20,7 +20,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import Mixture, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.slice_fit import BAD_FIT
+from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
 
 N_HELD_OUT, EPSILON, POINT_MASS_FLOOR = 4_000, 1.0, 1e-3
 THREE = Mixture(

@@ -20,9 +20,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.anchor import mixture_at, offsets_of
-from pm_dpgmm.bayes.anchor_laws import anchor_of
-from pm_dpgmm.mixture import LOG_2PI, Mixture
+from pm_dpgmm.bayes.parameters.anchor import mixture_at, offsets_of
+from pm_dpgmm.bayes.parameters.anchor_laws import anchor_of
+from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from verification.calibration.intervals import Row, rows
 
 FloatArray = NDArray[np.float64]

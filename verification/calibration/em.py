@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.bayes.em_law import grid, normal_nodes
-from pm_dpgmm.em_statistics import EMStatistics
 from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.methods.em.law import grid, normal_nodes
+from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.mixture.mixture import Mixture
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.importance import sample_weighted
 from verification.calibration.intervals import Row, rows

@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm import FitWarning, Mixture, Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.plan_trials import public_mixture
+from pm_dpgmm.planning.trials import public_mixture
 
 EPSILON, DELTA = 1.0, 1e-6
 N_FEATURES, N_COMPONENTS, SEPARATION = 4, 3, 4.0

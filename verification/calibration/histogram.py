@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pm_dpgmm as dpg
-from pm_dpgmm.cell_law import cell_probabilities
-from pm_dpgmm.count_law import NoisyGrid, log_density, log_noise_height
-from pm_dpgmm.count_likelihood import count_log_likelihood
-from pm_dpgmm.methods.histogram import HistogramMethod
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.methods.counts.histogram import HistogramMethod
+from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height
+from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
+from pm_dpgmm.mixture.mixture import Mixture
 from verification.calibration import separated
 from verification.calibration.ensemble import sample
 from verification.calibration.intervals import Row, rows

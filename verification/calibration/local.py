@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.bayes.local_evidence import N_NODES
-from pm_dpgmm.cell_law import cell_probabilities
-from pm_dpgmm.local_responses import CellResponses
+from pm_dpgmm.bayes.likelihoods.local import N_NODES
+from pm_dpgmm.methods.local.responses import CellResponses
+from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import CENTRE, HALF_WIDTH, NAMES, SPREAD, WITH_RECORDS, LogLikelihood, mixture_of
 from verification.calibration.em import posterior as posterior_draws

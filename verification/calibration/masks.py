@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pm_dpgmm as dpg
-from pm_dpgmm.batched_em import BatchedEM
-from pm_dpgmm.mask_law import MaskedMixture, log_density, masked_mixture, stacked
+from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
-from pm_dpgmm.methods.populous_single import valid_mixture
-from pm_dpgmm.mixture import Mixture
+from pm_dpgmm.methods.populous.mask_law import MaskedMixture, log_density, masked_mixture, stacked
+from pm_dpgmm.methods.populous_single.method import valid_mixture
+from pm_dpgmm.mixture.mixture import Mixture
 from verification.calibration import separated
 from verification.calibration.ensemble import sample
 from verification.calibration.intervals import Row, rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.sampling_error import fit_covariance
+from pm_dpgmm.mixture.fisher_information import fit_covariance
+from pm_dpgmm.mixture.mixture import Mixture
 
 FloatArray = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ import numba
 import numpy as np
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.sketch_law import EXACT_UP_TO, Held, SketchLaw, held_covariance
-from pm_dpgmm.characteristic import add_component, finish_covariance
-from pm_dpgmm.release import Release
+from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, Held, SketchLaw, held_covariance
+from pm_dpgmm.mixture.characteristic import add_component, finish_covariance
+from pm_dpgmm.release.release import Release
 from verification.calibration import separated
 from verification.calibration.importance import FloatArray, LogDensity, sample_weighted
 from verification.calibration.intervals import Row, rows

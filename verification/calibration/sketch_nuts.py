@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.posterior_draws import posterior_of
-from pm_dpgmm.release import Release
-from pm_dpgmm.sampling_error import fit_covariance
+from pm_dpgmm.bayes.draws import posterior_of
+from pm_dpgmm.mixture.fisher_information import fit_covariance
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.release.release import Release
 from verification.benchmarks.truths import separated
 from verification.calibration.intervals import LEVEL, Row
 

@@ -16,10 +16,10 @@ import sys
 import numpy as np
 from scipy import linalg, stats
 
-from pm_dpgmm.bayes.sketch_law import SketchLaw, factors_of
-from pm_dpgmm.characteristic import characteristic_jacobian
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.release import Release
+from pm_dpgmm.methods.sketch.law import SketchLaw, factors_of
+from pm_dpgmm.mixture.characteristic import characteristic_jacobian
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.release.release import Release
 from verification.calibration.sketch_nuts import drawn_truth, released
 
 FALSE_ALARM = 1e-4  # for each of the two statistics

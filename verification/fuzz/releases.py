@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.sketch import SketchMethod
+from pm_dpgmm.methods.sketch.method import SketchMethod
 
 FILES = Path(__file__).resolve().parents[2] / "tests" / "data" / "releases"
 LONGEST = 10.0  # seconds of processor time for one action; twice that ends it

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pm_dpgmm.files import write_text
+from pm_dpgmm.files.writing import write_text
 from verification.claims import Outcome, all_claims, run_claims
 from verification.claims.run import SEED
 from verification.report.contents import Contents, Figure

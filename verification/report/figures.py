@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm.total_variation import total_variation_1d
-from verification.claims import mask_laws
+from pm_dpgmm.mixture.total_variation import total_variation_1d
 from verification.claims.claim import Effort
-from verification.claims.semimetrics import mean_triangle, one_column_triangle
+from verification.claims.masks import laws as mask_laws
+from verification.claims.total_variation.semimetrics import mean_triangle, one_column_triangle
 from verification.report.contents import Figure
 
 SIZE = (5.6, 3.9)  # inches

@@ -14,7 +14,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
-from pm_dpgmm.noise import discrete_gaussian, discrete_laplace
+from pm_dpgmm.privacy.noise import discrete_gaussian, discrete_laplace
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 1.0, 1e-3

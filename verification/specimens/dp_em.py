@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.noise import discrete_laplace
+from pm_dpgmm.privacy.noise import discrete_laplace
 from verification.specimens.elementary import integer_log_density, laplace_log_density
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.noise import discrete_gaussian, discrete_laplace
+from pm_dpgmm.privacy.noise import discrete_gaussian, discrete_laplace
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 GRID = 64  # grid steps in one sensitivity

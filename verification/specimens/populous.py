@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.agreement import friend_table
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.mechanisms.masks import MaskNoise
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import discrete_gaussian, truncated_discrete_laplace
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import PointLoss, TruncatedLaplaceLoss
-from verification.references import gaussian_epsilon
+from pm_dpgmm.methods.populous_single.agreement import friend_table
+from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle, test_and_mask
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import PointLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import discrete_gaussian, truncated_discrete_laplace
+from verification.references.references import gaussian_epsilon
 from verification.specimens.specimen import Specimen
 
 T = 932  # blocks at which full agreement always passes at (0.2, 1e-5)

@@ -18,8 +18,8 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss, truncation_bound
-from pm_dpgmm.noise import truncated_discrete_laplace
-from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.noise import truncated_discrete_laplace
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 0.5, 1e-3  # claimed by the histograms

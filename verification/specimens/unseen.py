@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.noise import discrete_laplace
+from pm_dpgmm.privacy.noise import discrete_laplace
 from verification.specimens.specimen import Specimen
 
 EPSILON, DELTA = 1.0, 1e-3

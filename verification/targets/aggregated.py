@@ -16,25 +16,25 @@ import numpy as np
 
 from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.barycentre import moved_mass
-from pm_dpgmm.fits import BoolArray, Fits
-from pm_dpgmm.learners import FitsTogether
-from pm_dpgmm.lifted_loss import LiftedMaskLoss
-from pm_dpgmm.lifting import AgreementRule, friend_table
+from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
 from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
-from pm_dpgmm.methods import populous
-from pm_dpgmm.methods.populous import Constants, Populous, test_and_release
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import coin
-from pm_dpgmm.populous_design import Design
-from pm_dpgmm.privacy import Unstable
-from verification.references import gaussian_epsilon
+from pm_dpgmm.methods.populous import method as populous
+from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
+from pm_dpgmm.methods.populous.average import moved_mass
+from pm_dpgmm.methods.populous.design import Design
+from pm_dpgmm.methods.populous.method import Constants, Populous, test_and_release
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Unstable
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
+from pm_dpgmm.privacy.noise import coin
+from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.lifted import PARTS, flat, single_epsilon, tightest_level
 from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, rows_of
 
-METHOD = "methods/populous.py"
+METHOD = "methods/populous/method.py"
 FAULT = f"fault in {METHOD}"
 NOISE = 1 / 64  # a power of two, as for the mask
 LEVELS = 15  # of a table at this budget and share
@@ -125,7 +125,7 @@ def with_threshold(using: Constants) -> Prepared:
         def all_or_nothing(counts: Any, *, floor: int, top: int) -> FloatArray:
             return np.asarray(counts > floor, dtype=float)
 
-        with mock.patch("pm_dpgmm.barycentre.core_weights", all_or_nothing):
+        with mock.patch("pm_dpgmm.methods.populous.average.core_weights", all_or_nothing):
             return inner.prepare(positions)
 
     return Prepared(prepare, inner.sample)

@@ -10,8 +10,8 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
-from pm_dpgmm.noise import IntArray, discrete_laplace
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray, discrete_laplace
 from verification.specimens import Specimen
 from verification.targets.runs import EPSILON, Prepared, at_bits
 

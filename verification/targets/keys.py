@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm.mechanisms.stability_histogram import stability_histogram, stability_loss
-from pm_dpgmm.noise import Rng, truncated_discrete_laplace
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng, truncated_discrete_laplace
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 

@@ -11,12 +11,12 @@ import numpy as np
 from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.lifted_loss import LiftedMaskLoss
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega, lifted_mask, parts_of_lifted
 from pm_dpgmm.mechanisms.pass_table import PassTable, divergence, pass_table
-from pm_dpgmm.noise import Rng, coin, permutation, standard_normal
-from verification.claims.aggregated_curve import single_delta
-from verification.references import gaussian_epsilon
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
+from pm_dpgmm.privacy.noise import Rng, coin, permutation, standard_normal
+from verification.claims.aggregated.curve import single_delta
+from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_covariance, mask_mean, mask_mixture, mask_weight
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng, permutation
-from verification.references import gaussian_epsilon
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import Rng, permutation
+from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from pm_dpgmm.mechanisms.gaussian import GRID_STEPS, gaussian_mechanism, gaussian_mu
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace, truncated_laplace_count, truncated_laplace_loss
-from pm_dpgmm.noise import discrete_gaussian, discrete_laplace, truncated_discrete_laplace
-from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
-from verification.references import gaussian_epsilon
+from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.noise import discrete_gaussian, discrete_laplace, truncated_discrete_laplace
+from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of, truncated_floats
 

@@ -11,15 +11,18 @@ from unittest import mock
 
 import numpy as np
 
-from pm_dpgmm import Unstable, fit_gmm, sketch_choice, sketch_post
+from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods import sketch, two_phase
+from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous import Populous
-from pm_dpgmm.methods.sketch import SketchMethod
+from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.sketch import choice as sketch_choice
+from pm_dpgmm.methods.sketch import estimate as sketch_post
+from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.aggregated import NOISE, Coded, constants
 from verification.targets.lifted import PARTS

@@ -11,23 +11,23 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.agreement import friend_table
-from pm_dpgmm.learners import fit_subsets
+from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise
-from pm_dpgmm.methods import populous_single
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import Constants, PopulousSingle, test_and_mask
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import IntArray
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import TruncatedLaplaceLoss
-from verification.references import gaussian_epsilon
+from pm_dpgmm.methods.populous_single import method as populous_single
+from pm_dpgmm.methods.populous_single.agreement import friend_table
+from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle, test_and_mask
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray
+from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.specimens.populous import learner
 from verification.targets.masks import PARTS, unrounded_mask
 from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, fits_here, rows_of
 
-MODULE = "methods/populous_single.py"
+MODULE = "methods/populous_single/method.py"
 FAULT = f"fault in {MODULE}"
 NOISE = 1 / 32  # a power of two, as for the masks
 LARGE = 10.0  # a record that a learner may remember
@@ -143,9 +143,17 @@ def targets() -> list[Specimen]:
         Specimen("populous_single_test", MODULE, sound, *tests, *claim, 1.0, False, 3_000),
         Specimen("populous_paper_test", MODULE, as_printed, *paper_tests, *claim, 1.0, False, 2_000),
         at_bits("populous_paper_bits", MODULE, as_printed, *worst_pair(paper), *claim, 1.0, False, 2_000),
-        Specimen("populous_learner_with_memory", "learners.py", apart, calm, alarm, *claim, 1.0, False, 1_000),
+        Specimen("populous_learner_with_memory", "learners/subsets.py", apart, calm, alarm, *claim, 1.0, False, 1_000),
         Specimen(
-            "populous_memory_in_one_process", "fault in learners.py", together, calm, alarm, *claim, inf, True, 1_000
+            "populous_memory_in_one_process",
+            "fault in learners/subsets.py",
+            together,
+            calm,
+            alarm,
+            *claim,
+            inf,
+            True,
+            1_000,
         ),
         Specimen("populous_no_test_noise", FAULT, no_noise, *tests, *claim, inf, True, 2_000),
         Specimen("populous_radius_one", FAULT, mechanism(loose), *far, *claim, true, True, 1_000),

@@ -16,20 +16,21 @@ import numpy as np
 
 from pm_dpgmm import Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.grid_fit import fit_counts
 from pm_dpgmm.mechanisms.histogram import histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count
-from pm_dpgmm.methods import histogram, populous_single
-from pm_dpgmm.methods.populous_single import PopulousSingle
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import IntArray, Rng
-from pm_dpgmm.privacy import Neighbouring
-from pm_dpgmm.privacy_loss import GeometricLoss, TruncatedLaplaceLoss
+from pm_dpgmm.methods.counts import histogram
+from pm_dpgmm.methods.counts.histogram_fit import fit_counts
+from pm_dpgmm.methods.populous_single import method as populous_single
+from pm_dpgmm.methods.populous_single.method import PopulousSingle
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import GeometricLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray, Rng
 from verification.specimens import Specimen
 from verification.targets.runs import at_bits, fits_here, nothing_to_say, rows_of
 
-HISTOGRAM, POPULOUS = "methods/histogram.py", "methods/populous_single.py"
+HISTOGRAM, POPULOUS = "methods/counts/histogram.py", "methods/populous_single/method.py"
 HISTOGRAM_EPSILON = 2.0
 POPULOUS_CLAIM = (2.0, 0.2)  # few subsets, so that a run takes milliseconds
 N_SUBSETS = 20  # at which full agreement passes at that claim

@@ -12,9 +12,9 @@ import numpy as np
 
 from pm_dpgmm import FitWarning
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners import fit_here
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.privacy import WeakGuarantee
+from pm_dpgmm.learners.subsets import fit_here
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import WeakGuarantee
 from verification.specimens import Specimen
 
 EPSILON, DELTA = 1.0, 1e-2  # claimed, unless a target says otherwise

@@ -12,22 +12,22 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms import sketch as sketch_module
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sums_and_number
-from pm_dpgmm.methods import sketch_like
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch_like import Reference
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.methods.sketch import like as sketch_like
+from pm_dpgmm.methods.sketch.like import Reference
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
-METHOD = "methods/sketch_like.py"
+METHOD = "methods/sketch/like.py"
 ROUNDS = 9  # sketches of the reference
 WAVES = [FejerLadder(step=math.pi * (2 * i + 1), order=1, centre=0.0) for i in range(ROUNDS)]  # all turn 1 by pi
 RELATION = {True: Neighbouring.ADD_REMOVE, False: Neighbouring.REPLACE_ONE}

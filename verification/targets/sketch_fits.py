@@ -18,28 +18,31 @@ from unittest import mock
 
 import numpy as np
 
-from pm_dpgmm import Unstable, fit_gmm, sketch_choice, sketch_post
+from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.evidence import Evidence
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms import moments as moments_module
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.methods import sketch, sketch_rounds
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch import FAILURE_SHARE, SketchMethod
-from pm_dpgmm.methods.sketch_rounds import Schedule
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Guarantee, Neighbouring
-from pm_dpgmm.privacy_loss import PointLoss
-from pm_dpgmm.sketch_model import Fitted
-from pm_dpgmm.sketch_post import REJECTED, SketchFit, as_fitted, sketch_data
-from pm_dpgmm.sketch_start import leaves_of
+from pm_dpgmm.methods.sketch import choice as sketch_choice
+from pm_dpgmm.methods.sketch import estimate as sketch_post
+from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.sketch import rounds as sketch_rounds
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_fitted, sketch_data
+from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
+from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.rounds import Schedule
+from pm_dpgmm.methods.sketch.start import leaves_of
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 from verification.targets.sketches import CROWD, OUTLIER, WHOLE, budget, little_noise
 
-METHOD, ROUNDS, LOCATION = "methods/sketch.py", "methods/sketch_rounds.py", "methods/location.py"
+METHOD, ROUNDS, LOCATION = "methods/sketch/method.py", "methods/sketch/rounds.py", "methods/sketch/location.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORDER, BASE = 4, 2  # of the ladder; base frequencies of a frame
 ONE = SimpleNamespace(mixture=Mixture([1.0], [[0.0]], [[[1.0]]]), misfit=0.0, rejected=False, background=None)

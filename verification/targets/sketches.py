@@ -17,8 +17,8 @@ from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
 from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 

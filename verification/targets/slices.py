@@ -17,14 +17,14 @@ from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.histogram import histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
-from pm_dpgmm.methods import slices as method
-from pm_dpgmm.mixture import Mixture
-from pm_dpgmm.noise import IntArray
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.methods.counts import slices as method
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import IntArray
 from verification.specimens import Specimen
 from verification.targets.runs import EPSILON, Prepared, at_bits, nothing_to_say, rows_of
 
-MECHANISM, METHOD = "mechanisms/slices.py", "methods/slices.py"
+MECHANISM, METHOD = "mechanisms/slices.py", "methods/counts/slices.py"
 BOUNDS = np.array([[0.0, 1.0]] * 2)
 SLICES = Slices(slice_directions(2), 2)  # five directions, two or three slices each
 FIT_EPSILON = 2.0

@@ -18,8 +18,8 @@ from pm_dpgmm.mechanisms.duel import CLIP, noisy_duel
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, NoisyMoments, Partition, Parts, moment_sums, noisy_moments
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
-from pm_dpgmm.noise import Rng
-from pm_dpgmm.privacy import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 from verification.targets.sketches import (

@@ -1,0 +1,1 @@
+"""PyTensor operations whose values come from compiled functions of arrays."""

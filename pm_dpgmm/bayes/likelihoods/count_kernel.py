@@ -1,0 +1,314 @@
+"""Log density of noisy counts on a grid with its derivatives, as compiled loops. Imports no PyMC.
+
+The compiled twin of :func:`cell_law.cell_probabilities`, :func:`count_law.log_density` and :mod:`count_graph`, which
+have the formulas and say why. Derivatives are found backwards: from the log density to expected counts, to
+probabilities of cells, to the edges seen from each component, to its parameters.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.kernel_calls import scipy_function
+from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_EXPECTED, LEAST_VARIANCE
+from pm_dpgmm.methods.counts.likelihood import ELEMENTARY, HOMOGENEOUS, TINY
+from pm_dpgmm.mixture.cell_probabilities import BEYOND, CUT
+from pm_dpgmm.mixture.mixture import LOG_2PI
+
+OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+HALF_ROOT = math.sqrt(0.5)
+READ = 6  # numbers of the law that are read
+at_most = scipy_function("gammaincc", 2)
+above = scipy_function("gammainc", 2)
+
+
+def _table(rows: tuple[tuple[int, ...], ...]) -> FloatArray:
+    return np.array([[*row, *[0] * (len(rows[-1]) - len(row))] for row in rows], dtype=float)
+
+
+FALLING, RISING = _table(ELEMENTARY), _table(HOMOGENEOUS)
+
+
+@numba.njit(**OPTIONS)
+def log_series(ratio: float, change: float, table: FloatArray) -> float:
+    """Logarithm of :func:`count_likelihood.falling_sum`."""
+    rest = 1.0 / (1.0 - ratio)
+    quotient = ratio * rest
+    total, sign = 1.0, 1.0
+    for degree in range(table.shape[0]):
+        sign *= -change
+        power = quotient
+        for i in range(table.shape[1]):
+            power *= quotient
+            total += sign * table[degree, i] * power
+    return math.log(rest * total)
+
+
+@numba.njit(**OPTIONS)
+def log_count(count: float, expected: float, rate: float) -> float:
+    """log P[noisy count | expected count] less the log of the noise's height, as :func:`count_graph.log_count`."""
+    c = max(count, 0.0)
+    high = count * rate + expected * math.expm1(-rate)
+    if count < 0:
+        low = high - 1e3  # no y <= c
+    else:
+        mean = expected * math.exp(-rate)
+        found = above(c + 1, mean)
+        if found > TINY:
+            high += math.log(found)
+        else:
+            high += (c + 1) * math.log(mean) - mean - math.lgamma(c + 2)
+            high += log_series(mean / (c + 2), 1 / (c + 2), RISING)
+        mean = expected * math.exp(rate)
+        low = -c * rate + expected * math.expm1(rate)
+        found = at_most(c + 1, mean)
+        if found > TINY:
+            low += math.log(found)
+        else:
+            low += c * math.log(mean) - mean - math.lgamma(c + 1) + log_series(c / mean, 1 / max(c, 1.0), FALLING)
+    return max(low, high) + math.log1p(math.exp(-abs(low - high)))
+
+
+@numba.njit(**OPTIONS)
+def line_cells(edges: FloatArray, mean: float, sd: float, out: FloatArray) -> None:
+    """Fill ``out`` (M,) with the probabilities of the cells of one column."""
+    low = -BEYOND
+    for j in range(out.shape[0]):
+        high = (edges[j] - mean) / sd if j < edges.shape[0] else BEYOND
+        side = HALF_ROOT if low + high > 0 else -HALF_ROOT
+        out[j] = abs(math.erfc(side * low) - math.erfc(side * high)) / 2
+        low = high
+
+
+@numba.njit(**OPTIONS)
+def line_slopes(
+    edges: FloatArray, weight: float, mean: float, sd: float, of_cells: FloatArray, of_mean: FloatArray,
+    of_chol: FloatArray,
+) -> None:  # fmt: skip
+    """Add to the derivatives by mean (1,) and factor (1, 1) what follows from those by cells (M,)."""
+    for j in range(edges.shape[0]):
+        z = (edges[j] - mean) / sd
+        slope = weight * math.exp(-0.5 * z * z - 0.5 * LOG_2PI) * (of_cells[j] - of_cells[j + 1]) / sd
+        of_mean[0] -= slope
+        of_chol[0, 0] -= z * slope
+
+
+@numba.njit(**OPTIONS)
+def plane_cells(
+    edges: FloatArray, rule: FloatArray, mean: FloatArray, chol: FloatArray, below: FloatArray, tails: FloatArray
+) -> None:
+    """Probabilities of a column's cells up to each edge of the second one.
+
+    Fills ``below`` (J, J): up to the J - 1 edges and in all; and ``tails`` (J, Q, J - 1): of the second column given
+    the nodes of the first. ``rule`` (2, Q): nodes and weights in a cell.
+    """
+    n, q = below.shape[0], rule.shape[1]
+    low = -CUT
+    for j in range(n):
+        high = min(max((edges[0, j] - mean[0]) / chol[0, 0], -CUT), CUT) if j < n - 1 else CUT
+        half = (high - low) / 2
+        for i in range(n):
+            below[j, i] = 0.0
+        for a in range(q):
+            place = low + half * (1 + rule[0, a])
+            mass = half * rule[1, a] * math.exp(-0.5 * place * place - 0.5 * LOG_2PI)
+            centre = mean[1] + chol[1, 0] * place
+            for i in range(n - 1):
+                tails[j, a, i] = math.erfc(-HALF_ROOT * ((edges[1, i] - centre) / chol[1, 1])) / 2
+                below[j, i] += mass * tails[j, a, i]
+            below[j, n - 1] += mass
+        low = high
+
+
+@numba.njit(**OPTIONS)
+def plane_slopes(
+    edges: FloatArray, rule: FloatArray, weight: float, mean: FloatArray, chol: FloatArray, of_below: FloatArray,
+    tails: FloatArray, of_mean: FloatArray, of_chol: FloatArray,
+) -> None:  # fmt: skip
+    """Add to the derivatives by mean (2,) and factor (2, 2) what follows from those by ``below`` (J, J)."""
+    n, q = of_below.shape[0], rule.shape[1]
+    low, of_low = -CUT, 0.0
+    for j in range(n):
+        first = (edges[0, j] - mean[0]) / chol[0, 0] if j < n - 1 else CUT
+        high = min(max(first, -CUT), CUT)
+        half, of_half, of_start = (high - low) / 2, 0.0, 0.0
+        for a in range(q):
+            place = low + half * (1 + rule[0, a])
+            height = rule[1, a] * math.exp(-0.5 * place * place - 0.5 * LOG_2PI)
+            mass, centre = half * height, mean[1] + chol[1, 0] * place
+            of_mass, of_centre = weight * of_below[j, n - 1], 0.0
+            for i in range(n - 1):
+                second = (edges[1, i] - centre) / chol[1, 1]
+                of_mass += weight * of_below[j, i] * tails[j, a, i]
+                slope = weight * of_below[j, i] * mass * math.exp(-0.5 * second * second - 0.5 * LOG_2PI) / chol[1, 1]
+                of_centre -= slope
+                of_chol[1, 1] -= slope * second
+            of_mean[1] += of_centre
+            of_chol[1, 0] += of_centre * place
+            of_place = of_centre * chol[1, 0] - of_mass * mass * place
+            of_half += of_mass * height + of_place * (1 + rule[0, a])
+            of_start += of_place
+        # of the end before this cell, which now has both of its cells
+        of_low += of_start - of_half / 2
+        if j > 0:
+            before = (edges[0, j - 1] - mean[0]) / chol[0, 0]
+            if -CUT <= before <= CUT:
+                of_mean[0] -= of_low / chol[0, 0]
+                of_chol[0, 0] -= of_low * before / chol[0, 0]
+        low, of_low = high, of_half / 2
+
+
+@numba.njit(**OPTIONS)
+def of_known_size(probabilities: FloatArray, noisy: FloatArray, law: FloatArray, of_cells: FloatArray) -> float:
+    """Log density when the number of records is public; fills its derivatives by the cells' probabilities (M,)."""
+    exact, size, rate, variance, height = law[0] > 0, law[1], law[2], law[3], law[4]
+    m = probabilities.shape[0]
+    of_means, of_variances = np.empty(m), np.empty(m)
+    value, total, spread = 0.0, 0.0, 0.0
+    for j in range(m):
+        e, c = max(size * probabilities[j], LEAST_EXPECTED), noisy[j]
+        both = e + variance
+        share, slope = e / both, variance / both**2
+        mean, of_mean = e + share * (c - e), 1 - share + slope * (c - e)
+        rest, of_rest = e * (1 - share), 1 - share - e * slope
+        if exact:
+            logs = log_count(c, e, rate), log_count(c - 1, e, rate)
+            step = math.exp(logs[1] - logs[0])
+            first = math.expm1(logs[1] - logs[0])
+            value += logs[0] + height
+            of_cells[j] = first
+            if e <= max(LARGE_COUNT, 10 * variance):
+                two, three = log_count(c - 2, e, rate), log_count(c - 3, e, rate)
+                steps = math.exp(two - logs[0])
+                mean = e * step
+                of_mean = step * (1 + e * (math.expm1(two - logs[1]) - first))
+                rest = e**2 * steps + mean - mean**2
+                of_rest = steps * (2 * e + e**2 * (math.expm1(three - two) - first)) + of_mean - 2 * mean * of_mean
+        else:
+            value -= 0.5 * ((c - e) ** 2 / both + math.log(both) + LOG_2PI)
+            of_cells[j] = ((c - e) + 0.5 * (c - e) ** 2 / both - 0.5) / both
+        total += mean
+        spread += rest
+        of_means[j], of_variances[j] = of_mean, of_rest
+    surprise, wide = size - total, max(spread, LEAST_VARIANCE)
+    value -= 0.5 * (surprise**2 / wide + math.log(wide / size))
+    by_spread = 0.5 * (surprise**2 / wide - 1) / wide if spread > LEAST_VARIANCE else 0.0
+    for j in range(m):
+        of_cells[j] += surprise / wide * of_means[j] + by_spread * of_variances[j]
+        of_cells[j] *= size if size * probabilities[j] > LEAST_EXPECTED else 0.0
+    return value
+
+
+@numba.njit(**OPTIONS)
+def of_unknown_size(
+    probabilities: FloatArray, noisy: FloatArray, law: FloatArray, totals: FloatArray, of_cells: FloatArray
+) -> float:
+    """The same with the expected number of records integrated out, at ``totals`` (T,)."""
+    exact, rate, variance, height, log_step = law[0] > 0, law[2], law[3], law[4], law[5]
+    m, n = probabilities.shape[0], totals.shape[0]
+    heights, slopes = np.zeros(n), np.zeros((n, m))
+    highest = -np.inf
+    for t in range(n):
+        for j in range(m):
+            e, c = max(totals[t] * probabilities[j], LEAST_EXPECTED), noisy[j]
+            if exact:
+                here = log_count(c, e, rate)
+                heights[t] += here + height
+                slope = math.expm1(log_count(c - 1, e, rate) - here)
+            else:
+                both = e + variance
+                heights[t] -= 0.5 * ((c - e) ** 2 / both + math.log(both) + LOG_2PI)
+                slope = ((c - e) + 0.5 * (c - e) ** 2 / both - 0.5) / both
+            slopes[t, j] = slope * totals[t] if totals[t] * probabilities[j] > LEAST_EXPECTED else 0.0
+        highest = max(highest, heights[t])
+    total = 0.0
+    for j in range(m):
+        of_cells[j] = 0.0
+    for t in range(n):
+        share = math.exp(heights[t] - highest)
+        total += share
+        for j in range(m):
+            of_cells[j] += share * slopes[t, j]
+    for j in range(m):
+        of_cells[j] /= total
+    return highest + math.log(total) + log_step
+
+
+@numba.njit(**OPTIONS)
+def has_nan(weights: FloatArray, means: FloatArray, chol: FloatArray) -> bool:
+    """Whether one of the parameters is no number, the upper triangles of ``chol`` aside."""
+    k, d = means.shape
+    found = False
+    for c in range(k):
+        found = found or np.isnan(weights[c])
+        for i in range(d):
+            found = found or np.isnan(means[c, i])
+            for j in range(i + 1):
+                found = found or np.isnan(chol[c, i, j])
+    return found
+
+
+@numba.njit(**OPTIONS)
+def counts(
+    weights: FloatArray, means: FloatArray, chol: FloatArray, edges: FloatArray, rule: FloatArray, noisy: FloatArray,
+    law: FloatArray, totals: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Log density of noisy counts, shape (1,), and its derivatives by weights, means and chol.
+
+    Parameters
+    ----------
+    weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
+        D is 1 or 2.
+    edges, rule : ndarray, shapes (D, J - 1), (2, Q)
+        Inner edges of the cells; nodes and weights between -1 and 1, for two columns.
+    noisy : ndarray, shape (M,)
+    law : ndarray, shape (READ,) or longer
+        1 for the exact law and 0 for the Gaussian one; the number of records, 0 if it is not public; rate of the noise,
+        its variance and the logarithm of its height; logarithm of the distance of ``totals``.
+    totals : ndarray, shape (T,)
+        Expected numbers of records to integrate over, if theirs is not public.
+    """
+    (k, d), m, n = means.shape, noisy.shape[0], edges.shape[1] + 1
+    probabilities, of_cells = np.zeros(m), np.empty(m)
+    lines = np.empty((k, n if d == 1 else 0))
+    below = np.empty((k, n if d == 2 else 0, n))
+    tails = np.empty((k, below.shape[1], rule.shape[1], n - 1))
+    for c in range(k):
+        if d == 1:
+            line_cells(edges[0], means[c, 0], chol[c, 0, 0], lines[c])
+            for j in range(n):
+                probabilities[j] += weights[c] * lines[c, j]
+        else:
+            plane_cells(edges, rule, means[c], chol[c], below[c], tails[c])
+            for j in range(n):
+                for i in range(n):
+                    lower = below[c, j, i - 1] if i > 0 else 0.0
+                    probabilities[j * n + i] += weights[c] * (below[c, j, i] - lower)
+    value = np.empty(1)
+    if has_nan(weights, means, chol):  # which comparisons would lose
+        value[0] = np.nan
+        of_cells[:] = np.nan
+    elif law[1] > 0:
+        value[0] = of_known_size(probabilities, noisy, law, of_cells)
+    else:
+        value[0] = of_unknown_size(probabilities, noisy, law, totals, of_cells)
+    of_weights, of_means, of_chol = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
+    of_below = np.empty((below.shape[1], n))
+    for j in range(of_below.shape[0]):
+        for i in range(n):
+            of_below[j, i] = of_cells[j * n + i] - (of_cells[j * n + i + 1] if i < n - 1 else 0.0)
+    for c in range(k):
+        if d == 1:
+            for j in range(n):
+                of_weights[c] += of_cells[j] * lines[c, j]
+            line_slopes(edges[0], weights[c], means[c, 0], chol[c, 0, 0], of_cells, of_means[c], of_chol[c])
+        else:
+            for j in range(n):
+                for i in range(n):
+                    of_weights[c] += of_below[j, i] * below[c, j, i]
+            plane_slopes(edges, rule, weights[c], means[c], chol[c], of_below, tails[c], of_means[c], of_chol[c])
+    return value, of_weights, of_means, of_chol

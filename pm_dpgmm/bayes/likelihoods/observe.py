@@ -1,0 +1,217 @@
+"""A release's noisy statistics as evidence in a PyMC model: which likelihood belongs to which method."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pymc as pm
+import pytensor.tensor as pt
+
+from pm_dpgmm._arguments import shown
+from pm_dpgmm.bayes.coords import check_new, model_of
+from pm_dpgmm.bayes.parameters.named_parameters import without_names
+from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
+from pm_dpgmm.bayes.rows.labels import nearest_order
+from pm_dpgmm.mixture.background import warn_without_background
+from pm_dpgmm.records.feature_names import check_order
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+    from pm_dpgmm.methods.released import Released
+
+# Method -> module here with LIKELIHOODS and log_likelihood. A release that holds sketches is one of SKETCH.
+SKETCH = "sketch_likelihood"
+MODULES = {
+    "histogram": "count_evidence",
+    "populous": "lifted_evidence",
+    "populous-single": "mask_evidence",
+    "em": "em_evidence",
+    "local": "local_evidence",
+}
+# Methods whose masks shuffle components: their law compares component j of the mixture with component j of the release.
+ORDERED = ("populous", "populous-single")
+# Methods that have none, and why.
+REFUSED = {"slices": "whose histograms share their records: the joint law of slices along many directions is not known"}
+
+
+class Parameters(Protocol):
+    """What :func:`observe` reads of the parameters: ``release.params(...)`` has it, and any object may."""
+
+    weights: Any  # (K,)
+    means: Any  # (K, D)
+    chol: Any  # (K, D, D)
+
+
+class Likelihood(Protocol):
+    """What a module of :data:`MODULES` offers."""
+
+    LIKELIHOODS: Sequence[str]
+
+    def log_likelihood(
+        self,
+        release: Released,
+        weights: TensorVariable,
+        means: TensorVariable,
+        chol: TensorVariable,
+        *,
+        likelihood: str = "auto",
+    ) -> TensorVariable:
+        """Scalar."""
+        ...
+
+
+def observe(
+    release: Released,
+    th: Parameters,
+    *,
+    name: str = "release",
+    likelihood: str = "auto",
+    model: Any = None,
+) -> TensorVariable:
+    """Add the noisy statistics of a release to a PyMC model, as evidence about the mixture ``th``.
+
+    The posterior then knows of the noise and of the sampling of the records. Post-processing: costs no privacy budget.
+
+    Parameters
+    ----------
+    release : Release
+        With the noisy statistics in ``raw``.
+    th : GMMParams, or any object with the same attributes
+        ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
+        the density that the records are taken to have, apart from a background of the release, which stays as it was
+        released (its weight: normal about the released one). Any number of components, but the release's features.
+        Methods "populous" and "populous-single" release components, in a random order: there K is the release's;
+        parameters made by ``params``, also about another release, are matched with it, and component j of any others
+        is taken to be component j of the release.
+    name : str
+        Of the term in the model.
+    likelihood : str
+        "auto", or one that the method offers: "exact" (the law of the noise, no approximation but the central limit
+        theorem where the records are summed), "wishart" (masks with little noise), "gaussian" (normal, with a
+        covariance that is held at the release).
+    model : pymc.Model, optional
+        The model on the context stack by default.
+
+    Returns
+    -------
+    TensorVariable
+        The log-likelihood, already part of the model (``pm.Potential``).
+
+    Raises
+    ------
+    TypeError
+        If ``th`` lacks an attribute.
+    ValueError
+        If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
+        features or another order of them, ``name`` exists, or the model already uses this release (also as the centre
+        of an anchored prior).
+
+    Warns
+    -----
+    BackgroundWarning
+        If more than 1 % of the records are in the release's background, which ``th`` is without.
+
+    Notes
+    -----
+    With ``th = release.params(name, prior="weak")`` one unit of the free variable is about one posterior standard
+    deviation, uncorrelated, so NUTS needs few steps and 200 tuning draws; any other prior of weights, means and
+    Cholesky factors will do, at more cost.
+
+    The evidence is a potential, not an observed variable: PyMC warns that draws from the prior ignore it, and there is
+    nothing to draw from the posterior predictive; ``release.check_fit(idata)`` is the predictive check. The first model
+    of a kind compiles for ten seconds to half a minute; ``pm-dpgmm warm-up`` does so beforehand.
+
+    Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
+    records passed a private test. The likelihoods are those of the released numbers without that condition: the
+    difference is nil where the test is passed nearly always, as it is with enough records, and unknown near its limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pm_dpgmm as dpg
+    >>> X = np.random.default_rng(1).normal(3.0, 1.0, size=(1000, 1))
+    >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 10))
+    >>> with pm.Model() as model:
+    ...     th = release.params("g", prior="weak")
+    ...     term = release.observe(th)
+    >>> [rv.name for rv in model.free_RVs], [potential.name for potential in model.potentials]
+    (['g_offset'], ['release'])
+    """
+    owner = model_of(model)
+    module = _likelihood(release)
+    if not isinstance(likelihood, str) or likelihood not in ("auto", *module.LIKELIHOODS):
+        offered = ", ".join(map(repr, ("auto", *module.LIKELIHOODS)))
+        raise ValueError(
+            f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
+        )
+    th = without_names(th)
+    weights, means, chol = _parameters(th, release.n_features)
+    check_order(getattr(th, "feature_names", None), release.feature_names, name="th")
+    check_new(owner, name)
+    warn_without_background(
+        release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
+    )
+    check_unused(owner, release, OBSERVED)
+    with owner:
+        ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
+        value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
+        term = pm.Potential(name, value)
+    remember_use(term, release, OBSERVED)
+    return term
+
+
+def _in_order(release: Released, th: Any, n_components: int | None) -> Released:
+    """The release with its components in the order of those that ``th`` is anchored to, if it is."""
+    k = release.n_components
+    if n_components not in (None, k):
+        raise ValueError(
+            f"th must have {k} components, those of a release of method {release.method!r}, got {n_components}"
+        )
+    base = getattr(getattr(th, "anchor", None), "mixture", None)
+    if base is None:
+        return release
+    order = nearest_order(release.mixture, base).tolist()
+    raw = {part: array[order] for part, array in release.raw.items()}
+    return replace(release, mixture=release.mixture.permuted(order), raw=raw)
+
+
+def _likelihood(release: Released) -> Likelihood:
+    if not release.raw:
+        raise ValueError(
+            f"observe needs the noisy statistics of a release, got one of method {release.method!r} whose raw is empty"
+        )
+    if "sketches" in release.noise:
+        found = SKETCH
+    elif release.method in MODULES:
+        found = MODULES[release.method]
+    else:
+        methods = ", ".join(map(repr, ("sketch", "two-phase", *MODULES)))
+        raise ValueError(
+            f"observe needs a release of one of the methods {methods}, got one of method {release.method!r},"
+            f" {REFUSED.get(release.method, 'which has no likelihood here')}"
+        )
+    module: Likelihood = importlib.import_module(f"pm_dpgmm.bayes.{found}")
+    return module
+
+
+def _parameters(th: Any, n_features: int) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    """Tensors of ``th``, their known dimensions checked."""
+    shapes = {"weights": (None,), "means": (None, n_features), "chol": (None, n_features, n_features)}
+    missing = [part for part in shapes if not hasattr(th, part)]
+    if missing:
+        raise TypeError(
+            f"th must have weights, means and chol, as release.params(...) has, got {shown(th)}"
+            f" without {', '.join(missing)}"
+        )
+    tensors = [pt.as_tensor(getattr(th, part)) for part in shapes]
+    for (part, wanted), tensor in zip(shapes.items(), tensors, strict=True):
+        got = tensor.type.shape
+        if len(got) != len(wanted) or any(a not in (None, b) for a, b in zip(got, wanted, strict=True) if b):
+            words = ", ".join(["K", "D", "D"][: len(wanted)])
+            raise ValueError(f"th.{part} must have shape ({words}), with D = {n_features} as the release, got {got}")
+    return tensors[0], tensors[1], tensors[2]

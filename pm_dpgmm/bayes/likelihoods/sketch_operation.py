@@ -1,0 +1,32 @@
+"""Log densities of a released sketch as PyTensor operations that give their derivatives as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pm_dpgmm.bayes.compiled.value_with_slopes import ValueWithSlopes
+from pm_dpgmm.bayes.likelihoods import sketch_graph
+from pm_dpgmm.bayes.likelihoods.sketch_kernel import exact, held
+
+
+class HeldSketch(ValueWithSlopes):
+    """With a covariance that is held at the release; see :func:`sketch_kernel.held`."""
+
+    gufunc_signature = "(k),(k,d),(k,d,d),(m,d),(d),(a,m),(n),(q,n),(o)->(o),(k),(k,d),(k,d,d)"
+    kernel = held
+
+    def value(self, *inputs: Any) -> Any:
+        return sketch_graph.held(*inputs)
+
+
+class ExactSketch(ValueWithSlopes):
+    """With the covariance at the mixture itself; see :func:`sketch_kernel.exact`."""
+
+    gufunc_signature = "(k),(k,d),(k,d,d),(m,d),(d),(n),(n),(s,n),(n)->(o),(k),(k,d),(k,d,d)"
+    kernel = exact
+
+    def value(self, *inputs: Any) -> Any:
+        return sketch_graph.exact(*inputs)
+
+
+held_of, exact_of = HeldSketch(), ExactSketch()

@@ -1,0 +1,1 @@
+"""The parameters of a mixture as random variables around a release."""

@@ -1,0 +1,152 @@
+"""How far the truth may be from a release: the law of the offsets, from public noise and the sampling of the records.
+
+Nothing but the release is used. Imports no PyMC.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm.bayes.parameters.anchor import Anchor, is_auto, lifted_weights, offsets_of, plain_anchor, weak_deviations
+from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
+from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.mixture.mixture import Mixture
+
+if TYPE_CHECKING:
+    from pm_dpgmm.methods.released import Released
+
+STEP = 1e-5  # of numerical derivatives, in coordinates of about unit scale
+
+
+def anchor_of(release: Released) -> Anchor:
+    """Normal law of the truth's offsets from ``release``, never wider than the weak prior.
+
+    * Sketch: the Laplace approximation of :mod:`pm_dpgmm.release.uncertainty`, with all its correlations: noise,
+    sampling,
+      overlap of components and the weak prior of the fit.
+    * Histogram: inverse of the Fisher information of the noisy counts, which counts noise, sampling, overlap and the
+      width of cells.
+    * Populous and populous-single: the law of the mask to first order (for relative noise eta: log factors eta, below
+      the diagonal sqrt(2) eta; means their own noise, or sqrt(2) eta in the lifted mask), plus the sampling error of
+      as many records as a component has, each with a known label: components of such a release are well separated.
+      Conditional on the test that was passed.
+
+    Raises
+    ------
+    ValueError
+        If the method has no such law, or the number of records is not public: give the scales as numbers.
+    """
+    mixture = lifted_weights(release.mixture)
+    if "sketches" in release.noise:
+        covariance, source = _sketch(release, mixture), "Laplace approximation of the sketch's likelihood"
+    elif release.noise.get("law") in ("mask", "lifted-mask"):
+        covariance, source = _masked(release, mixture), "mask noise and sampling"
+    elif release.noise.get("statistic") == "counts":
+        from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
+
+        covariance, source = histogram_covariance(release, mixture), "Fisher information of the noisy counts"
+    else:
+        raise ValueError(
+            f"weight_conc, mean_scale and cov_scale must be numbers for a release of method {release.method!r}, got"
+            " 'auto': the law of its errors is not known"
+        )
+    if release.flag:
+        source += f"; WARNING: {release.flag}"
+    return Anchor(mixture, frozen(_limited(covariance, weak_deviations(mixture))), source)
+
+
+def anchor_separation(release: Released, *, mean_scale: Any = "auto") -> float:
+    """Smallest distance between two released means, in standard deviations of the anchored prior.
+
+    Labels stay where they are while this is large; below about 4 a posterior may exchange them.
+
+    Parameters
+    ----------
+    release : Release
+    mean_scale : "auto", float or (K,)
+        As for ``release.params``.
+
+    Returns
+    -------
+    float
+        Mahalanobis distance; infinite for one component. Of means alone: components with equal means and different
+        covariances count as close.
+    """
+    k = release.n_components
+    if is_auto(mean_scale, "mean_scale"):
+        return anchor_of(release).closest_pair()[0]
+    return plain_anchor(release.mixture, weight_conc=float(k), mean_scale=mean_scale, cov_scale=1.0).closest_pair()[0]
+
+
+def _limited(covariance: FloatArray, deviations: FloatArray) -> FloatArray:
+    """``covariance`` with the same correlations and no standard deviation above ``deviations``."""
+    shrink = np.minimum(1.0, deviations / np.sqrt(np.diag(covariance)))
+    limited = covariance * np.outer(shrink, shrink)
+    # rounding must not leave a covariance without a Cholesky factor
+    limited[np.diag_indices_from(limited)] *= 1 + 1e-9
+    return (limited + limited.T) / 2
+
+
+def _sketch(release: Released, mixture: Mixture) -> FloatArray:
+    from pm_dpgmm.methods.sketch.estimate import SketchFit
+    from pm_dpgmm.methods.sketch.fit import moved
+    from pm_dpgmm.methods.sketch.laplace import laplace
+
+    law = laplace(release)
+
+    def offsets(step: FloatArray) -> FloatArray:
+        return offsets_of(SketchFit(law.data, moved(law.found, step), 0.0).mixture, mixture)
+
+    # along the columns of the root: steps are shares of a standard deviation
+    lengths = np.maximum(np.abs(law.root).max(axis=0), 1e-12)
+    directions = (law.root / lengths).T * STEP
+    slopes = np.stack([(offsets(step) - offsets(-step)) / (2 * STEP) for step in directions], axis=1) * lengths
+    return np.asarray(slopes @ slopes.T)
+
+
+def _masked(release: Released, mixture: Mixture) -> FloatArray:
+    k, d = mixture.n_components, mixture.n_features
+    law = release.noise
+    if law["law"] == "mask":
+        weight, mean, factor = (float(law[part]) for part in ("weight", "mean", "covariance"))
+    else:
+        noise = LiftedMaskNoise(float(law["eta"]), float(law["kappa"]))
+        # a mean is an entry of the lifted matrix beside its diagonal
+        weight, mean, factor = noise.weight(d), math.sqrt(2) * noise.eta, noise.eta
+    n_records = _fitted_records(release)
+    own = np.maximum(n_records * mixture.weights, 1.0)
+    diagonal = np.equal(*np.tril_indices(d))
+    shifts = np.repeat(mean**2 + 1 / own, d)
+    entries = np.where(diagonal, factor**2 + 0.5 / own[:, None], 2 * factor**2 + 1 / own[:, None])
+    # log ratios of noisy weights: the noise is divided by the weight it was added to
+    variances = weight**2 / mixture.weights**2 + 1 / own
+    reference = int(np.argmax(mixture.weights))
+    ratios = np.diag(np.delete(variances, reference)) + variances[reference]
+    covariance = np.diag(np.concatenate([np.zeros(k - 1), shifts, entries.ravel()]))
+    covariance[: k - 1, : k - 1] = ratios
+    return covariance
+
+
+def _fitted_records(release: Released) -> float:
+    """Public number of records behind the masked parameters."""
+    law = release.noise
+    if law["law"] == "lifted-mask" and law["subset_records"] is not None:
+        return float(law["subset_records"]) * law["n_subsets"]
+    if release.n_records is None:
+        raise ValueError(
+            "weight_conc, mean_scale and cov_scale must be numbers where the number of records is private, got 'auto'"
+        )
+    if law["law"] == "lifted-mask":
+        return float(release.n_records)
+    from pm_dpgmm.methods.populous_single.method import PopulousSingle
+
+    guarantee = release.guarantee
+    problem = Problem(
+        release.n_records, release.n_features, release.n_components, guarantee.epsilon, guarantee.delta, None,
+        guarantee.neighbouring,
+    )  # fmt: skip
+    return release.n_records / PopulousSingle(**release.settings).constants(problem).n_subsets

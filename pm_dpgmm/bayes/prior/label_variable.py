@@ -1,0 +1,123 @@
+"""Labels of a mixture prior: a Categorical that knows its mixture, whose density only the right step may evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+
+from pm_dpgmm.bayes.coords import model_of
+from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of
+from pm_dpgmm.mixture.mixture import Mixture
+
+REFUSAL = (
+    "labels of {!r} must be moved by MixtureLabels, as other samplers get the posterior of a labelled mixture prior"
+    " wrong: call pm.sample() without a step for them, or use measured() in place of prior() where the vector was"
+    " measured with normal noise, with any sampler, or make the prior with form='mixture' for samplers that find"
+    " modes by themselves (pm.sample_smc); to evaluate the density alone, use"
+    " 'with pm_dpgmm.bayes.label_density(model):'"
+)
+
+
+class MixtureLabelRV(CategoricalRV):
+    """Categorical variable that says which component a vector belongs to.
+
+    The mixture and the names of the other two variables travel with the operation, so that copies of a model
+    (``pm.do``, ``pm.observe``) and pickled ones keep them. The density can be evaluated only while ``licences_of`` the
+    variable are above 0.
+    """
+
+    __props__ = (*CategoricalRV.__props__, "mixture", "latent", "offset")
+
+    def __init__(self, mixture: Mixture, latent: str, offset: str, **properties: Any) -> None:
+        super().__init__(**properties)
+        self.mixture = mixture
+        self.latent = latent
+        self.offset = offset
+
+
+# By the random generator of a label: the operation is shared by the copies of a model, the generator is each one's own.
+_LICENCES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def licences_of(label: Any) -> Any:
+    """Shared scalar: how many steps for this ``label`` live, and ``label_density`` contexts of its model are open."""
+    return _licences(label.owner.inputs[0])
+
+
+def _licences(generator: Any) -> Any:
+    if generator not in _LICENCES:
+        _LICENCES[generator] = pytensor.shared(np.array(0, dtype=np.int64), name="label_licences")
+    return _LICENCES[generator]
+
+
+def license_density(licences: Any, change: int) -> None:
+    """Count a living step, or an open context, in or out."""
+    licences.set_value(licences.get_value() + change)
+
+
+@log_density_of(MixtureLabelRV)
+def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """Log probability of labels; raises when something evaluates it that may not, unless they were observed."""
+    (value,) = values
+    found = pm.logp(pm.Categorical.dist(p=inputs[-1]), value)
+    if is_known(value):
+        return found
+    licensed = _licences(inputs[0]) > 0
+    # PyTensor leaves checks out where it compiles with JAX; NUTS then stops at a density that is no number
+    found = pt.switch(licensed, found, np.nan)
+    return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, licensed)
+
+
+@contextmanager
+def label_density(model: Any = None) -> Iterator[None]:
+    """Context in which the log density of a model with labelled mixture priors can be evaluated.
+
+    Elsewhere it raises ``pymc.exceptions.SamplingError`` unless ``MixtureLabels`` moves the labels: other samplers get
+    the posterior of a labelled prior wrong without a sign of it. Not meant for sampling.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default. Models without labels are left as they are.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pm_dpgmm.bayes import mixture_prior
+    >>> g = Mixture([0.5, 0.5], [[0.0], [9.0]], [[[1.0]], [[1.0]]])
+    >>> with pm.Model() as model:
+    ...     x = mixture_prior("x", g)
+    >>> with label_density(model):
+    ...     float(model.compile_logp()({"x_label": 0, "x_offset": [0.0]}).round(3))
+    -1.612
+    """
+    with ExitStack() as stack:
+        for variable in model_of(model, frozen=True).basic_RVs:
+            if variable.owner is not None and isinstance(variable.owner.op, MixtureLabelRV):
+                licences = licences_of(variable)
+                license_density(licences, 1)
+                stack.callback(license_density, licences, -1)
+        yield
+
+
+def read_elsewhere(model: Any, label: Any, offset: Any, latent: Any) -> bool:
+    """Whether anything in the density of ``model`` reads the label or the offset other than through the vector."""
+    others = [rv for rv in model.basic_RVs if rv is not label and rv is not offset]
+    return bool({label, offset} & _ancestors([*others, *model.potentials], stop=latent))
+
+
+def _ancestors(variables: Iterable[Any], *, stop: Any) -> set[Any]:
+    pending, seen = list(variables), set()
+    while pending:
+        variable = pending.pop()
+        if variable is not stop and variable not in seen:
+            seen.add(variable)
+            pending += [] if variable.owner is None else variable.owner.inputs
+    return seen

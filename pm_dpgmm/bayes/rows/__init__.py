@@ -1,0 +1,1 @@
+"""Rows from a mixture with random parameters: density, missing values, labels."""

@@ -1,0 +1,1 @@
+"""Where samplers start, and a learner that finds posterior modes."""

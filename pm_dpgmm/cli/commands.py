@@ -1,0 +1,317 @@
+"""What the commands of ``pm-dpgmm`` do; each returns an exit status. Heavy imports happen inside."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import shown
+from pm_dpgmm.cli.exit_status import INTERRUPTED, one_line, stop_writing
+from pm_dpgmm.files.untrusted_json import distinct_keys
+from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
+
+if TYPE_CHECKING:
+    from pm_dpgmm.release.release import Release
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Destinations are checked and reserved first, then everything else is checked, then the budget is spent."""
+    read = (options.records, options.ledger, options.like)
+    _check_output(options, *read)
+    partial = options.output.with_name(f"{options.output.stem}.partial.json")
+    if partial.is_file() and partial.stat().st_size:
+        raise FileExistsError(
+            f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"
+        )
+    with reserved(partial, name="the checkpoint", never=(*read, options.output)) as held:
+        _check_output(options, *read)  # a fit that has just ended may have written there
+        return _fitted(options, held)
+
+
+def _fitted(options: argparse.Namespace, held: Reserved) -> int:
+    """Fit and save; whatever ends that early, what was paid for is in a file that is named."""
+    from pm_dpgmm.fit import fit_gmm
+    from pm_dpgmm.privacy.guarantee import Unstable
+    from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
+    from pm_dpgmm.release.release import Release
+
+    bounds = options.bounds
+    if bounds is not None and len(bounds) != 2:
+        if len(bounds) % 2:
+            raise ValueError(f"--bounds must be pairs of low and high, got {len(bounds)} numbers")
+        bounds = np.array(bounds).reshape(-1, 2)
+    settings = _settings(options.set)
+    if options.like is not None:
+        settings["like"] = Release.load(options.like)
+    ledger = None if options.ledger is None else Ledger.existing(options.ledger)
+    records = options.records if options.columns is None else _columns(options.records, options.columns)
+    release = None
+    try:
+        release = fit_gmm(
+            records,
+            options.n_components,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            bounds=bounds,
+            method=options.method,
+            neighbouring=options.neighbouring,
+            ledger=ledger,
+            random_seed=options.seed_not_private,
+            checkpoint=held,
+            **settings,
+        )
+        saved = _saved(release, options)
+    except Unstable as refusal:
+        held.path.unlink(missing_ok=True)
+        print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
+        return 1
+    except BudgetExceeded as refusal:
+        print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
+        return 1
+    except BaseException as error:
+        if not _kept(error, release, held.path, options.output):
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
+        raise
+    if not saved:
+        return 1
+    held.path.unlink(missing_ok=True)
+    return _told(release, options)
+
+
+def _kept(error: BaseException, release: Release | None, partial: Path, output: Path) -> bool:
+    """Say where what was paid for is, once it is in a file; False if nothing was released.
+
+    The checkpoint is not always the newest: a full disk keeps what it had, and some methods have none.
+    """
+    newest = getattr(error, "released", None)
+    text = None if newest is None else json.dumps(newest.to_dict(), allow_nan=False)
+    found = partial.read_text(encoding="utf-8") if partial.is_file() else ""
+    if not found and text is None and release is None:
+        return False
+    if found and text in (None, found):
+        words = f"is kept: pm-dpgmm resume {str(partial)!r} --output {str(output)!r}"
+        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        return True
+    older = f" ({str(partial)!r} holds an earlier part of it)" if found else ""
+    whole = json.dumps(release.to_dict()) if text is None and release is not None else text
+    try:
+        place = str(rescue(str(whole), output if text is None else partial))
+    except OSError as failure:
+        words = f"is printed, since it could not be written anywhere: {one_line(failure)}{older}"
+        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        print(whole)
+        return True
+    words = place if text is None else f"pm-dpgmm resume {place!r} --output {str(output)!r}"
+    print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}{older}", file=sys.stderr)
+    return True
+
+
+def resume(options: argparse.Namespace) -> int:
+    """The checkpoint stays: it may be fitted again with another number of components."""
+    from pm_dpgmm.release.checkpoint import resume
+
+    _check_output(options, options.checkpoint)
+    return _finished(resume(options.checkpoint, options.n_components), options)
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Status 1 for a plan that is not enough."""
+    from pm_dpgmm.planning.plan import plan, smallest_size
+
+    settings: dict[str, Any] = {
+        "epsilon": options.epsilon, "delta": options.delta, "method": options.method, "bounds": not options.no_bounds,
+        "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
+        "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
+    }  # fmt: skip
+    settings |= {name: value for name in ("noise", "efficiency") if (value := getattr(options, name)) is not None}
+    size = options.n_features, options.n_components
+    found = (
+        smallest_size(*size, **settings) if options.n_records is None else plan(options.n_records, *size, **settings)
+    )
+    print(json.dumps(found.as_dict()) if options.json else found.table())
+    return 0 if found.enough else 1
+
+
+def show(options: argparse.Namespace) -> int:
+    """Summary or the whole file."""
+    _print(_load(options.release), options)
+    return 0
+
+
+def card(options: argparse.Namespace) -> int:
+    """Print or write the card."""
+    from pm_dpgmm.release.card import card
+
+    release = _load(options.release)
+    if options.output is not None:
+        check_destination(options.output, name="--output", force=options.force, never=(options.release,))
+        release.card(options.output)
+    if options.json:
+        written = None if options.output is None else str(options.output)
+        print(json.dumps({"card": card(release), "written": written}))
+    else:
+        print(card(release) if options.output is None else f"wrote {options.output}")
+    return 0
+
+
+def combine(options: argparse.Namespace) -> int:
+    """The releases are checked by the library."""
+    from pm_dpgmm.release.combining import combine
+
+    _check_output(options, *options.releases)
+    releases = [_load(path) for path in options.releases]
+    return _finished(combine(releases, n_components=options.n_components), options)
+
+
+def ledger(options: argparse.Namespace) -> int:
+    """Make one if a budget is given, then say what is left."""
+    from pm_dpgmm.privacy.ledger import Ledger
+
+    if options.epsilon is None:
+        if options.delta is not None or options.neighbouring is not None:
+            raise ValueError("--epsilon must be given with --delta or --neighbouring, to make a ledger")
+        found = Ledger.existing(options.ledger)
+    else:
+        if not options.ledger.is_file():
+            check_destination(options.ledger, name="ledger")
+        relation = options.neighbouring or "replace-one"
+        found = Ledger(options.ledger, epsilon=options.epsilon, delta=options.delta or 0.0, neighbouring=relation)
+    entries, (epsilon, delta), left = found.entries(), found.spent, found.remaining
+    fields: dict[str, Any] = {
+        "ledger": str(options.ledger),
+        "neighbouring": str(found.neighbouring),
+        "budget": {"epsilon": found.epsilon, "delta": found.delta},
+        "spent": {"epsilon": epsilon, "delta": delta},
+        "left": {"epsilon": left[0], "delta": left[1]},
+        "spending": [list(entry) for entry in entries],
+    }
+    if options.json:
+        print(json.dumps(fields))
+        return 0
+    print(f"{options.ledger}, {found.neighbouring} neighbours")
+    for name in ("budget", "spent", "left"):
+        print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")
+    for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:
+        print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {mechanism}")
+    return 0
+
+
+def warm_up(options: argparse.Namespace) -> int:
+    """One line for each model as it is done."""
+    from pm_dpgmm.cli.warm_up import warm_up
+
+    done = {}
+    for name, seconds in warm_up():
+        done[name] = round(seconds, 1)
+        if not options.json:
+            print(f"{seconds:5.1f} s  {name}", flush=True)
+    if options.json:
+        print(json.dumps({"seconds": done}))
+    return 0
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Status 1 when the audit finds a violation or misses the planted fault."""
+    from pm_dpgmm import demo as main_job
+
+    folder = make_folder(options.output, name="--output")
+    for name in main_job.FILES:
+        check_destination(folder / name, name="a file of the demo", force=options.force)
+    quiet = sys.stderr if options.json else sys.stdout  # the story is for people
+    with contextlib.redirect_stdout(quiet):
+        status = main_job.run(folder, progress=sys.stderr.isatty())
+    if options.json:
+        print(json.dumps({"files": [str(folder / name) for name in main_job.FILES], "audit_right": status == 0}))
+    return status
+
+
+def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
+    check_destination(options.output, name="--output", force=options.force, never=read)
+
+
+def _finished(release: Release, options: argparse.Namespace) -> int:
+    if not _saved(release, options):
+        return 1
+    return _told(release, options)
+
+
+def _told(release: Release, options: argparse.Namespace) -> int:
+    """Print a release that is saved; 1 where that fails, since 2 would say that nothing was spent."""
+    try:
+        _print(release, options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        stop_writing()
+        words = f"the release is in {str(options.output)!r}, and could not be printed: {one_line(error)}"
+        print(f"pm-dpgmm {options.command}: {words}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _saved(release: Release, options: argparse.Namespace) -> bool:
+    """Save; False, and where it is, if the release had to be put somewhere else."""
+    try:
+        _check_output(options)  # somebody else may have written there meanwhile
+        release.save(options.output)
+        return True
+    except (OSError, ValueError) as error:
+        print(f"pm-dpgmm {options.command}: the release could not be saved: {one_line(error)}", file=sys.stderr)
+    text = json.dumps(release.to_dict())
+    try:
+        print(f"It is in {rescue(text, options.output)}", file=sys.stderr)
+    except OSError as error:
+        print(f"It is printed, since it could not be written anywhere: {one_line(error)}", file=sys.stderr)
+        print(text)
+    return False
+
+
+def _print(release: Release, options: argparse.Namespace) -> None:
+    print(json.dumps(release.to_dict()) if options.json else release.summary())
+
+
+def _load(path: Path) -> Release:
+    from pm_dpgmm.release.release import Release
+
+    return Release.load(path)
+
+
+def _columns(path: Path, names: list[str]) -> Any:
+    """Some columns of a file, by name: each of its numbers read by itself, as ``fit_gmm`` reads a whole file."""
+    import pandas as pd
+
+    from pm_dpgmm.records.reading import read_records
+
+    records, found = read_records(path, columns=names)
+    return pd.DataFrame(records, columns=list(found))
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE; a value is JSON, or a word."""
+    taken = {
+        "X", "n_components", "epsilon", "delta", "bounds", "method", "neighbouring",
+        "ledger", "random_seed", "checkpoint", "like", "learner", "n_jobs", "progress",
+    }  # fmt: skip
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise ValueError(f"--set must be NAME=VALUE, got {pair!r}")
+        if name in taken or name in found:
+            raise ValueError(f"--set must name settings of the method, each once, got {pair!r}")
+        try:
+            found[name] = json.loads(value, object_pairs_hook=distinct_keys)
+        except (json.JSONDecodeError, RecursionError):
+            found[name] = value
+        except ValueError as error:
+            raise ValueError(f"--set {name} must be JSON or a word, got {shown(value)}: {error}") from None
+    return found

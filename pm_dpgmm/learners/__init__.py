@@ -1,0 +1,1 @@
+"""Non-private fits to subsets of the records, each apart from the others. Nothing here is released."""

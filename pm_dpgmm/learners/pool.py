@@ -1,0 +1,272 @@
+"""Fits in processes of their own, through joblib: whatever a learner does, its fit is None and nothing else changes.
+
+A task of joblib is a supervisor. It hands its subset to a server beside it (process.py), which forks a child
+for the fit; so a learner never runs in a joblib worker. Proof: pool.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mixture.mixture import Mixture
+
+Work = Sequence[tuple[FloatArray, int]]
+Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    " from pm_dpgmm import learner_process; getattr(learner_process, sys.argv[3])(int(sys.argv[2]))"
+)
+# fits run side by side, so each has one thread; a set order of strings is the same whenever a fit is repeated
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+}
+OVERTIME, REPRIEVE = 10.0, 60.0  # on the clock: so many times the time limit, and so many seconds more
+STARTS = 3  # of a server for one fit, when servers disappear
+PATIENCE = 5.0  # seconds for a server to leave
+ROUNDS = 3  # through joblib, when its workers disappear; then threads of this process supervise
+
+
+class LearnerNotLoaded(TypeError):
+    """The learner cannot be loaded in another process."""
+
+
+class Server(NamedTuple):
+    """A process that forks others for every fit. It leaves, and kills the child, when its line is shut."""
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    line: socket.socket  # the same line as the connection
+
+
+_lock = threading.Lock()
+_here = uuid.uuid4().hex  # this process, also among those of a cluster
+_servers: dict[str, list[Server]] = {}  # call -> its servers in this process
+_idle: dict[str, list[Server]] = {}
+
+
+def fit_apart(
+    learner: bytes,
+    work: Work,
+    n_components: int,
+    n_jobs: int | None,
+    progress: Callable[[int, int], None],
+    time_limit: float | None,
+) -> list[Mixture | None]:
+    """Fits of all subsets, each in a process of its own; see :func:`pm_dpgmm.learners.subsets.fit_subsets`.
+
+    A fit whose process died, be it of its own doing or because it was killed from outside, or memory or time on the
+    clock was short, is repeated after all others, alone and with the same seed. If it dies again it is None.
+    """
+    together, alone = (f"{_here}-{uuid.uuid4().hex}" for _ in range(2))
+    fits: dict[int, Mixture | None] = {}
+    died: list[int] = []
+
+    def task(call: str, i: int) -> tuple[str, bytes, int, Request]:
+        clock_limit = None if time_limit is None else OVERTIME * time_limit + REPRIEVE
+        return call, learner, i, (work[i][0], n_components, work[i][1], time_limit, clock_limit)
+
+    _servers.update({together: [], alone: []})
+    try:
+        with contextlib.closing(_supervise([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
+            for i, answer in outcomes:
+                if isinstance(answer, str):
+                    died.append(i)
+                    continue
+                fits[i] = answer
+                progress(len(fits), len(work))
+        for i in sorted(died):
+            ((_, answer),) = _supervise([task(alone, i)], 1)
+            fits[i] = None if isinstance(answer, str) else answer
+            progress(len(fits), len(work))
+    finally:
+        for call in (together, alone):
+            _dismiss(call)
+    return [fits[i] for i in range(len(work))]
+
+
+def _supervise(
+    tasks: list[tuple[str, bytes, int, Request]], n_jobs: int | None
+) -> Generator[tuple[int, Mixture | str | None]]:
+    """Outcomes of :func:`supervised_fit` as they come, even if workers of joblib disappear."""
+    from joblib import Parallel, delayed, parallel_config
+
+    waiting = {task[2]: task for task in tasks}
+    for last in [False] * ROUNDS + [True]:
+        # threads suffice, since the fits have processes; a backend that the user configured comes first
+        with parallel_config(backend="threading") if last or n_jobs == 1 else contextlib.nullcontext():
+            outcomes = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(
+                [delayed(supervised_fit)(*task) for task in waiting.values()]
+            )
+        try:
+            while waiting:
+                try:
+                    i, answer = next(outcomes)
+                except LearnerNotLoaded:
+                    raise
+                except Exception:
+                    if last:
+                        raise
+                    break
+                del waiting[i]
+                yield i, answer
+        finally:
+            with warnings.catch_warnings():  # joblib warns of work that is given up
+                warnings.simplefilter("ignore")
+                outcomes.close()
+        if not waiting:
+            return
+
+
+def rehearsal_apart(learner: bytes, first: FloatArray, second: FloatArray, n_components: int) -> str | None:
+    """What is wrong with a learner on simulated rows, tried in a process of its own; None if nothing is."""
+    server = _started("rehearse")
+    try:
+        server.connection.send_bytes(learner)
+        server.connection.send((first, second, n_components))
+        answer: str | None = server.connection.recv()
+        return answer
+    except (EOFError, OSError):
+        return "the end of its process"
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(server.process.pid, signal.SIGKILL)  # its session, with what the learner started
+        server.connection.close()
+        server.line.close()
+        server.process.wait()
+
+
+def supervised_fit(
+    call: str,
+    learner: bytes,
+    i: int,
+    request: Request,
+) -> tuple[int, Mixture | str | None]:
+    """``i`` and its outcome: a valid fit, None, or "died"."""
+    for _ in range(STARTS):
+        server = _take(call, learner, (request[1], request[0].shape[1]))
+        if server is None:
+            continue
+        try:
+            server.connection.send(request)
+            server.connection.recv()
+        except (EOFError, OSError):  # it had left before this fit began
+            _retire(call, server)
+            continue
+        try:
+            answer = server.connection.recv()
+        except (EOFError, OSError):
+            _retire(call, server)
+            break
+        except BaseException:  # the user stops the run, and this is the thread that waits
+            _retire(call, server)
+            raise
+        with _lock:
+            wanted = call in _servers
+            if wanted:
+                _idle.setdefault(call, []).append(server)
+        if not wanted:  # the run has stopped
+            _retire(call, server)
+        return i, answer
+    return i, "died"
+
+
+def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
+    """A server of this call that has no work, or a new one; None if it disappears while it starts.
+
+    ``sizes``: components and columns, the same for all fits of a call.
+    """
+    with _lock:
+        gone = [(name, server) for name, idle in _idle.items() for server in idle if server.process.poll() is not None]
+        for name, server in gone:
+            _idle[name].remove(server)
+    for name, server in gone:
+        _retire(name, server)
+    with _lock:
+        if _idle.get(call):
+            return _idle[call].pop()
+        if call.startswith(_here) and call not in _servers:  # the run has stopped
+            return None
+    server = _started("serve")
+    with _lock:
+        if call.startswith(_here) and call not in _servers:
+            _shut(server)
+        else:
+            _servers.setdefault(call, []).append(server)
+    try:
+        server.connection.send_bytes(learner)
+        problem = server.connection.recv()
+    except (EOFError, OSError):
+        _retire(call, server)
+        return None
+    if problem is not None:
+        _retire(call, server)
+        raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")
+    try:
+        server.connection.send(sizes)
+    except OSError:
+        _retire(call, server)
+        return None
+    return server
+
+
+def _started(task: str) -> Server:
+    """A new process that runs this function of process.py."""
+    line, there = socket.socketpair()
+    with there:
+        process = subprocess.Popen(
+            [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(there.fileno()), task],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[there.fileno()],
+            start_new_session=True,  # the user's Ctrl-C is for this process, which then ends the others
+            env=ENVIRONMENT | os.environ,
+        )
+    return Server(process, Connection(os.dup(line.fileno())), line)
+
+
+def _shut(server: Server) -> None:
+    """Ask a server to leave; whoever waits for its answer hears that there is none."""
+    with contextlib.suppress(OSError):
+        server.line.shutdown(socket.SHUT_RDWR)
+
+
+def _retire(call: str, server: Server) -> None:
+    """End a server and forget it; for whoever took it, or for one that is idle."""
+    _shut(server)
+    server.connection.close()
+    server.line.close()
+    try:
+        server.process.wait(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:  # it has no child while it loads the learner
+        server.process.kill()
+        server.process.wait()
+    with _lock, contextlib.suppress(KeyError, ValueError):
+        _servers[call].remove(server)
+
+
+def _dismiss(call: str) -> None:
+    """End all servers of a call in this process; those at work are retired by the thread that waits for them."""
+    with _lock:
+        servers, idle = _servers.pop(call, []), _idle.pop(call, [])
+    for server in servers:
+        _shut(server)
+    for server in idle:
+        _retire(call, server)

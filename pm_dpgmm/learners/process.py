@@ -1,0 +1,187 @@
+"""What runs beside this process for a learner: a server that loads it once and forks a supervisor for every fit.
+
+The supervisor reads the subset and forks once more, for the learner; both end with the fit, so the server, from which
+all are forked, never has a record in its memory: not even in what was freed, which uninitialised arrays would show.
+
+Proof: pool.md. POSIX only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import mmap
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.rehearsal import rehearsal_problem
+from pm_dpgmm.learners.subsets import fit_one
+from pm_dpgmm.mixture.mixture import Mixture
+
+Died = Literal["died"]
+DIED: Died = "died"
+IDLE = 60.0  # seconds after which a server without work leaves
+LONGEST_PAUSE = 0.2  # seconds between looks at a child whose end is not announced
+DIED_CODE = 1  # exit code of a child whose failure may be another process's fault
+
+
+def serve(descriptor: int) -> None:
+    """Load a learner from the connection ``descriptor`` and prepare it, then have one request after another answered.
+
+    What it reads itself, the learner and the numbers of components and columns, is public.
+    """
+    connection = Connection(descriptor)
+    try:
+        import cloudpickle
+        import sklearn.mixture  # noqa: F401 - once here and not in every child
+
+        learner = cloudpickle.loads(connection.recv_bytes())
+    except BaseException as error:
+        connection.send(f"{type(error).__name__}: {error}")
+        return
+    connection.send(None)
+    with contextlib.suppress(EOFError, OSError):
+        n_components, n_features = connection.recv()
+        with contextlib.suppress(Exception):  # compile here and not in every child
+            getattr(learner, "prepare", lambda k, d: None)(n_components, n_features)
+        gc.freeze()  # children share the memory of what is loaded
+        while connection.poll(IDLE):
+            supervisor = os.fork()
+            if supervisor == 0:
+                _answer(learner, connection)
+            if os.waitpid(supervisor, 0)[1] != 0:  # the line is closed, or the learner killed it
+                break
+
+
+def _answer(learner: Any, connection: Connection) -> None:
+    """The supervisor of one fit: read the request, answer it and exit, with 0 if the answer was sent."""
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold records
+        request = connection.recv()
+        connection.send("taken")
+        connection.send(fit_in_child(learner, *request, connection=connection))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def rehearse(descriptor: int) -> None:
+    """Load a learner from the connection ``descriptor``, try it on simulated rows and send what is wrong, or None."""
+    connection = Connection(descriptor)
+    try:
+        import cloudpickle
+
+        problem = rehearsal_problem(cloudpickle.loads(connection.recv_bytes()), *connection.recv())
+    except BaseException as error:  # the learner did not load, or ends its process
+        problem = f"{type(error).__name__}: {error}"
+    connection.send(problem)
+
+
+def fit_in_child(
+    learner: Any,
+    subset: FloatArray,
+    n_components: int,
+    seed: int,
+    time_limit: float | None,
+    clock_limit: float | None,
+    *,
+    connection: Connection,
+) -> Mixture | Died | None:
+    """One fit in a child of this process; None if it is not valid or used its processor time up.
+
+    "died" if the child did, or ran out of memory or of time on the clock: other fits may have a part in that. The
+    answer comes back as numbers in shared memory, so nothing else can. EOFError when ``connection`` closes.
+    """
+    k, d = n_components, subset.shape[1]
+    shared = np.frombuffer(mmap.mmap(-1, 8 * (1 + k + k * d + k * d * d)), dtype=float)  # a flag, then the answer
+    ended, alive = os.pipe()
+
+    def fit() -> None:
+        os.close(ended)
+        connection.close()
+        mixture = fit_one(learner, subset, n_components, seed)
+        shared[1:] = np.concatenate([mixture.weights, mixture.means.ravel(), mixture.covariances.ravel()])
+        shared[0] = 1.0
+
+    try:
+        child = os.fork()
+        if child == 0:
+            _live_and_die(fit, time_limit)
+        os.close(alive)
+        deadline = math.inf if clock_limit is None else time.monotonic() + clock_limit
+        code = _watch(child, ended, connection, deadline)
+    finally:
+        os.close(ended)
+    out_of_time = time_limit is not None and code in (-signal.SIGPROF, -signal.SIGXCPU)
+    if code != 0 and not out_of_time:
+        return DIED
+    if code != 0 or shared[0] != 1.0:
+        return None
+    weights, means, covariances = np.split(shared[1:], [k, k + k * d])
+    try:
+        return Mixture(weights, means.reshape(k, d), covariances.reshape(k, d, d))
+    except ValueError:
+        return None
+
+
+def _live_and_die(fit: Callable[[], None], time_limit: float | None) -> None:
+    """The child: run ``fit`` under its limits and exit, whatever happens."""
+    code = 0
+    try:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold records
+        with contextlib.suppress(OSError):  # Linux: if memory runs out, the fit goes and not the run
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        if time_limit is not None:
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_PROF, time_limit)
+            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            seconds = math.ceil(time_limit) + 1  # for learners that use the timer themselves
+            if most == resource.RLIM_INFINITY or seconds < most:
+                resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        fit()
+    except MemoryError:  # perhaps other fits had the memory
+        code = DIED_CODE
+    except BaseException:
+        code = 0  # without an answer: the fit is None
+    finally:
+        os._exit(code)
+
+
+def _watch(child: int, ended: int, connection: Connection, deadline: float) -> int | None:
+    """Exit code of the child; None if it was still there at the deadline. Nothing of it stays behind."""
+    watched: list[Any] = [connection, ended]
+    pause = LONGEST_PAUSE
+    running = True
+    try:
+        while True:
+            ready = wait(watched, timeout=pause)
+            if connection in ready:  # nothing is sent during a fit: the other side has gone
+                raise EOFError
+            pause = min(2 * pause, LONGEST_PAUSE)
+            if ended in ready:  # the child's end of the pipe is closed; its exit takes a moment more
+                watched, pause = [connection], 5e-4
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                running = False
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > deadline:
+                return None
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)  # processes that the learner started
+        if running:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)

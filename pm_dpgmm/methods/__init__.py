@@ -1,0 +1,1 @@
+"""Fitting methods: one frozen settings class each; ``check`` sees public facts, ``release`` sees the records."""

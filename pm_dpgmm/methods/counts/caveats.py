@@ -1,0 +1,258 @@
+"""What a reader of a fit to noisy counts should be warned of. Post-processing: released and public numbers alone.
+
+For the histogram and for slices along several directions, which are as many histograms of the same records. All
+thresholds are calibrated by ``python -m verification.calibration.count_warnings``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.slices import Slices
+from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_VARIANCE as GRID_VARIANCE
+from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
+from pm_dpgmm.methods.sketch.caveats import MEASURED, listed
+from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import IntArray
+
+# deviations of a chi-square from which on a misfit is sure: right mixtures go beyond them once in 2,000 histograms or
+# so; of S histograms it is log(S) more, as squares of Laplace noise fall off about so
+SURE = 6.0
+MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
+MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the cells allow: counts show a part of it only
+NARROW = 1.3  # times the least deviation that a fit allows
+LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
+LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
+MOST_TIMES = 100  # the records, that is said as a number
+TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
+NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
+MOST_WORK = 2e7  # probabilities of cells, a second or two: a file with more is not judged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Noisy counts, and the cells that they are of.
+
+    Parameters
+    ----------
+    values : ndarray, shape (M,)
+    noise_variance : float
+        Of every count.
+    bounds : ndarray, shape (D, 2)
+    n_cells : int
+        Along a column.
+    slices : Slices or None
+        None for the cells of a grid.
+    """
+
+    values: FloatArray
+    noise_variance: float
+    bounds: FloatArray
+    n_cells: int
+    slices: Slices | None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> Counts | None:
+        """As a release of method "histogram" or "slices" holds them; None where it holds no such counts."""
+        if not ({"counts", "bounds"} <= set(raw) and "scale" in noise):
+            return None
+        counts, bounds = np.asarray(raw["counts"]), np.asarray(raw["bounds"])
+        ratio = math.exp(-1 / noise["scale"])
+        slices = None
+        n_cells = counts.shape[0]
+        if "directions" in raw:  # the first directions are the axes
+            n_cells = int(raw["sizes"][0])
+            slices = Slices(np.asarray(raw["directions"]), n_cells)
+            if not np.array_equal(slices.sizes, raw["sizes"]):
+                return None
+        return cls(counts.ravel().astype(float), 2 * ratio / (1 - ratio) ** 2, bounds, n_cells, slices)
+
+    @property
+    def width(self) -> FloatArray:
+        """Of a cell, shape (D,)."""
+        return np.asarray((self.bounds[:, 1] - self.bounds[:, 0]) / self.n_cells)
+
+    @property
+    def starts(self) -> IntArray:
+        """Where each histogram starts in the values."""
+        return np.zeros(1, dtype=np.int64) if self.slices is None else self.slices.offsets[:-1]
+
+    def shares(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        """Probability of every cell under a Gaussian, shape (M,); of slices, what lies beyond the box is in none."""
+        if self.slices is None:
+            return exact_cell_probabilities(Mixture([1.0], [mean], [covariance]), self.bounds, self.n_cells)
+        along = self.slices.directions
+        which = np.repeat(np.arange(len(along)), self.slices.sizes)
+        centre = along @ ((mean - self.bounds.mean(axis=1)) / self.width)
+        spread = np.sqrt(np.einsum("si,ij,sj->s", along, covariance / np.outer(self.width, self.width), along))
+        low = (self.slices.left_edges - centre[which]) / spread[which]
+        high = (self.slices.left_edges + 1 - centre[which]) / spread[which]
+        mirrored = low > 0  # differences are taken in the lower tail
+        return np.asarray(special.ndtr(np.where(mirrored, -low, high)) - special.ndtr(np.where(mirrored, -high, low)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """Counts beside what a mixture expects."""
+
+    counts: Counts
+    mixture: Mixture
+    shares: FloatArray  # (K, M), probability of every cell under every component
+    n_records: float  # as the counts tell: the number may be private
+
+    @classmethod
+    def of(cls, counts: Counts, mixture: Mixture) -> Judged:
+        """Records by weighted least squares, the weights from a first guess, their total."""
+        pairs = zip(mixture.means, mixture.covariances, strict=True)
+        shares = np.array([counts.shares(mean, covariance) for mean, covariance in pairs])
+        p = mixture.weights @ shares
+        n_records = max(counts.values.sum() / len(counts.starts), 1.0)
+        weights = p / (max(counts.noise_variance, LEAST_VARIANCE) + n_records * p)
+        slope = float(weights @ p)
+        estimate = float(weights @ counts.values) / slope if slope > 0 else 1.0
+        return cls(counts, mixture, shares, max(estimate, 1.0))
+
+    @property
+    def expected(self) -> FloatArray:
+        """Counts, shape (M,)."""
+        return np.asarray(self.n_records * (self.mixture.weights @ self.shares))
+
+    @property
+    def variances(self) -> FloatArray:
+        """Of noise and sampling together, shape (M,), at least ``LEAST_VARIANCE``."""
+        return self.expected + max(self.counts.noise_variance, LEAST_VARIANCE)
+
+
+def count_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> list[str]:
+    """What noisy counts leave open or contradict in a mixture, one text for each reason.
+
+    Parameters
+    ----------
+    raw, noise : mappings
+        Of a release of method "histogram" or "slices".
+    mixture : Mixture
+        That was fitted to the counts.
+
+    Returns
+    -------
+    list of str
+        Empty where nothing speaks against the fit, and where there are no counts. Nothing is raised.
+
+    Guarantee
+    ---------
+    Post-processing: costs no privacy budget.
+    """
+    try:
+        counts = Counts.of(raw, noise)
+        k, d = mixture.means.shape
+        if counts is None or k * (1 + 2 * d) * counts.values.size > MOST_WORK:
+            return []
+        with np.errstate(all="ignore"):
+            fit = Judged.of(counts, mixture)
+            found = [misfit(fit), too_few(fit), unmeasured_width(fit)]
+    except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
+        return []
+    return [text for text in found if text]
+
+
+def misfit(fit: Judged) -> str | None:
+    """That the counts contradict the mixture, and that it matters.
+
+    The excess of a chi-square over its mean, divided by twice the number of records, estimates the divergence of the
+    mixture from the records in nats, of what the cells show of them and where sampling is more than the noise: less
+    than all of it, and far less where components are narrower than the cells.
+    """
+    size, narrow = excess(fit), as_narrow_as_cells(fit)
+    if size < (MATTERS_IF_NARROW if fit.mixture.weights[narrow].sum() > NOTABLE else MATTERS):
+        return None
+    help_ = "another number of components, bounds that fit the columns, other cells (n_cells)"
+    if fit.mixture.weights[narrow].sum() > NOTABLE:
+        help_ = f"{listed(narrow)} came out as narrow as cells allow, so tighter bounds, more cells (n_cells)"
+    told = f"{size:.2g}" if size < 1 else "1"
+    return (
+        f"a mixture of {_counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
+        f" show that it is off by {told} nats per record or more; {help_} or, with delta, method 'sketch' may help"
+    )
+
+
+def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
+    """Which components have a deviation along some axis that is hardly more than the fit's least, shape (K,)."""
+    least = GRID_VARIANCE if fit.counts.slices is None else SLICE_VARIANCE
+    unit = np.outer(fit.counts.width, fit.counts.width)
+    return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < NARROW**2 * least)
+
+
+def excess(fit: Judged) -> float:
+    """The largest divergence, in nats per record, that any of the histograms shows for sure; 0 where none does.
+
+    Where records and mixture lie apart it is large beyond meaning.
+    """
+    noise, expected = fit.counts.noise_variance, fit.expected
+    squares = ((fit.counts.values - expected) ** 2 - (noise + expected)) / fit.variances
+    # fourth cumulants: 3 v^2 + v of the noise, and the mean of a Poisson count
+    spreads = (2 * (noise + expected) ** 2 + 3 * noise**2 + noise + expected) / fit.variances**2
+    sums, deviations = (np.add.reduceat(row, fit.counts.starts) for row in (squares, spreads))
+    sure = sums > (SURE + math.log(len(sums))) * np.sqrt(deviations)
+    return float(np.where(sure, sums, 0.0).max() / (2 * fit.n_records))
+
+
+def too_few(fit: Judged) -> str | None:
+    """That the counts hardly rise above their noise, for so many numbers."""
+    k, d = fit.mixture.means.shape
+    signal = float((fit.expected**2 / fit.variances).sum()) / (k * (1 + d + d * (d + 1) // 2))
+    if signal >= LEAST_SIGNAL:
+        return None
+    times = math.sqrt(LEAST_SIGNAL / max(signal, 1e-6))  # noise rules, so the ratio grows with the square
+    needed = f"about {times:.1f}" if times < MOST_TIMES else f"more than {MOST_TIMES}"
+    return (
+        f"too few records or too small a budget for {_counted(k, 'component')} in {_counted(d, 'column')}: {needed}"
+        " times the records would be needed, or tighter bounds; the mixture may be noise"
+    )
+
+
+def unmeasured_width(fit: Judged) -> str | None:
+    """That components could as well be much narrower, or wider, along some axis."""
+    narrower, wider = (width_rises(fit, factor) < MEASURED for factor in (1 / TIMES, TIMES))
+    parts = []
+    for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
+        which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
+        if fit.mixture.weights[which].sum() > NOTABLE:
+            parts.append(f"{listed(which)} could be {TIMES:.0f} times {word} or more")
+    if not parts:
+        return None
+    return (
+        f"some widths were not measured: as far as the released counts tell, {' and '.join(parts)}, and densities"
+        " there are arbitrary; tighter bounds, more cells (n_cells) if there are many records, fewer components or,"
+        " with delta, method 'sketch' may help"
+    )
+
+
+def width_rises(fit: Judged, factor: float) -> FloatArray:
+    """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
+
+    All else stays. Axes are those of the covariance in units of a cell.
+    """
+    unit = np.outer(fit.counts.width, fit.counts.width)
+    residuals = fit.counts.values - fit.expected
+    rises = np.empty(fit.mixture.means.shape)
+    for i, (mean, covariance) in enumerate(zip(fit.mixture.means, fit.mixture.covariances, strict=True)):
+        values, axes = np.linalg.eigh(covariance / unit)
+        for j in range(len(values)):
+            scaled = np.where(np.arange(len(values)) == j, factor**2, 1.0) * np.maximum(values, 0.0)
+            shares = fit.counts.shares(mean, ((axes * scaled) @ axes.T) * unit)
+            step = fit.n_records * fit.mixture.weights[i] * (shares - fit.shares[i])
+            rises[i, j] = ((step - 2 * residuals) * step / fit.variances).sum()
+    return rises
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number > 1)}"

@@ -1,0 +1,108 @@
+"""Pure-DP histogram in one or two dimensions, then a mixture fit on the noisy counts. Proof: histogram.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
+from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.counts.histogram_fit import fit_counts
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.privacy.guarantee import Guarantee
+from pm_dpgmm.privacy.noise import Rng
+
+DEFAULT_CELLS = {1: 64, 2: 32}  # per column; a public choice that never looks at the records
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramMethod:
+    """Settings of ``method="histogram"``.
+
+    Parameters
+    ----------
+    n_cells : int, optional
+        Cells along each column; 64 in one dimension, 32 in two. A component narrower than a cell is not resolved: its
+        standard deviation comes out as about three quarters of a cell.
+
+    Guarantee
+    ---------
+    epsilon-DP (delta is 0 whatever the budget's delta) for the noisy counts, under replace-one or add-remove
+    neighbours; the mixture is a function of them. Proof: histogram.md.
+    """
+
+    n_cells: int | None = None
+    name: ClassVar[str] = "histogram"
+
+    def __post_init__(self) -> None:
+        if self.n_cells is not None:
+            check_count(least=2, n_cells=self.n_cells)
+        plain_numbers(self)
+
+    def cells(self, n_features: int) -> int:
+        """Cells along each column."""
+        return self.n_cells if self.n_cells is not None else DEFAULT_CELLS[n_features]
+
+    def cost(self, problem: Problem) -> tuple[float, float]:
+        """All of epsilon; delta is not needed."""
+        return problem.epsilon, 0.0
+
+    def guarantee(self, problem: Problem) -> Guarantee:
+        """What :meth:`release` promises; made before anything is spent."""
+        loss = histogram_loss(epsilon=problem.epsilon, neighbouring=problem.neighbouring)
+        words = "geometric histogram (mechanisms/histogram.md)"
+        return Guarantee(problem.epsilon, 0.0, problem.neighbouring, words, loss)
+
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError unless there are bounds and at most two columns."""
+        if problem.n_features not in DEFAULT_CELLS:
+            raise ValueError(f"method 'histogram' supports 1 or 2 features, got {problem.n_features}")
+        if problem.bounds is None:
+            raise ValueError("method 'histogram' needs bounds: public lower and upper limits of every column, got None")
+        width = (problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2) / self.cells(problem.n_features) * 2
+        if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
+            raise ValueError(
+                f"bounds must lie within 1e100 with cells wider than 1e-100, got {problem.bounds.tolist()}; rescale"
+            )
+        total = self.cells(problem.n_features) ** problem.n_features
+        if total > MOST_COUNTS:
+            raise ValueError(f"n_cells must give at most {MOST_COUNTS} cells, which a file can hold, got {total}")
+        if total < 2 * problem.n_components:
+            raise ValueError(f"n_cells must give at least 2 cells for each component, got {total} cells")
+        self.guarantee(problem).check_storable()
+
+    def release(
+        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Listener = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
+        """Count, add noise once, fit; see the class for the guarantee."""
+        assert problem.bounds is not None
+        n_cells = self.cells(problem.n_features)
+        counts = cell_counts(records, bounds=problem.bounds, n_cells=n_cells)
+        noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
+        # from here on only `noisy` and public numbers are used
+        noise = {
+            "statistic": "counts",
+            "law": "discrete Laplace",
+            "scale": loss.scale,
+            "sensitivity_l1": histogram_loss(epsilon=1.0, neighbouring=problem.neighbouring).n_counts,
+        }
+        raw = {"counts": noisy.astype(float), "bounds": np.array(problem.bounds)}
+        guarantee = self.guarantee(problem)
+        released(guarantee, raw, noise)
+        return fitted(guarantee, raw, noise, problem.n_components, progress)
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
+) -> Outcome:
+    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
+    counts = np.asarray(raw["counts"]).astype(np.int64)
+    if 2 * n_components > counts.size:
+        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
+    mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
+    return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": count_caveats(raw, noise, mixture)})

@@ -1,0 +1,224 @@
+"""Fit a Gaussian mixture to noisy slice counts, knowing the noise. Post-processing: no record is seen.
+
+1. A cloud of points is drawn where all directions have records at once, and weighted until its slices match the counts
+   (tomography). It is blurred, but needs no mixture.
+2. Mixtures fitted to the cloud are the starts of a search on the exact likelihood of the noisy counts.
+3. Where projections of two components cross, their widths may be swapped in that direction; swaps are tried.
+4. If the mixture does not fit the counts, the likelihood of slices is a poor guide to the joint density: the cloud then
+   counts for more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.slices import Slices
+from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.slice_model import (
+    SMALLEST_EXPECTED,
+    Components,
+    SliceData,
+    dispersion,
+    improved,
+    objective,
+)
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import IntArray
+
+FIT_SEED = 20263  # public: the search is post-processing, and a fixed seed makes a release reproducible
+N_POINTS, LEVELS, SWEEPS, MATCHING_STEPS = 4000, 25, 6, 100  # of the cloud
+N_CLOUD = 2000  # points kept, jittered within a cell
+N_STARTS, START_STEPS, SWAP_STEPS, MAX_STEPS = 6, 40, 40, 300
+CLOUD_RECORDS = 0.1  # pseudo-records of the cloud, for each unit of the noise scale
+BAD_FIT = 1.5  # dispersion above which the cloud counts for more
+CROSSING = 1.5  # projected means closer than this many deviations cross
+MOST_SWAPS, TRIED_SWAPS, WORTH = 6, 4, 0.05  # rounds; refits in a round; gain in nats
+
+
+def fit_slices(
+    counts: IntArray,
+    slices: Slices,
+    bounds: FloatArray,
+    n_components: int,
+    *,
+    noise_scale: float,
+    progress: Callable[[int, int], None],
+) -> tuple[Mixture, float]:
+    """Fit a mixture to noisy slice counts.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (slices.offsets[-1],)
+        Noisy counts; any integers.
+    slices : Slices
+        Their public slices.
+    bounds : ndarray, shape (D, 2)
+        Public bounds, in the unit of the records.
+    n_components : int
+        Components to fit.
+    noise_scale : float
+        Scale b of the Laplace noise in the counts.
+    progress : callable
+        Called with (runs done, runs in all).
+
+    Returns
+    -------
+    mixture : Mixture
+        In the unit of the records; a function of the arguments alone.
+    dispersion : float
+        Mean squared residual of the counts under the fit by likelihood: about 1 when a mixture of so many components
+        fits, above 1.5 when it does not.
+    """
+    rng = np.random.default_rng(FIT_SEED)
+    heights = counts.astype(float)
+    points, weights = _matched(heights, slices, noise_scale, rng)
+    chosen = points[rng.choice(len(points), size=N_CLOUD, p=weights / weights.sum())]
+    cloud = chosen + rng.uniform(-0.5, 0.5, chosen.shape)
+    data = SliceData(slices, heights, noise_scale, cloud)
+    starts = _starts(cloud, n_components, max(float(weights.sum()), float(n_components)))
+    light = CLOUD_RECORDS * max(1.0, noise_scale)
+    steps = N_STARTS + 2
+
+    def best_of_starts(cloud_weight: float) -> tuple[float, Components]:
+        runs = [improved(data, start, cloud_weight, steps=START_STEPS) for start in starts]
+        return max(runs, key=lambda run: run[0])
+
+    progress(1, steps)
+    best = _swapped(data, best_of_starts(light), light)
+    progress(N_STARTS, steps)
+    for _ in range(2):  # the second time whitened by the first
+        best = improved(data, best[1], light, steps=MAX_STEPS)
+    misfit = dispersion(data, best[1])
+    progress(N_STARTS + 1, steps)
+    if misfit > BAD_FIT:
+        heavy = min(light * misfit**2, 10 * float(weights.sum()) + light)
+        best = improved(data, best_of_starts(heavy)[1], heavy, steps=MAX_STEPS)
+    progress(steps, steps)
+    return _mixture(best[1], slices, bounds), misfit
+
+
+def _mixture(found: Components, slices: Slices, bounds: FloatArray) -> Mixture:
+    """In the unit of the records."""
+    width = (bounds[:, 1] - bounds[:, 0]) / slices.n_cells
+    weights = np.maximum(found.rates / found.rates.sum(), 1e-6)
+    covariances = found.covariances * (width[:, None] * width)
+    return Mixture(
+        weights / weights.sum(),
+        found.means * width + (bounds[:, 0] + width * slices.n_cells / 2),
+        (covariances + covariances.swapaxes(1, 2)) / 2,
+    )
+
+
+# ---------------------------------------------------------------------- cloud
+def _matched(
+    heights: FloatArray, slices: Slices, noise_scale: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Points in the box and their weights, in records, whose slices match the counts.
+
+    Weights follow EM for Poisson counts of weighted points (Shepp and Vardi 1982), the true count replaced by its
+    expectation given the noisy one, averaged over directions.
+    """
+    points = _drawn(heights, slices, noise_scale, rng)
+    index = slices.index(points)
+    n_directions = index.shape[1]
+    weights = np.full(len(points), max(heights.sum() / n_directions, 10.0) / len(points))
+    for _ in range(MATCHING_STEPS):
+        shares = np.repeat(weights, n_directions)
+        expected = np.bincount(index.ravel(), shares, len(heights)).astype(float) + SMALLEST_EXPECTED
+        _, slope = count_log_likelihood(heights, expected, noise_scale=noise_scale)
+        weights = weights * (1 + np.nan_to_num(slope)[index].mean(axis=1)) + 1e-12
+    return points, weights
+
+
+def _drawn(heights: FloatArray, slices: Slices, noise_scale: float, rng: np.random.Generator) -> FloatArray:
+    """Points from the product of all marginals to the power D/S, by annealed sequential Monte Carlo.
+
+    With the axes alone this is the product of the marginals; more directions sharpen it.
+    """
+    d, half = slices.directions.shape[1], slices.n_cells / 2
+    log_heights = np.log(np.maximum(heights, noise_scale))
+    points = rng.uniform(-half, half, (N_POINTS, d))
+    scores = log_heights[slices.index(points)].sum(axis=1)
+    last = 0.0
+    for power in d / len(slices.directions) * np.linspace(0.14, 1, LEVELS) ** 2:
+        chance = np.exp((power - last) * (scores - scores.max()))
+        at = (np.arange(N_POINTS) + rng.uniform()) / N_POINTS * chance.sum()
+        kept = np.minimum(np.searchsorted(np.cumsum(chance), at), N_POINTS - 1)
+        points, scores, last = points[kept], scores[kept], power
+        for _ in range(SWEEPS):
+            step = np.exp(rng.uniform(math.log(0.5), math.log(half), (N_POINTS, 1))) * rng.standard_normal(
+                (N_POINTS, d)
+            )
+            one_column = rng.integers(d, size=(N_POINTS, 1)) == np.arange(d)
+            moved = points + np.where(one_column | (rng.random((N_POINTS, 1)) < 0.5), step, 0.0)
+            new = log_heights[slices.index(moved)].sum(axis=1)
+            accepted = (np.abs(moved) <= half).all(axis=1) & (np.log(rng.random(N_POINTS)) < power * (new - scores))
+            points[accepted], scores[accepted] = moved[accepted], new[accepted]
+    return points
+
+
+# ---------------------------------------------------------------------- search
+def _starts(cloud: FloatArray, n_components: int, n_records: float) -> list[Components]:
+    """Mixtures fitted to the cloud from several k-means and k-means++ seeds."""
+    from sklearn.mixture import GaussianMixture
+
+    starts = []
+    for seed in range(N_STARTS):
+        kind = "k-means++" if seed % 2 else "kmeans"
+        model = GaussianMixture(n_components, init_params=kind, random_state=seed, reg_covar=0.5, max_iter=60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # not converged, or fewer clusters than asked for: a start all the same
+            model.fit(cloud)
+        rates = np.maximum(model.weights_, 1e-3) * n_records
+        starts.append(Components.of(rates, model.means_, model.covariances_))
+    return starts
+
+
+def _swapped(data: SliceData, best: tuple[float, Components], cloud_weight: float) -> tuple[float, Components]:
+    """Exchange the widths of two components in one direction where their projections cross, as long as it helps."""
+    along = data.slices.directions
+    duals = _dual(along)
+    for _ in range(MOST_SWAPS):
+        value, found = best
+        covariances = found.covariances
+        variances = np.einsum("si,kij,sj->ks", along, covariances, along)
+        projected = found.means @ along.T
+        tried = []
+        for a, b in itertools.combinations(range(len(found.rates)), 2):
+            gap = np.abs(projected[a] - projected[b]) / np.sqrt(np.maximum(variances[a], variances[b]))
+            for s in np.flatnonzero(gap < CROSSING):
+                change = (variances[b, s] - variances[a, s]) * duals[s]
+                other = covariances.copy()
+                other[a] += change
+                other[b] -= change
+                swapped = Components.of(found.rates, found.means, other)
+                tried.append((objective(data, swapped, cloud_weight)[0], swapped))
+        tried.sort(key=lambda pair: -pair[0])
+        for _, swapped in tried[:TRIED_SWAPS]:
+            refit = improved(data, swapped, cloud_weight, steps=SWAP_STEPS)
+            if refit[0] > value + WORTH:
+                best = refit
+                break
+        else:
+            return best
+    return best
+
+
+def _dual(directions: FloatArray) -> FloatArray:
+    """Symmetric matrices B_s (S, D, D): adding c B_s to a covariance changes the variance along u_s by about c.
+
+    Exactly c, and no other direction's, when there are D (D + 1) / 2 directions; the least-squares best with more.
+    """
+    d = directions.shape[1]
+    row, column = np.triu_indices(d)
+    forms = directions[:, row] * directions[:, column] * np.where(row == column, 1, 2)
+    inverse = np.linalg.pinv(forms).T
+    duals = np.zeros((len(directions), d, d))
+    duals[:, row, column] = duals[:, column, row] = inverse
+    return duals

@@ -1,0 +1,1 @@
+"""Method "populous-single": the Private Populous Estimator as published, with one masked fit."""

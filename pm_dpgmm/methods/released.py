@@ -1,0 +1,218 @@
+"""What a fit released: one frozen, publishable value, and what can be read off it. JSON in and out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pm_dpgmm._arguments import FloatArray, frozen, generator_of, printable, read_path, shown
+from pm_dpgmm._version import __version__
+from pm_dpgmm.files.frozen_values import frozen_values, plain_values
+from pm_dpgmm.files.untrusted_json import read_json
+from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.released_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
+from pm_dpgmm.methods.sketch.caveats import warnings_of
+from pm_dpgmm.methods.sketch.misfit import Misfit
+from pm_dpgmm.mixture.mixture import Mixture, joined
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
+from pm_dpgmm.records.feature_names import in_order, place_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """The fields of a :class:`pm_dpgmm.Release`, checked and frozen, with all that depends on nothing but them."""
+
+    mixture: Mixture
+    guarantee: Guarantee
+    method: str
+    settings: Mapping[str, Any]
+    raw: Mapping[str, FloatArray]
+    noise: Mapping[str, Any]
+    feature_names: tuple[str, ...]
+    n_records: int | None
+    private: bool = True
+    version: str = field(default="")
+    background_weight: float = 0.0
+    background: Mixture | None = None
+
+    def __post_init__(self) -> None:
+        check_plain(
+            self.mixture, self.guarantee, self.method, self.private, self.version, self.n_records, self.background
+        )
+        names = tuple(map(str, self.feature_names))
+        if len(names) != self.mixture.n_features:
+            raise ValueError(f"feature_names must have {self.mixture.n_features} entries, got {len(names)}")
+        if (self.background is None) != (self.background_weight == 0) or not 0 <= self.background_weight < 1:
+            raise ValueError(
+                f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
+            )
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
+        object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
+        object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
+        object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
+        if not self.version:
+            object.__setattr__(self, "version", __version__)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing of it can change
+
+    @property
+    def weights(self) -> FloatArray:
+        """Mixing weights, shape (K,)."""
+        return self.mixture.weights
+
+    @property
+    def means(self) -> FloatArray:
+        """Component means, shape (K, D)."""
+        return self.mixture.means
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Component covariances, shape (K, D, D)."""
+        return self.mixture.covariances
+
+    @property
+    def n_components(self) -> int:
+        """Number of components, K."""
+        return self.mixture.n_components
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the records, D."""
+        return self.mixture.n_features
+
+    @property
+    def density(self) -> Mixture:
+        """All of the released density: the K components, and the background as one more if there is one."""
+        broad = None if self.background is None else (self.background_weight, self.background)
+        return joined(self.mixture, broad)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
+        noted = warnings_of(self.noise, self.n_components)
+        if self.method in ("histogram", "slices") and "caveats" not in self.noise:  # of an older version
+            return (*noted, *count_caveats(self.raw, self.noise, self.mixture))
+        return noted
+
+    @property
+    def flag(self) -> str | None:
+        """``warnings`` as one text, or None where there are none."""
+        return "; ".join(self.warnings) or None
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
+        return Misfit.of(self.noise)
+
+    def log_density(self, points: ArrayLike) -> FloatArray:
+        """Log of ``density`` at every row of ``points`` (N, D); shape (N,).
+
+        Columns of a data frame are matched with ``feature_names``: any order, but ValueError for missing, unknown or
+        further ones. An array has its columns in that order.
+        """
+        return self.density.log_density(in_order(points, self.feature_names, name="points"))
+
+    def sample(
+        self, n_points: int, *, random_seed: int | np.random.Generator | None = None, as_frame: bool = False
+    ) -> Any:
+        """Synthetic records from ``density``, shape (n_points, D); with ``as_frame`` a DataFrame with the names."""
+        points = self.density.sample(n_points, rng=generator_of(random_seed))
+        if not as_frame:
+            return points
+        import pandas as pd
+
+        return pd.DataFrame(points, columns=list(self.feature_names))
+
+    def marginal(self, names: Sequence[str]) -> Mixture:
+        """Law of some of the features, by name, in the order given: :meth:`Mixture.marginal`."""
+        if isinstance(names, str):
+            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
+        return self.density.marginal([place_of(name, self.feature_names, parameter="names") for name in names])
+
+    def conditional(self, given: Mapping[str, float]) -> Mixture:
+        """Law of the other features, in their order, when some are known by name: :meth:`Mixture.conditional`.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> release.conditional({"x0": 0.5}).n_features, release.marginal(["x1"]).n_features
+        (1, 1)
+        """
+        if not isinstance(given, Mapping):
+            raise TypeError(f"given must map feature names to values, got {shown(given)}")
+        columns = {place_of(name, self.feature_names, parameter="given"): value for name, value in given.items()}
+        return self.density.conditional(columns)
+
+    # ------------------------------------------------------------------ text and files
+    def __repr__(self) -> str:
+        g = self.guarantee
+        mark = "" if self.private else f", {NOT_PRIVATE}"
+        return (
+            f"<{type(self).__name__}: {self.n_components} components, {self.n_features} features,"
+            f" {printable(self.method)}, epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, with the schema version."""
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "version": self.version,
+            "method": self.method,
+            "settings": plain_values(self.settings),
+            "private": self.private,
+            "n_records": self.n_records,
+            "feature_names": list(self.feature_names),
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "covariances": self.covariances.tolist(),
+            "guarantee": self.guarantee.to_dict(),  # with the mark, for who reads it alone
+            "raw": {name: array.tolist() for name, array in self.raw.items()},
+            "noise": plain_values(self.noise),
+            "background_weight": self.background_weight,
+            "background": None
+            if self.background is None
+            else {"means": self.background.means.tolist(), "covariances": self.background.covariances.tolist()},
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`to_dict` for fields from anywhere; TypeError and ValueError name what is wrong."""
+        return cls(**checked_parts(fields))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)  # what a file must pass a pickle must, too
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the release as JSON, all or nothing. Returns the path."""
+        return write_text(read_path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a release written by :meth:`save`. A file from anybody may be tried: nothing in it is run.
+
+        Raises
+        ------
+        FileNotFoundError, PermissionError
+            If there is no such file, or it may not be read.
+        ValueError
+            If it is no regular file, larger than 64 MiB, truncated, of another schema or version, or inconsistent.
+        """
+        fields = read_json(read_path(path), kind="release file")
+        try:
+            return cls.from_dict(fields)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"path must be a valid release file, got {str(path)!r}: {error}") from None

@@ -1,0 +1,212 @@
+"""What a reader of a release should be warned of. Post-processing: released and public numbers alone, so free.
+
+A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
+finest wave, scales beyond the interval, more parameters than the budget pays for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, signal
+from pm_dpgmm.methods.sketch.fit import objective_rises
+from pm_dpgmm.methods.sketch.misfit import Misfit
+from pm_dpgmm.methods.sketch.phantoms import phantom_chances
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.mixture.mixture import Mixture
+
+SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
+MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
+NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
+MOST_FEATURES = 8  # of a thorough search
+# excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
+PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
+OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that counts, and deviations of it
+TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
+LIKELY_NOISE = 0.5  # chance of a component to be noise
+
+
+class FitWarning(UserWarning):
+    """The fit is not to be relied on: ``release.warnings`` says why. Made of released and public numbers alone.
+
+    ``release`` is the release that it is about, for those who turn warnings into errors: its budget is spent.
+    """
+
+    def __init__(self, message: str, release: Any = None) -> None:
+        super().__init__(message)
+        self.release = release
+
+
+class ComponentWarning(FitWarning):
+    """Some components are not to be relied on, and nothing speaks against the density.
+
+    Who needs components (``means``, ``params``, ``initvals``, ``predict``) should take fewer; ``log_density``,
+    ``sample`` and ``prior`` are as good as without them.
+    """
+
+
+def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
+    """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
+    return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning
+
+
+def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
+    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
+    misfit = Misfit.of(noise)
+    reason = None if misfit is None else misfit.reason(n_components)
+    return (*([reason] if reason else []), *noise.get("caveats", ()))
+
+
+def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
+    """What the released numbers leave open or contradict, one text for each reason.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What the fit was made from.
+    fit : SketchFit
+    raw : mapping of str to ndarray
+        Other noisy statistics of the release; the distances within pairs are used if they are there.
+
+    Returns
+    -------
+    list of str
+        Empty where nothing speaks against the fit.
+    """
+    found = [
+        too_few(evidence, fit),
+        noise_components(evidence, fit),
+        unmeasured_width(fit),
+        unexpected_pairs(raw, evidence, fit),
+        records_outside(raw, evidence),
+    ]
+    return [text for text in found if text]
+
+
+def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
+    """That the budget does not pay for so many parameters: a rule of public sizes, no simulation."""
+    k, d = fit.found.means.shape
+    strength, least = signal(evidence, k), TOO_FEW if d == 1 else TOO_FEW_OF_MORE
+    if k == 1 or strength >= least:
+        return None
+    return (
+        f"too few records or too small a budget for {k} components in {d} columns: about"
+        f" {least / strength:.1f} times the records would be needed; components may be noise"
+    )
+
+
+def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
+    """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise.
+
+    True of the components alone: the numbers are explained as well without one of them, so they are with it, too.
+    """
+    k, d = fit.found.means.shape
+    if k == 1 or d > MOST_FEATURES:
+        return None
+    likely = phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE
+    if not likely.any():
+        return None
+    many = likely.sum() > 1
+    return (
+        f"{listed(likely)} may be noise: the released numbers are explained as well without"
+        f" {'one of them' if many else 'it'}, so do not rely on {'their parameters' if many else 'its parameters'}"
+        " (release.refit takes fewer); this does not speak against the density"
+    )
+
+
+def unmeasured_width(fit: SketchFit) -> str | None:
+    """That components could as well be ten times narrower, or wider, along some axis."""
+    try:
+        narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+    except np.linalg.LinAlgError:  # the budget is spent, so go on; such a fit has an infinite misfit
+        return None
+    weights = fit.mixture.weights
+    parts = []
+    for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
+        which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
+        if weights[which].sum() > NOTABLE:
+            parts.append(f"{listed(which)} could be ten times {word} or more")
+    if not parts:
+        return None
+    return (
+        f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities"
+        " there are arbitrary; the columns have several scales (transform them or give bounds) or the records are few"
+    )
+
+
+def width_rises(fit: SketchFit) -> tuple[FloatArray, FloatArray]:
+    """Rise of chi-square when a component is SHRUNK, and when it is STRETCHED, along each of its axes; both (K, D)."""
+    return objective_rises(fit.data, fit.found, SHRUNK), objective_rises(fit.data, fit.found, STRETCHED)
+
+
+def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: Evidence, fit: SketchFit) -> str | None:
+    """That pairs of records were counted at distances at which the mixture has hardly any."""
+    if "pair_distance_law" not in raw:
+        return None
+    noise_scale, n_pairs = raw["pair_distance_law"]
+    density = fit.density
+    ridge = np.zeros(len(evidence.unit)) if evidence.ridge is None else np.sqrt(evidence.ridge) * evidence.unit
+    columns = []
+    for j, counts in enumerate(raw["pair_distance_counts"]):
+        observed, expected = (_by_three(row) for row in (counts, n_pairs * pair_shares(density, j)))
+        excess = observed - expected
+        sure = excess > PAIRS_SURE * np.sqrt(3 * noise_scale**2 + np.maximum(expected, 0.0))
+        odd = sure & (excess > PAIRS_SHARE * n_pairs) & (observed > PAIRS_TIMES * expected)
+        odd &= 2.0 ** (EXPONENTS[2:] + 1) > ridge[j]  # narrower than the ridge was asked for
+        if odd.any():
+            columns.append((j, float(2.0 ** EXPONENTS[1:-1][odd][0])))
+    if not columns:
+        return None
+    where = ", ".join(f"about {distance:.2g} in column {j}" for j, distance in columns)
+    return (
+        f"many records lie at distances from each other at which the mixture has hardly any ({where}): columns of"
+        " several scales, of which only some were measured. Transform the columns, give bounds or fit apart"
+    )
+
+
+def records_outside(raw: Mapping[str, FloatArray], evidence: Evidence) -> str | None:
+    """That many records are in no bin that was kept: far from the others, they count at another place (aliasing)."""
+    if "bin_noise" not in raw:
+        return None
+    n_records, columns = evidence.n_records, []
+    for j in range(len(evidence.unit)):
+        counts = raw[f"bin_counts_{j}"]
+        deviation = np.hypot(np.sqrt(counts.size) * raw["bin_noise"][0], evidence.n_records_scale)
+        outside = n_records - counts.sum()
+        if outside - OUTSIDE_SURE * deviation > OUTSIDE * n_records:
+            columns.append(f"about {outside / n_records:.0%} in column {j}")
+    if not columns:
+        return None
+    return (
+        f"many records lie where too few do for their place to be released ({', '.join(columns)}): if it is far from"
+        " the others, the fit has them elsewhere. Bounds, more records or a larger budget would tell"
+    )
+
+
+def pair_shares(mixture: Mixture, column: int) -> FloatArray:
+    """Probability of each binary exponent of the distance of two draws in one column, shape of EXPONENTS."""
+    weights, means = mixture.weights, mixture.means[:, column]
+    variances = mixture.covariances[:, column, column]
+    shift = np.abs(means[:, None] - means).ravel()
+    scale = np.sqrt(variances[:, None] + variances).ravel()
+    edges = np.concatenate([[0.0], 2.0 ** EXPONENTS[1:], [np.inf]])[:, None]
+    below = special.ndtr((edges - shift) / scale) - special.ndtr((-edges - shift) / scale)
+    return np.asarray(np.diff(below @ np.outer(weights, weights).ravel()))
+
+
+def _by_three(row: FloatArray) -> FloatArray:
+    """Sums of three neighbours: distances spread over a few exponents, noise does not."""
+    return np.convolve(row, np.ones(3), mode="valid")
+
+
+def listed(which: NDArray[np.bool_]) -> str:
+    """The numbers of the components in words."""
+    numbers = np.flatnonzero(which).tolist()
+    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -1,0 +1,171 @@
+"""From released statistics to a mixture: what a fit, a refit with other components and a merged release all call.
+
+Post-processing: nothing here sees a record, so all of it is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
+from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
+from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
+from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.mixture.mixture import Mixture, joined
+
+RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
+LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
+BROADER = 1.5  # standard deviations of the background, in those of all records
+FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
+FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
+NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
+LEAST_OVER_RIDGE = 1e-2  # least variance that a start has beside the ridge, in ridges
+REJECTED = 12.0  # misfit above which the records are not from the mixture; misfit.py says how much that matters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchFit:
+    """A fit in the unit of its data."""
+
+    data: SketchData
+    found: Fitted
+    misfit: float
+    deviance: float = math.nan  # minus twice the log-likelihood of the sketch, up to a constant
+
+    @classmethod
+    def of(cls, data: SketchData, found: Fitted) -> SketchFit:
+        """The fit with how well it explains the sketch, under the sketch's full covariance."""
+        return cls(data, found, *tested(data, found))
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the sketch contradicts the mixture, by however little: decides how a fit goes on, not a warning."""
+        return self.misfit > REJECTED
+
+    @property
+    def mixture(self) -> Mixture:
+        """Components in the unit of the records, weights without the background."""
+        found = self.found
+        factors = widened(found.factors, self.data.ridge)
+        return _in_records(self.data, found.weights / found.weights.sum(), found.means, factors)
+
+    @property
+    def background(self) -> tuple[float, Mixture] | None:
+        """Weight and law of the broad component, if there is one."""
+        if self.found.background is None or self.data.background is None:
+            return None
+        mean, factor = self.data.background
+        factors = widened(factor[None], self.data.ridge)
+        return self.found.background, _in_records(self.data, np.ones(1), mean[None], factors)
+
+    @property
+    def density(self) -> Mixture:
+        """All of it, as ``Release.density``: the background is the last component."""
+        return joined(self.mixture, self.background)
+
+
+def fit_evidence(
+    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
+) -> SketchFit:
+    """Fit ``n_components`` to everything released; ``first`` are mixtures to start from, in the unit of the evidence.
+
+    Without ``search`` the first start alone is refined; unless ``last``, full weights are spared.
+    """
+    data = sketch_data(evidence)
+    if len(evidence.unit) == 1:
+        return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
+    begin = chain(first, (as_fitted(leaves, data.ridge) for leaves in start_mixtures(evidence, n_components)))
+    start = next(begin)
+    radius = math.sqrt(len(evidence.unit))
+    prior = prior_about(start)
+    if not search:
+        found = with_background(data, refined(data, start, prior), prior)
+    else:
+        levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
+        atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
+        faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
+        found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint)
+    if last and data.full_weights:
+        found = reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
+    return SketchFit.of(data, found)
+
+
+def prior_about(start: Fitted | None) -> Prior:
+    """Of a fit from ``start``, in the unit of the evidence; None or a start in one column: that of one column."""
+    if start is None or start.means.shape[1] == 1:
+        return Prior(RADIUS_PRIOR, SCALE_PRIOR)
+    deviations = np.log(np.sqrt(np.square(start.factors).sum(axis=2)))
+    scale = np.exp(start.weights @ deviations / start.weights.sum())
+    return Prior(math.sqrt(start.means.shape[1]), scale, log_scales=LOG_SCALES, slopes=SLOPES)
+
+
+def sketch_data(evidence: Evidence) -> SketchData:
+    """The sketches in the unit of the evidence, with a background as broad as the records are."""
+    background = None
+    if evidence.cells:
+        root = leaves_of(evidence.cells[0], evidence.n_records)
+        background = root.means[0], BROADER * root.factors[0]
+    data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
+    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
+
+
+def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
+    """Mixtures to start from: the parts that were measured, then, if anybody asks for more, what the cells give."""
+    for moments in evidence.parts:
+        measured = leaves_of(moments, evidence.n_records, least_count=0.005)
+        if len(measured.weights) == n_components:
+            yield measured
+    yield from starts(trusted_leaves(evidence.cells[-1], evidence.n_records), n_components)
+
+
+def signal(evidence: Evidence, n_components: int) -> float:
+    """Records times mu, for each component and each of its numbers but the covariances; public."""
+    relation = evidence.neighbouring
+    spent = sum(float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in evidence.sketches)
+    moments = (*evidence.cells, *evidence.parts)
+    spent += sum(float(SQUARED_SENSITIVITY[relation]) / item.noise_scale**2 for item in moments)
+    return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
+
+
+def as_start(evidence: Evidence, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
+    """A mixture in the unit of the records as a start."""
+    unit = evidence.unit
+    covariances = mixture.covariances / unit / unit[:, None]
+    weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
+    found = as_fitted(Leaves(weights, means, covariances), evidence.ridge)
+    return replace(found, background=background_weight or None)
+
+
+def as_fitted(leaves: Leaves, ridge: FloatArray | None = None) -> Fitted:
+    """The same mixture as a start, its covariances less the ridge."""
+    if ridge is not None:
+        values, vectors = np.linalg.eigh(leaves.covariances - np.diag(ridge))
+        values = np.maximum(values, LEAST_OVER_RIDGE * ridge.min())
+        leaves = replace(leaves, covariances=(vectors * values[:, None, :]) @ vectors.swapaxes(1, 2))
+    return Fitted(leaves.weights, leaves.means, leaves.factors)
+
+
+def as_leaves(fit: SketchFit) -> Leaves:
+    """Components of a fit, the background left out."""
+    found, factors = fit.found, widened(fit.found.factors, fit.data.ridge)
+    return Leaves(found.weights / found.weights.sum(), found.means, factors @ factors.swapaxes(1, 2))
+
+
+def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Mixture:
+    row, column = np.diag_indices(factors.shape[1])
+    floored = factors.copy()  # so that the product is positive definite as computed, too
+    least = FLATTEST * np.sqrt(np.square(factors).sum(axis=2))
+    floored[:, row, column] = np.maximum(factors[:, row, column], least)
+    scaled = data.unit[:, None] * floored
+    means = means * data.unit + data.centre
+    if data.bounds is not None:  # rounding
+        means = np.clip(means, *data.bounds.T)
+    return Mixture(weights, means, scaled @ scaled.swapaxes(1, 2))

@@ -1,0 +1,311 @@
+"""Fit a Gaussian mixture to noisy sketches: penalised least squares with the noise and the sampling error as weights.
+
+Post-processing: only released and public numbers come in, so everything is free, and the more is tried the better.
+search.py finds where to start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import linalg, special
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_covariance
+
+SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a factor
+TOLERANCE = 1e-4  # fall of the objective at which a fit ends
+DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
+MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
+MOST_WHITENED = 200  # numbers whose full covariance is worth its time where only large rises matter: one column
+RIDGE = 1e-6  # of the step in a test of fit
+BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
+
+
+def misfit(data: SketchData, found: Fitted) -> float:
+    """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5.
+
+    Small errors of the parameters do not count: chi-square is that after the best small step from the fit, which may
+    have had other weights. Of a sketch with more than MOST_TESTED numbers every second or third frequency is tested:
+    fewer would leave few degrees of freedom, as the number of frames grows with that of the parameters.
+    """
+    return tested(data, found)[0]
+
+
+def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
+    """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
+    try:
+        before, after, freedom, log_determinant = distances(data, found)[:4]
+    except linalg.LinAlgError:
+        return np.inf, np.inf
+    return float((after - freedom) / np.sqrt(2 * freedom)), before + log_determinant
+
+
+def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float, int]:
+    """Of the numbers that are tested: chi-square before and after the best small step, degrees of freedom after it.
+
+    Then the log-determinant of their covariance, and how many they are.
+    """
+    data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
+    whitener, log_determinant = _whitener(data, found)
+    expected = data.expected(found)
+    residuals = linalg.solve_triangular(whitener, expected - data.values, lower=True, check_finite=False)
+    value = float(residuals @ residuals)
+    theta, has_background = _packed(found), found.background is not None
+    slopes = _slopes(data, theta, found.n_components, whitener, has_background)
+    if data.count_scale:  # one more direction of noise: all numbers grow with the number of records
+        by_count = expected * (data.count_scale / data.n_records)
+        count = linalg.solve_triangular(whitener, by_count, lower=True, check_finite=False)
+        stretch = np.sqrt(1 + float(count @ count))
+        inward = count / (stretch * (stretch + 1))  # (I + u u')^(-1/2) = I - inward u'
+        residuals -= inward * (count @ residuals)
+        slopes -= np.outer(inward, count @ slopes)
+        value, log_determinant = float(residuals @ residuals), log_determinant + 2 * np.log(stretch)
+    normal, gradient = slopes.T @ slopes, slopes.T @ residuals
+    normal[np.diag_indices_from(normal)] *= 1 + RIDGE
+    gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
+    return value, value - gain, max(1, residuals.size - len(theta) + 1), log_determinant, residuals.size
+
+
+def penalty(found: Fitted, prior: Prior) -> float:
+    """Minus twice the log prior density, up to a constant."""
+    has_background = found.background is not None
+    middle, spread = _prior_rows(found.n_components, found.means.shape[1], prior, has_background)
+    return float(np.square((_packed(found) - middle) / spread).sum())
+
+
+def reweighted(
+    data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40, tolerance: float = TOLERANCE
+) -> Fitted:
+    """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far."""
+    for _ in range(rounds):
+        found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps, tolerance=tolerance)
+    return found
+
+
+def rated(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+    """The fit with minus twice its log posterior density, up to a constant, as the objective."""
+    whitener, log_determinant = _whitener(data, found)
+    theta, has_background = _packed(found), found.background is not None
+    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)
+    return replace(found, objective=float(residuals @ residuals) + log_determinant)
+
+
+def refined(
+    data: SketchData, found: Fitted, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40,
+    tolerance: float = TOLERANCE,
+) -> Fitted:  # fmt: skip
+    """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary."""
+    k, has_background = found.n_components, found.background is not None
+    theta = _inside(data, _packed(found), k, has_background)
+    residuals = _residuals(data, theta, k, prior, whitener, has_background)
+    objective, damping = float(residuals @ residuals), DAMPING
+    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    for _ in range(steps):
+        slopes = _slopes(data, theta, k, whitener, has_background)
+        m = len(slopes)
+        normal, gradient = slopes.T @ slopes, slopes.T @ residuals[:m] + residuals[m:] / spread
+        normal[np.diag_indices_from(normal)] += 1 / spread**2
+        diagonal = np.diagonal(normal).copy()
+        for _ in range(TRIES):
+            normal[np.diag_indices_from(normal)] = diagonal * (1 + damping)
+            try:
+                step = -linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), gradient, check_finite=False)
+            except linalg.LinAlgError:
+                damping *= 10
+                continue
+            other = _inside(data, theta + step, k, has_background)
+            new = _residuals(data, other, k, prior, whitener, has_background)
+            value = float(new @ new)
+            if value < objective:
+                break
+            damping *= MORE
+        else:
+            break
+        fall, theta, objective, residuals = objective - value, other, value, new
+        damping = max(damping * LESS, 1e-9)
+        if fall < tolerance:
+            break
+    return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
+
+
+def error_root(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
+    """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, P).
+
+    To first order a fit with weights W is A^-1 (J'W y + prior) with A = J'W J + P, P the precision of the prior; over
+    noise, sampling and prior its error has covariance A^-1 (J'W S W J + P) A^-1, with S = n V + noise. At W = S^-1, as
+    in fits to one column, this is A^-1: the Laplace approximation of the posterior.
+    """
+    k, has_background = found.n_components, found.background is not None
+    efficient = data.full_weights
+    whitener = _whitener(data, found)[0] if efficient else None
+    slopes = _slopes(data, _packed(found), k, whitener, has_background)
+    normal = slopes.T @ slopes
+    expected = data.expected(found)
+    if whitener is not None:
+        middle = normal.copy()
+        expected = linalg.solve_triangular(whitener, expected, lower=True, check_finite=False)
+    else:
+        weighted = slopes / data.deviations[:, None]
+        middle = weighted.T @ _covariance(data, found) @ weighted
+        expected = expected / data.deviations
+    shift = slopes.T @ expected * (data.count_scale / data.n_records)
+    middle += np.outer(shift, shift)
+    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    for matrix in (normal, middle):
+        matrix[np.diag_indices_from(matrix)] += 1 / spread**2
+    root = linalg.cholesky(middle, lower=True, check_finite=False)
+    return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
+
+
+def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArray:
+    """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
+
+    All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
+    ridge, and the rise is infinite where the ridge leaves no room.
+    """
+    whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
+
+    def weighed(values: FloatArray) -> FloatArray:
+        if whitener is None:
+            return values / data.deviations
+        return np.asarray(linalg.solve_triangular(whitener, values, lower=True, check_finite=False))
+
+    residuals = weighed(data.residuals(found))
+    weights, means, factors = data.components(found)
+    k, d = found.means.shape
+    ridge = np.zeros(d) if data.ridge is None else data.ridge
+    rises = np.empty((k, d))
+    for i in range(k):
+        axes, lengths = np.linalg.svd(factors[i])[:2]
+        waves = np.square(data.frequencies @ axes * lengths)  # (m, D): total is that of the component's exponent
+        there = weights[i] * data.n_records * data.amplitudes * np.exp(1j * data.frequencies @ means[i])
+        total = waves.sum(axis=1)
+        for j in range(d):
+            scale = max(factor, np.sqrt(ridge @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
+            if factor < 1 and scale > np.sqrt(factor):
+                rises[i, j] = np.inf
+                continue
+            other = total - waves[:, j] + scale**2 * waves[:, j]
+            change = there * (np.exp(-other / 2) - np.exp(-total / 2))
+            step = weighed(np.concatenate([change.real, change.imag]))
+            rises[i, j] = 2 * residuals @ step + step @ step
+    return rises
+
+
+def moved(found: Fitted, step: FloatArray) -> Fitted:
+    """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
+    has_background = found.background is not None
+    return _unpacked(_packed(found) + step, found.n_components, found.means.shape[1], has_background)
+
+
+def _residuals(
+    data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
+    has_background: bool,
+) -> FloatArray:  # fmt: skip
+    """Whitened residuals, then those of the prior."""
+    n_features = data.frequencies.shape[1]
+    residuals = data.residuals(_unpacked(theta, n_components, n_features, has_background))
+    if whitener is None:
+        residuals = residuals / data.deviations
+    else:
+        residuals = linalg.solve_triangular(whitener, residuals, lower=True, check_finite=False)
+    middle, spread = _prior_rows(n_components, n_features, prior, has_background)
+    return np.concatenate([residuals, (theta - middle) / spread])
+
+
+def _slopes(
+    data: SketchData, theta: FloatArray, n_components: int, whitener: FloatArray | None, has_background: bool
+) -> FloatArray:
+    """Derivatives of the whitened residuals; those of the prior are 1/spread."""
+    n_features = data.frequencies.shape[1]
+    found = _unpacked(theta, n_components, n_features, has_background)
+    _, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
+    if has_background:  # its mean and factor are fixed
+        last_mean, entries = (n_components + 1) + n_components * n_features, n_features * (n_features + 1) // 2
+        fixed = [*range(last_mean, last_mean + n_features), *range(-entries, 0)]
+        jacobian = np.delete(jacobian, fixed, axis=1)
+    slopes = np.concatenate([jacobian.real, jacobian.imag])
+    if whitener is None:
+        slopes *= (data.size / data.deviations)[:, None]
+        return slopes
+    slopes *= data.size[:, None]
+    return np.asarray(linalg.solve_triangular(whitener, slopes, lower=True, check_finite=False))
+
+
+def _prior_rows(
+    n_components: int, n_features: int, prior: Prior, has_background: bool
+) -> tuple[FloatArray, FloatArray]:
+    row, column = np.tril_indices(n_features)
+    diagonal = row == column
+    scale = np.broadcast_to(prior.scale, n_features)[row]
+    factor_middle = np.where(diagonal, np.log(scale), 0.0)
+    factor_spread = np.where(diagonal, prior.log_scales, prior.slopes * scale)
+    logits = np.zeros(n_components + has_background)
+    logits[n_components:] = BACKGROUND_LOGIT
+    middle = [logits, np.zeros(n_components * n_features), np.tile(factor_middle, n_components)]
+    spread = [
+        np.full(logits.size, prior.logits), np.full(n_components * n_features, prior.radius),
+        np.tile(factor_spread, n_components),
+    ]  # fmt: skip
+    return np.concatenate(middle), np.concatenate(spread)
+
+
+def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
+    """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
+    factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
+    return factor, 2 * float(np.log(np.diagonal(factor)).sum())
+
+
+def _covariance(data: SketchData, found: Fitted) -> FloatArray:
+    """n V + noise."""
+    covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found))
+    covariance *= data.n_records
+    covariance[np.diag_indices_from(covariance)] += data.variances
+    return covariance
+
+
+# ---------------------------------------------------------------------- parameters as one vector
+def packed_spreads(found: Fitted, logits: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
+    """Standard deviations in the coordinates of :func:`moved`, shape (P,), from (K,), (K, D) and (K,).
+
+    ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
+    """
+    row, column = np.tril_indices(found.means.shape[1])
+    entries = np.where(row == column, scales[:, None], 0.0)
+    ours = logits if found.background is None else np.append(logits, 0.0)
+    return np.concatenate([ours, means.ravel(), entries.ravel()])
+
+
+def _packed(found: Fitted) -> FloatArray:
+    row, column = np.tril_indices(found.means.shape[1])
+    entries = found.factors[:, row, column].copy()
+    diagonal = row == column
+    entries[:, diagonal] = np.log(entries[:, diagonal])
+    weights = found.weights if found.background is None else np.append(found.weights, found.background)
+    return np.concatenate([np.log(np.maximum(weights, 1e-6)), found.means.ravel(), entries.ravel()])
+
+
+def _inside(data: SketchData, theta: FloatArray, n_components: int, has_background: bool) -> FloatArray:
+    """The parameters with the means moved into the bounds."""
+    if data.bounds is None:
+        return theta
+    n_logits, n_means = n_components + has_background, n_components * data.frequencies.shape[1]
+    moved_in, place = theta.copy(), slice(n_logits, n_logits + n_means)
+    moved_in[place] = data.inside(theta[place].reshape(n_components, -1)).ravel()
+    return moved_in
+
+
+def _unpacked(theta: FloatArray, n_components: int, n_features: int, has_background: bool) -> Fitted:
+    n_logits = n_components + has_background
+    logits, means, entries = np.split(theta, [n_logits, n_logits + n_components * n_features])
+    row, column = np.tril_indices(n_features)
+    factors = np.zeros((n_components, n_features, n_features))
+    entries = entries.reshape(n_components, -1)
+    clipped = np.exp(np.clip(entries, SMALLEST_SCALE, LARGEST_SCALE))
+    factors[:, row, column] = np.where(row == column, clipped, entries)
+    weights = special.softmax(logits)
+    background = float(weights[-1]) if has_background else None
+    return Fitted(weights[:n_components], means.reshape(n_components, -1), factors, np.inf, background)

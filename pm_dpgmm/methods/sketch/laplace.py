@@ -1,0 +1,55 @@
+"""The normal law of a sketch release's parameters given its released numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, generator_of
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.fit import error_root, moved
+from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics_checks import check_law
+
+if TYPE_CHECKING:
+    from pm_dpgmm.methods.released import Released
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Laplace:
+    """Normal law of the parameters of a release, in the unit of its evidence."""
+
+    data: SketchData
+    found: Fitted
+    root: FloatArray  # (P, Q): the covariance is root @ root.T
+    chances: FloatArray  # (K,) that a component is noise
+
+    def fits(self, n_draws: int, random_seed: int | np.random.Generator | None) -> list[SketchFit]:
+        """Independent draws."""
+        standard = generator_of(random_seed).standard_normal((n_draws, self.root.shape[1]))
+        return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
+
+
+def laplace(release: Released) -> Laplace:
+    """Normal approximation of the law of a release's parameters given its released numbers.
+
+    Raises
+    ------
+    ValueError
+        If the release is of another method than "sketch", which alone carries what is needed.
+    """
+    if "sketches" not in release.noise:
+        raise ValueError(
+            f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
+        )
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_law(evidence, "release")
+    data = sketch_data(evidence)
+    found = as_start(evidence, release.mixture, release.background_weight)
+    prior = prior_about(found)
+    chances = phantom_chances(data, found, prior)
+    return Laplace(data, found, widened_root(error_root(data, found, prior), found, chances), chances)

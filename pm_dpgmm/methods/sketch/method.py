@@ -1,0 +1,314 @@
+"""Noisy characteristic functions of the records, then a mixture fit to them. Proof: method.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
+from pm_dpgmm._blocks import Records, mapped
+from pm_dpgmm.mechanisms.box import noisy_count
+from pm_dpgmm.mechanisms.frequencies import FejerLadder
+from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
+from pm_dpgmm.mechanisms.sketch import noisy_sketch
+from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
+from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+from pm_dpgmm.methods.sketch.choice import Choice, choose
+from pm_dpgmm.methods.sketch.estimate import SketchFit
+from pm_dpgmm.methods.sketch.like import Reference, sketch_like
+from pm_dpgmm.methods.sketch.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
+from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
+from pm_dpgmm.methods.sketch.start import Leaves
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
+from pm_dpgmm.privacy.noise import Rng
+
+FAILURE_SHARE = 0.1  # of delta, without bounds
+COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
+PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
+WIDEST_RIDGE = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
+NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
+
+
+@dataclass(frozen=True, slots=True)
+class SketchMethod:
+    """Settings of ``method="sketch"``.
+
+    Parameters
+    ----------
+    order : int, optional
+        Frequencies of the ladder that is released for one column. None: 16, or 24 for many records. A component
+        narrower than about 0.4 half-widths of the interval over ``order`` is not resolved. Not used for more columns.
+    like : Release, optional
+        A release of another site's records, never of these. The whole budget goes into sketches at its frequencies,
+        in its shares, and the two releases can be added up by :func:`pm_dpgmm.combine`. Bounds are then only used to
+        clip: give those of the other release, if it had any.
+    reg_covar : float or array_like, shape (n_features,)
+        Variance that is added to the diagonal of every component's covariance, in the unit of the columns squared, as
+        in scikit-learn; never from the records. Use it where columns have point masses or are rounded: components
+        then do not shrink onto single values. Default 0. Part of the model, so the fit knows of it. At most the
+        squared width of the bounds; without bounds no more than 100 half-widths of the interval found are added.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-DP of everything in the release, under replace-one or add-remove neighbours, with or without
+    bounds; mixture, background and misfit are functions of the noisy statistics. Proof: method.md, rounds.md,
+    location.md, like.md.
+    """
+
+    order: int | None = None
+    like: Any = None
+    reg_covar: Any = 0.0
+    name: ClassVar[str] = "sketch"
+    chooses: ClassVar[bool] = True  # the number of components
+    streams: ClassVar[bool] = True  # records may come in blocks
+
+    def __post_init__(self) -> None:
+        if self.order is not None:
+            check_count(least=2, order=self.order)
+            if self.like is not None:
+                raise ValueError(f"order must be None with like, whose frequencies are used, got {self.order}")
+        if self.like is not None:
+            object.__setattr__(self, "like", Reference.of(self.like))
+        given = np.asarray(self.reg_covar)
+        if given.dtype.kind not in "fiu" or given.ndim > 1 or not (np.isfinite(given).all() and (given >= 0).all()):
+            rule = "reg_covar must be a finite number of at least 0, or one for each column"
+            raise ValueError(f"{rule}, got {shown(self.reg_covar)}")
+        object.__setattr__(self, "reg_covar", float(given) if given.ndim == 0 else tuple(given.astype(float).tolist()))
+        plain_numbers(self)
+
+    def ridge(self, unit: FloatArray) -> FloatArray | None:
+        """``reg_covar`` in the unit of the evidence, None for 0."""
+        added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_RIDGE))
+        return np.broadcast_to(added, unit.shape) if added.any() else None
+
+    def recorded(self) -> dict[str, Any]:
+        """Settings as a release holds them: the reference by the fingerprint of its frequencies."""
+        settings: dict[str, Any] = {"order": self.order, "reg_covar": np.asarray(self.reg_covar).tolist()}
+        if self.like is not None:
+            settings["like"] = self.like.evidence.fingerprint
+        return settings
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names that the columns must have, or None."""
+        return None if self.like is None else self.like.feature_names
+
+    @property
+    def private(self) -> bool:
+        """Whether the release that frequencies are taken from was private, if there is one."""
+        return self.like is None or self.like.private
+
+    def cost(self, problem: Problem) -> tuple[float, float]:
+        """The whole budget, also for a refusal."""
+        return problem.epsilon, problem.delta
+
+    def budget(self, problem: Problem) -> GaussianBudget:
+        """What may be spent; without bounds a tenth of delta is set aside for the box."""
+        failure = 0.0 if problem.bounds is not None or self.like is not None else FAILURE_SHARE * problem.delta
+        return GaussianBudget.of(problem.epsilon, problem.delta, failure=failure)
+
+    def guarantee(self, problem: Problem) -> Guarantee:
+        """What :meth:`release` promises; made before anything is spent."""
+        words = f"private sketch (methods/sketch/{'method' if self.like is None else 'like'}.md)"
+        return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, self.budget(problem).loss())
+
+    def ladder(self, problem: Problem, interval: FloatArray) -> FejerLadder:
+        """Frequencies for the interval of a single column, from public numbers and earlier releases."""
+        strength = problem.n_records * math.sqrt(self.budget(problem).limit)
+        order = self.order or max(16 if strength < 5_000 else 24, 2 * problem.n_components)
+        low, high = map(float, interval)
+        half = high / 2 - low / 2
+        return FejerLadder(2 * math.pi / (PERIOD * half), order, low + half)
+
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError unless everything that :meth:`release` computes exists; nothing fails after it has spent."""
+        if problem.delta <= 0:
+            raise ValueError("method 'sketch' needs delta greater than 0, got 0")
+        if problem.n_records > MAX_RECORDS:
+            raise ValueError(f"X must have at most 2^31 rows, got {problem.n_records}")
+        if not isinstance(self.reg_covar, float) and len(self.reg_covar) != problem.n_features:
+            raise ValueError(f"reg_covar must have {problem.n_features} numbers or be one, got {shown(self.reg_covar)}")
+        if problem.bounds is not None:
+            width = problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2
+            if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
+                raise ValueError(
+                    f"bounds must lie within 1e100 and 1e-100 apart, got {problem.bounds.tolist()}; rescale"
+                )
+            if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
+                given = problem.bounds.tolist()
+                raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
+            if (np.sqrt(self.reg_covar) > 2 * width).any():
+                rule = "reg_covar must be at most the squared width of the bounds"
+                raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
+        check_numbers(problem.numbers, problem.n_features)
+        if self.like is not None:
+            check_numbers(problem.numbers, problem.n_features, self.like.evidence.n_numbers)
+            self.like.check(problem, self.budget(problem))
+        self.guarantee(problem).check_storable()
+        if problem.n_features == 1:
+            ladder = self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
+            check_numbers(problem.numbers, 1, 2 * ladder.order if self.like is None else None)
+            return
+        numbers = MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, self.budget(problem))
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"method 'sketch' releases at most {MOST_NUMBERS} numbers, got up to {numbers} for"
+                f" n_components = {problem.n_components} and {problem.n_features} features"
+            )
+
+    def release(
+        self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        released: Listener = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
+        """Find intervals, sketch, fit; see the class for the guarantee."""
+        return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
+
+    def release_from(
+        self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng,
+        released: Listener = kept_by_nobody,
+    ) -> Outcome:  # fmt: skip
+        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
+        guarantee, budget = self.guarantee(problem), self.budget(problem)
+        if self.like is not None:
+            if problem.bounds is not None:
+                records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+            starts = self.like.starts
+            own: dict[str, Any] = {"ridge": self.ridge(self.like.evidence.unit), "bounds": problem.bounds}
+
+            def heard(part: Evidence) -> None:
+                released(guarantee, *unfinished({}, replace(part, **own), starts=starts))
+
+            evidence = sketch_like(records, self.like, budget, problem, rng=rng, released=heard)
+            evidence = replace(evidence, **own)
+            progress(1, 2)
+            choice = choose(evidence, problem.numbers, first=starts)
+            progress(2, 2)
+            return outcome(evidence, choice.best, guarantee, {}, choice)
+        if problem.neighbouring is Neighbouring.ADD_REMOVE:
+            count, budget = noisy_count(records, budget=budget, share=COUNT_SHARE, rng=rng)
+            problem = replace(problem, n_records=max(count, 4 * problem.n_components))
+        if problem.bounds is None:
+            intervals, raw, budget = unbounded_intervals(records, budget, problem, rng)
+            if intervals is None:
+                raise Unstable(
+                    "method 'sketch' refused: no interval holds enough records to be named in private. The budget is"
+                    " spent. Use more records or a larger epsilon, or give bounds.",
+                    guarantee,
+                )
+        else:
+            records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+            intervals, raw, budget = intervals_within(records, budget, problem, rng)
+        released(guarantee, *unfinished(raw, None))
+        unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
+        if problem.n_features == 1:
+            ladder = self.ladder(problem, intervals[0])
+            share = 1 - budget.spent / budget.limit
+            settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
+            sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
+            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit), bounds=problem.bounds)
+            released(guarantee, *unfinished(raw, evidence))
+            progress(1, 2)
+            choice = choose(evidence, problem.numbers)
+            fit = choice.best
+            progress(2, 2)
+        else:
+            centre = intervals[:, 0] + unit
+
+            def after_rounds(part: Evidence, starts: Mapping[int, Fitted], duels: Sequence[Duel]) -> None:
+                released(guarantee, *unfinished(raw, part, starts=starts, duels=duels))
+
+            evidence, fit, choice = run_rounds(
+                records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit),
+                known=None if known is None else leaves_about(known, centre, unit), released=after_rounds,
+            )  # fmt: skip
+        return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> Leaves:
+    """A mixture in the unit of the rounds, about their centre."""
+    scale = unit[:, None] * unit
+    return Leaves(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
+
+
+def outcome(
+    evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
+) -> Outcome:
+    """What leaves the method; from here on only released and public numbers are used."""
+    arrays, law = evidence.to_arrays()
+    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
+    noise["caveats"] = sketch_caveats(evidence, fit, raw)
+    if len(choice.fits) > 1:
+        noise["k_scores"] = choice.to_dict()
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
+
+
+def unfinished(
+    raw: Mapping[str, FloatArray], evidence: Evidence | None, *, starts: Mapping[int, Fitted] | None = None,
+    duels: Sequence[Duel] | None = None,
+) -> tuple[dict[str, FloatArray], dict[str, Any]]:  # fmt: skip
+    """What was released so far, and its public law, for :func:`fitted`; ``duels`` are those of the rounds.
+
+    ``starts`` are mixtures of earlier releases from which the fits begin.
+    """
+    law: dict[str, Any] = {"statistic": "sketch", "law": "discrete Gaussian"}
+    if evidence is None:
+        return dict(raw), law
+    arrays, evidence_law = evidence.to_arrays()
+    law |= evidence_law | {"starts": [_start_to_dict(start) for start in (starts or {}).values()]}
+    return dict(raw) | arrays, law if duels is None else law | {"duels": [list(duel) for duel in duels]}
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any], numbers: Sequence[int]
+) -> Outcome:
+    """The outcome of :func:`unfinished` releases: post-processing, also later from a file.
+
+    Raises
+    ------
+    ValueError
+        If no sketch was released yet.
+    """
+    if not law.get("sketches"):
+        raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
+    evidence = Evidence.from_arrays(raw, law)
+    check_fittable(evidence, "source")
+    check_sizes(evidence, "source")
+    check_numbers(numbers, len(evidence.unit), evidence.n_numbers)
+    first = {len(fields["weights"]): _start_from_dict(fields, evidence) for fields in law["starts"]}
+    if "duels" in law:
+        fit, choice = replayed(evidence, numbers, first, [(gain, scale) for gain, scale in law["duels"]])
+    else:
+        choice = choose(evidence, numbers, first=first)
+        fit = choice.best
+    return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def _start_to_dict(start: Fitted) -> dict[str, Any]:
+    return {
+        "weights": start.weights.tolist(), "means": start.means.tolist(), "factors": start.factors.tolist(),
+        "background": start.background,
+    }  # fmt: skip
+
+
+def _start_from_dict(fields: Mapping[str, Any], evidence: Evidence) -> Fitted:
+    k, d = np.size(fields["weights"]), len(evidence.unit)
+    shapes = {"weights": (k,), "means": (k, d), "factors": (k, d, d)}
+    arrays = {name: finite_numbers(fields[name], name, shape) for name, shape in shapes.items()}
+    background = fields["background"]
+    if background is not None:
+        check_probability(background=background)
+    start = Fitted(arrays["weights"], arrays["means"], arrays["factors"], background=background)
+    check_start(start, "source")
+    return start

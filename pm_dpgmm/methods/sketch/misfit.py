@@ -1,0 +1,255 @@
+"""How much a misfit matters, in nats per record: what another description of the same released numbers would gain.
+
+Post-processing: only released and public numbers come in. A test of fit says whether records are from a mixture, which
+with enough records they never are; it does not say how far the mixture is from the best one. Two sizes do:
+
+* gain: of a mixture with up to MORE components more, found in the same numbers: how far the records are from any
+  mixture of K components that was found.
+* shortfall: of the best mixture of K components (fitted by EM to draws of that larger mixture): how far the release is
+  from what K components can do.
+
+Both are differences of mean log-densities over draws of the larger mixture: right for the records as far as it is like
+them. So the gain counts by the share of the misfit that the larger mixture explains, and a shortfall is told where it
+explains at least EXPLAINED.
+``python -m verification.benchmarks.misfit_effect`` compares both with records that were held out.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.sketch.candidates import Library, best_added
+from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_fitted, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.fit import misfit, refined
+from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
+from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, merged, padded
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.mixture.mixture import Mixture
+
+SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
+EXPLAINED = 0.5  # least share of the misfit that a larger mixture explains where a shortfall is told
+MORE = 3  # components that it may have more
+TRIED, ROUGH, STEPS = 2, 4, 10  # candidates for each of them, steps of a fit to compare them and to keep one
+PIECES = (-1.5, -0.7, 0.7, 1.5)  # standard deviations along the longest axes of a component, where another may be
+AXES = 4  # how many of the axes
+EFFORT = 1e10  # multiplications after which no component is added: a quarter of what a search may cost
+N_DRAWS, EM_STEPS, EM_FLOOR = 6000, 40, 1e-6  # synthetic records; floor of variances in those of a column
+HIGHEST = 5.0  # nats: a larger log ratio of densities counts as this, as few records where there is only noise give it
+DRAW_SEED = 20244  # public
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Whether released numbers contradict a mixture, and what that costs.
+
+    Attributes
+    ----------
+    statistic : float
+        Chi-square of the released numbers as (chi^2 - df) / sqrt(2 df): right mixtures stay below about 5. It grows
+        with the number of records for any mixture that is not exactly right.
+    gain : float or None
+        Nats per record that a mixture with up to three components more would gain over the released density, times the
+        share of the misfit that it explains. 0 where the statistic is below 5; None in files of older versions.
+    shortfall : float or None
+        Nats per record that the best mixture with as many components would gain. 0 where the statistic is below 5; None
+        where the larger mixture explains less than half of the misfit, so that nobody knows, and in older files.
+    flagged : bool
+        Whether there is a warning: ``shortfall`` of at least 0.05 or ``gain`` of at least 0.3. As it was stored in
+        files of older versions, where it says that ``statistic`` was above 12.
+    """
+
+    statistic: float
+    gain: float | None
+    shortfall: float | None
+    flagged: bool
+
+    @classmethod
+    def sized(cls, statistic: float, gain: float | None, shortfall: float | None) -> Misfit:
+        """With ``flagged`` by the thresholds."""
+        return cls(statistic, gain, shortfall, (gain or 0.0) >= GAIN or (shortfall or 0.0) >= SHORTFALL)
+
+    @classmethod
+    def of(cls, noise: Mapping[str, Any]) -> Misfit | None:
+        """As a release holds it, of any version; None where the method has no such test."""
+        if "misfit" not in noise:
+            return None
+        statistic = math.inf if noise["misfit"] is None else noise["misfit"]
+        return cls(statistic, noise.get("gain"), noise.get("shortfall"), bool(noise.get("flagged", False)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a release holds it, JSON-ready: a statistic that is not finite is None."""
+        return {
+            "misfit": finite(self.statistic),
+            "flagged": self.flagged,
+            "gain": self.gain,
+            "shortfall": self.shortfall,
+        }
+
+    def reason(self, n_components: int) -> str | None:
+        """Why there is a warning, or None."""
+        if not self.flagged:
+            return None
+        if self.gain is None:
+            return f"{self.contradiction}; how much that matters was not measured: release.refit measures it"
+        if (self.shortfall or 0.0) >= SHORTFALL:
+            return (
+                f"the mixture is not the best one with {_counted(n_components)}: another would gain about"
+                f" {self.shortfall:.2f} nats per record (estimated from the released numbers, misfit"
+                f" {self.statistic:.0f}); more records, other bounds or another number of components may help"
+            )
+        return (
+            f"more than {_counted(n_components)} would gain about {self.gain:.2f} nats per record"
+            f" (estimated from the released numbers, misfit {self.statistic:.0f}); release.select_k compares numbers of"
+            " components"
+        )
+
+    @property
+    def contradiction(self) -> str | None:
+        """That the released numbers contradict the mixture, if they do; of no size."""
+        if self.statistic <= REJECTED:
+            return None
+        return (
+            f"the mixture does not explain the released numbers: misfit {self.statistic:.0f}, where right mixtures stay"
+            " below about 5"
+        )
+
+    def summary(self) -> str:
+        """One sentence: the statistic and both sizes."""
+        told = f"Misfit: {self.statistic:.1f} (right mixtures: below about 5)"
+        if self.contradiction:
+            told += ": the released numbers contradict the mixture"
+        if self.statistic < EXPLAINS:
+            return told
+        if self.gain is None:
+            return f"{told}; its size in nats was not measured"
+        if self.shortfall is None:
+            return (
+                f"{told}; up to {MORE} components more would explain little of it and gain at least about"
+                f" {self.gain:.2f} nats per record"
+            )
+        return (
+            f"{told}; up to {MORE} components more would gain about {self.gain:.2f} nats per record, a better mixture"
+            f" with as many about {self.shortfall:.2f}"
+        )
+
+
+def measured(evidence: Evidence, fit: SketchFit) -> Misfit:
+    """The misfit of a fit with its two sizes, None where they cannot be had: nothing is raised. Deterministic."""
+    statistic = fit.misfit
+    if statistic < EXPLAINS:
+        return Misfit.sized(statistic, 0.0, 0.0)
+    try:
+        with np.errstate(all="ignore"):
+            larger = enlarged(evidence, fit.found)
+            share = 1 - max(misfit(sketch_data(evidence), larger), 0.0) / statistic
+            gain, shortfall = _sizes(*(_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found)))
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
+        return Misfit.sized(statistic, None, None)
+    if not (math.isfinite(share) and math.isfinite(gain)):
+        return Misfit.sized(statistic, None, None)
+    return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if share >= EXPLAINED else None)
+
+
+def enlarged(evidence: Evidence, found: Fitted) -> Fitted:
+    """The fit with the number of components more, at most MORE, that is worth its price.
+
+    Added one by one where they explain most, and all at once by cutting the components there are: one component more
+    explains nothing of a ring, three do.
+    """
+    data, prior = sketch_data(evidence), prior_about(found)
+    rows = max(LEAST_ROWS, ROWS * found.n_parameters)
+    data = data.thinned(max(1, data.values.size // rows))
+    work = Effort(data)
+    means, factors = _atoms(evidence, data)
+    found = refined(data, found, prior, steps=STEPS)
+    size, price = found.n_components, PRICE * found.n_parameters / found.n_components
+    cut = padded(Leaves(found.weights, found.means, found.factors @ found.factors.swapaxes(1, 2)), size + MORE)
+    others = [found, refined(data, replace(as_fitted(cut), background=found.background), prior, steps=ROUGH + STEPS)]
+    work.pay(others[-1], ROUGH + STEPS)
+    while found.n_components < size + MORE and work.spent < EFFORT:
+        near = _pieces(found)
+        library = Library.of(data, np.concatenate([means, near[0]]), np.concatenate([factors, near[1]]))
+        tried = [refined(data, new, prior, steps=ROUGH) for new in best_added(data, found, library, TRIED)]
+        found = refined(data, min(tried, key=lambda other: other.objective), prior, steps=STEPS)
+        work.pay(found, ROUGH * TRIED + STEPS)
+        others.append(found)
+    return min(others, key=lambda other: other.objective + price * other.n_components)
+
+
+def _atoms(evidence: Evidence, data: SketchData) -> tuple[FloatArray, FloatArray]:
+    """Means and factors of candidates: those of the cells or, in one column, all over the interval."""
+    if not evidence.cells:
+        library = Library.round(data, math.sqrt(len(evidence.unit)), SCALES)
+        return library.means, library.factors
+    levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
+    return np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
+
+
+def _pieces(found: Fitted) -> tuple[FloatArray, FloatArray]:
+    """Parts of the components along their longest axes, and narrower and wider ones in the same place."""
+    values, vectors = np.linalg.eigh(found.factors @ found.factors.swapaxes(1, 2))
+    lengths = np.sqrt(np.maximum(values, 0.0))
+    means = [found.means, found.means]
+    factors = [found.factors / 2, found.factors * 2]
+    for axis in range(max(0, values.shape[1] - AXES), values.shape[1]):
+        for offset in PIECES:
+            means.append(found.means + offset * lengths[:, axis, None] * vectors[:, :, axis])
+            factors.append(found.factors * math.sqrt(0.5))
+    return np.concatenate(means), np.concatenate(factors)
+
+
+def _in_unit(fit: SketchFit) -> Mixture:
+    """The density of a fit in the unit of its data, where no number is very large or small."""
+    n_features = len(fit.data.unit)
+    return replace(fit, data=replace(fit.data, unit=np.ones(n_features), centre=np.zeros(n_features))).density
+
+
+def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
+    """Mean log-density over draws of ``larger``, of itself and of the best mixture like ``released``, less that's."""
+    rng = np.random.default_rng(DRAW_SEED)
+    fitted_to, points = larger.sample(N_DRAWS, rng=rng), larger.sample(N_DRAWS, rng=rng)
+    ours = released.log_density(points)
+    gain = float(np.minimum(larger.log_density(points) - ours, HIGHEST).mean())
+    pooled = merged(Leaves(larger.weights, larger.means, larger.covariances), released.n_components)
+    shortfall = 0.0
+    for start in (released, pooled):
+        try:
+            other = _by_em(start, fitted_to)
+        except (ValueError, np.linalg.LinAlgError):  # no EM from there
+            continue
+        shortfall = max(shortfall, float(np.clip(other.log_density(points) - ours, -HIGHEST, HIGHEST).mean()))
+    return max(gain, shortfall, 0.0), shortfall
+
+
+def _by_em(start: Leaves | Mixture, points: FloatArray) -> Mixture:
+    """Where EM ends from ``start``."""
+    scale = points.std(axis=0)
+    model = GaussianMixture(
+        len(start.weights),
+        weights_init=start.weights / start.weights.sum(),
+        means_init=start.means / scale,
+        precisions_init=np.linalg.inv(start.covariances / scale / scale[:, None]),
+        reg_covar=EM_FLOOR,
+        max_iter=EM_STEPS,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(points / scale)
+    return Mixture(
+        model.weights_ / model.weights_.sum(), model.means_ * scale, model.covariances_ * scale * scale[:, None]
+    )
+
+
+def _counted(n_components: int) -> str:
+    return f"{n_components} component{'s' * (n_components > 1)}"

@@ -1,0 +1,178 @@
+"""Noisy sketches stacked for a fit, and the mixtures and priors in their unit.
+
+Records are measured from a public centre in a public unit (`SketchData.of`). fit.py fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.mixture.characteristic import characteristic_function
+
+MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SketchData:
+    """Stacked releases on the same records, in a unit of their own."""
+
+    frequencies: FloatArray  # (m, D), radians per unit
+    amplitudes: FloatArray  # (m,)
+    values: FloatArray  # (2 m,): cosines, then sines
+    variances: FloatArray  # (2 m,) of the noise
+    n_records: float
+    centre: FloatArray  # (D,)
+    unit: FloatArray  # (D,)
+    background: tuple[FloatArray, FloatArray] | None = None  # mean and factor of a broad component that a fit may have
+    ridge: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
+    count_scale: float = 0.0  # standard deviation of the noise on the number of records
+    bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
+
+    @classmethod
+    def of(
+        cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None,
+        ridge: FloatArray | None = None,
+    ) -> SketchData:  # fmt: skip
+        """All sketches must have the same centre; ``ridge`` is in the unit of the data."""
+        centre = np.atleast_1d(sketches[0].frequencies.centre)
+        for sketch in sketches:
+            if not np.array_equal(np.atleast_1d(sketch.frequencies.centre), centre):
+                raise ValueError("sketches must have the same centre")
+        variances = np.concatenate([np.full(s.values.shape[1], s.noise_scale**2) for s in sketches])
+        return cls(
+            frequencies=np.concatenate([s.frequencies.frequencies for s in sketches]) * unit,
+            amplitudes=np.concatenate([s.frequencies.amplitudes for s in sketches]),
+            values=np.concatenate([s.values for s in sketches], axis=1).ravel(),
+            variances=np.tile(variances, 2),
+            n_records=max(1.0, sketches[0].n_records),
+            centre=centre,
+            unit=np.asarray(unit, dtype=float),
+            background=background,
+            ridge=ridge,
+        )
+
+    def inside(self, means: FloatArray) -> FloatArray:
+        """Means (K, D), in the unit of the data, moved to the nearest points within the bounds."""
+        if self.bounds is None:
+            return means
+        low, high = ((self.bounds - self.centre[:, None]) / self.unit[:, None]).T
+        return np.clip(means, low, high)
+
+    @property
+    def full_weights(self) -> bool:
+        """Whether the last step of a fit weighs with the full covariance: where sampling matters, at bearable size."""
+        if self.frequencies.shape[1] == 1:
+            return True
+        sampling = self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2
+        return self.values.size <= MOST_WEIGHED and bool(np.median(sampling / self.variances) > NOTABLE)
+
+    def thinned(self, stride: int) -> SketchData:
+        """Every ``stride``-th frequency."""
+        if stride == 1:
+            return self
+        pair = np.s_[:, ::stride]
+        return replace(
+            self, frequencies=self.frequencies[::stride], amplitudes=self.amplitudes[::stride],
+            values=self.values.reshape(2, -1)[pair].ravel(), variances=self.variances.reshape(2, -1)[pair].ravel(),
+        )  # fmt: skip
+
+    @property
+    def size(self) -> FloatArray:
+        """Sum of a component of all records at the centre with no factor, only the ridge, shape (2 m,)."""
+        damped = self.amplitudes
+        if self.ridge is not None:  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
+            damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.ridge)
+        return self.n_records * np.tile(damped, 2)
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations of noise and the most that sampling can vary, shape (2 m,)."""
+        return np.sqrt(self.variances + self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2)
+
+    def components(self, found: Fitted) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, means and factors of all components with their ridge, the background last."""
+        weights, means, factors = found.parts(self.background)
+        return weights, means, widened(factors, self.ridge)
+
+    def expected(self, found: Fitted) -> FloatArray:
+        """Expectations of the released numbers, shape (2 m,)."""
+        values = characteristic_function(self.frequencies, *found.parts(self.background))
+        return np.asarray(self.size * np.concatenate([values.real, values.imag]))
+
+    def residuals(self, found: Fitted) -> FloatArray:
+        """Expected less released numbers, shape (2 m,)."""
+        return self.expected(found) - self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Weak independent normal priors, in the unit of the data: they decide only what the sketch leaves open."""
+
+    radius: float  # standard deviation of means about the centre
+    scale: FloatArray | float  # typical standard deviation of a component, one number or one for each feature
+    logits: float = 1.5
+    log_scales: float = 1.0
+    slopes: float = 1.0  # spread of the entries of a factor below its diagonal, in typical standard deviations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Parameters in the unit of the data; ``objective`` is the penalised sum of squares."""
+
+    weights: FloatArray  # (K,), with the background they sum to 1
+    means: FloatArray
+    factors: FloatArray
+    objective: float = np.inf
+    background: float | None = None  # weight of a broad component; None: the model has none
+
+    @property
+    def n_components(self) -> int:
+        """K, the background not counted."""
+        return len(self.weights)
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers of K weights, means and covariances."""
+        d = self.means.shape[1]
+        return self.n_components * (1 + d + d * (d + 1) // 2)
+
+    def parts(self, broad: tuple[FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, means and factors of all components, the background with mean and factor ``broad`` last."""
+        if self.background is None or broad is None:
+            return self.weights, self.means, self.factors
+        return (
+            np.append(self.weights, self.background),
+            np.vstack([self.means, broad[0]]),
+            np.concatenate([self.factors, broad[1][None]]),
+        )
+
+    def without(self, component: int) -> Fitted:
+        """One component less; its weight goes to all others in proportion."""
+        keep = np.arange(self.n_components) != component
+        rest = self.weights[keep] * (self.weights.sum() / self.weights[keep].sum())
+        return Fitted(rest, self.means[keep], self.factors[keep], np.inf, self.background)
+
+    def with_component(self, weight: float, mean: FloatArray, factor: FloatArray) -> Fitted:
+        """One component more, last; the others keep their proportions."""
+        weights = np.append(self.weights * (1 - weight), weight * self.weights.sum())
+        means, factors = np.vstack([self.means, mean]), np.concatenate([self.factors, factor[None]])
+        return Fitted(weights, means, factors, np.inf, self.background)
+
+
+def widened(factors: FloatArray, ridge: FloatArray | None) -> FloatArray:
+    """Factors (K, D, D) of the covariances with ``ridge`` on their diagonals.
+
+    L L' + R = U'U with U from the QR decomposition of [L'; R^1/2], which exists whatever L is, as a Cholesky factor of
+    the rounded sum need not: this is called after the budget is spent.
+    """
+    if ridge is None:
+        return factors
+    roots = np.broadcast_to(np.diag(np.sqrt(ridge)), factors.shape)
+    upper = np.linalg.qr(np.concatenate([factors.swapaxes(1, 2), roots], axis=1), mode="r")
+    signs = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1.0, 1.0)
+    return np.asarray((signs[:, :, None] * upper).swapaxes(1, 2), dtype=float)

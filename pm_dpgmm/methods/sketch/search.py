@@ -1,0 +1,203 @@
+"""Where a fit to sketches starts: searches for a mixture in the released numbers. Post-processing, free of budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.sketch.candidates import Library, best_added, places_of
+from pm_dpgmm.methods.sketch.fit import misfit, rated, refined, reweighted
+from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+
+SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
+SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
+SPARE = 2  # components fitted beyond those wanted, then dropped one by one
+WORTH = 1e-2  # least fall of the objective that counts
+
+
+def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> Fitted:
+    """Several searches from an empty mixture: add the best candidate, refine, replace; with spare components, too.
+
+    The three best are refined with the full covariance of the sketch as weights, and the best of these is returned.
+    """
+    candidates = []
+    for scales in SEARCHES:
+        library = Library.round(data, radius, scales)
+        found: Fitted | None = None
+        for k in range(1, n_components + 1 + SPARE):
+            found = replaced(data, added(data, found, prior, library), prior, library)
+            if k == n_components:
+                candidates.append(found)
+        while found is not None and found.n_components > n_components:
+            found = min(all_dropped(data, found, prior), key=lambda other: other.objective)
+        assert found is not None
+        candidates.append(replaced(data, found, prior, library))
+    best: list[Fitted] = []
+    for found in sorted(candidates, key=lambda other: other.objective):
+        if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
+            best.append(found)
+    return min(
+        (rated(data, reweighted(data, found, prior), prior) for found in best[:3]), key=lambda other: other.objective
+    )
+
+
+def added(data: SketchData, found: Fitted | None, prior: Prior, library: Library, *, steps: int = 40) -> Fitted:
+    """One component more: the candidate that explains most of the residual, then a refit of all."""
+    return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
+
+
+def replaced(data: SketchData, found: Fitted, prior: Prior, library: Library, *, passes: int = 3) -> Fitted:
+    """Drop a component and add the best candidate in its place, as long as the objective falls."""
+    for _ in range(passes if found.n_components > 1 else 0):
+        before = found.objective
+        for i in range(found.n_components):
+            fewer = refined(data, found.without(i), prior, steps=6)
+            other = added(data, fewer, prior, library)
+            if other.objective < found.objective - WORTH:
+                found = other
+        if found.objective > before - WORTH:
+            break
+    return found
+
+
+def all_dropped(data: SketchData, found: Fitted, prior: Prior, *, steps: int = 15) -> list[Fitted]:
+    """One component less, in every way."""
+    return [refined(data, found.without(i), prior, steps=steps) for i in range(found.n_components)]
+
+
+# ---------------------------------------------------------------------- from given starts
+GOOD = 5.0  # misfit below which nothing more is tried
+BEST_ATOMS, BEST_DROPS = 2, 3  # candidates that are followed up, of each kind
+FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
+ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
+ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
+EFFORT = 4e10  # multiplications that repairs may cost
+
+
+def fit_from(
+    data: SketchData, start: Fitted, others: Iterable[Fitted], prior: Prior, atoms: tuple[FloatArray, FloatArray], *,
+    radius: float, thorough: bool,
+) -> Fitted:  # fmt: skip
+    """Fit from given mixtures; where none explains the sketch, search on until one does or the effort is spent.
+
+    Parameters
+    ----------
+    start : Fitted
+        Tried alone.
+    others : iterable of Fitted
+        Asked for and tried when the first does not explain the sketch.
+    atoms : (means, factors)
+        Gaussians that may become components.
+    thorough : bool
+        Search on whatever the misfit says: with little signal it says little.
+    """
+    rows = max(LEAST_ROWS, ROWS * start.n_parameters)
+    full, data = data, data.thinned(max(1, data.values.size // rows))
+    work = Effort(data)
+    found = with_background(data, refined(data, start, prior), prior)
+    if found.n_components == 1 or (not thorough and explained(data, found)):
+        return found if data is full else with_background(full, refined(full, found, prior), prior)
+    moves = [
+        lambda best: _others(data, others, prior, work),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+        lambda best: spare(data, atoms, best, prior, work, (2, 4)),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+        lambda best: spare(data, atoms, best, prior, work, (1, 3, best.n_components)),
+        lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
+    ]
+    for i, move in enumerate(moves):
+        other = move(found)
+        if other is not None:
+            other = with_background(data, other, prior)
+            if other.objective < found.objective:
+                found = other
+        enough = not thorough or i + 1 >= ENOUGH
+        if work.spent > EFFORT or (enough and explained(data, found)):
+            break
+    return found if data is full else with_background(full, refined(full, found, prior), prior)
+
+
+def explained(data: SketchData, found: Fitted) -> bool:
+    """Whether the misfit is what a right mixture has."""
+    return misfit(data, found) < GOOD
+
+
+def with_background(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+    """The same fit with a broad component, where the sketch asks for one."""
+    if found.background is not None or data.background is None:
+        return found
+    weight = FIRST_BACKGROUND
+    other = refined(data, replace(found, weights=found.weights * (1 - weight), background=weight), prior)
+    return other if other.objective < found.objective - BACKGROUND_WORTH else found
+
+
+class Effort:
+    """Counts the multiplications of Levenberg-Marquardt steps: a clock that is the same on every machine."""
+
+    def __init__(self, data: SketchData) -> None:
+        self.rows, self.spent = data.values.size, 0.0
+
+    def pay(self, found: Fitted, steps: int) -> None:
+        """Of ``steps`` steps for a mixture of that size."""
+        self.spent += steps * self.rows * float(found.n_parameters) ** 2
+
+
+def _others(data: SketchData, starts: Iterable[Fitted], prior: Prior, work: Effort) -> Fitted | None:
+    best = None
+    for start in starts:
+        found = refined(data, start, prior)
+        work.pay(start, 20)
+        if best is None or found.objective < best.objective:
+            best = found
+        if work.spent > EFFORT:
+            break
+    return best
+
+
+def add_and_drop(
+    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float
+) -> Fitted | None:
+    """Add the best atom, then drop the component that is missed least; at most as many as before."""
+    library = places_of(data, found, atoms, radius)
+    news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
+    more = [refined(data, new, prior, steps=15) for new in news]
+    larger = min(more, key=lambda other: other.objective)
+    work.pay(larger, 15 * len(more))
+    fewer = sorted(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
+    work.pay(found, 5 * len(fewer) + 30)
+    best = None
+    for other in fewer[:BEST_DROPS]:
+        if other.objective > 3 * found.objective or work.spent > EFFORT:
+            continue
+        other = refined(data, other, prior, steps=30)
+        work.pay(found, 30)
+        if best is None or other.objective < best.objective:
+            best = other
+    return best
+
+
+def spare(
+    data: SketchData, atoms: tuple[FloatArray, FloatArray], found: Fitted, prior: Prior, work: Effort,
+    more: Sequence[int],
+) -> Fitted | None:  # fmt: skip
+    """Fit with spare components, then drop one at a time."""
+    library = Library.of(data, *atoms)
+    k, best = found.n_components, None
+    for extra in more:
+        larger = found
+        for _ in range(extra):
+            larger = refined(data, best_added(data, larger, library, 1)[0], prior, steps=8)
+            work.pay(larger, 8)
+        larger = refined(data, larger, prior, steps=20)
+        work.pay(larger, 20)
+        while larger.n_components > k:
+            larger = min(all_dropped(data, larger, prior, steps=4), key=lambda other: other.objective)
+            work.pay(larger, 4 * (larger.n_components + 1))
+        larger = refined(data, larger, prior)
+        work.pay(larger, 20)
+        if best is None or larger.objective < best.objective:
+            best = larger
+        if work.spent > EFFORT:
+            break
+    return best

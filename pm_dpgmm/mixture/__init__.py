@@ -1,0 +1,1 @@
+"""Mathematics of Gaussian mixtures: values, distances, laws. Nothing here is private or sees a budget."""

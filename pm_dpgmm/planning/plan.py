@@ -1,0 +1,315 @@
+"""What a number of records and a budget will buy, before any budget is spent: simulations on public mixtures."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
+from pm_dpgmm.fit import METHODS
+from pm_dpgmm.learners.subsets import check_learner
+from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.populous_single.method import PopulousSingle
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
+from pm_dpgmm.planning.result import Plan, Trial
+from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_data, trial_of
+from pm_dpgmm.privacy.guarantee import Neighbouring, WeakGuarantee, warn_if_weak
+from pm_dpgmm.release.release import Release
+
+ERROR = 0.1  # nats per record: a visible difference between densities
+N_SIMULATIONS = 5
+PILOT = 20_000  # records for each component, at epsilon 1 or more, of the fit that a prediction starts from
+LEAST, MOST, CLOSE = 50.0, 1e8, 1.1  # records that a bisection looks at; factor at which it ends
+GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
+
+
+def plan(
+    n_records: int,
+    n_features: int,
+    n_components: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    method: str | Populous = "auto",
+    bounds: bool = True,
+    neighbouring: str = "replace-one",
+    separation: float = 4.0,
+    weights: Sequence[float] | None = None,
+    error: float = ERROR,
+    n_simulations: int = N_SIMULATIONS,
+    random_seed: int = 0,
+    **settings: Any,
+) -> Plan:
+    """What a fit will be worth, before any budget is spent: nothing here sees a record of yours.
+
+    Public mixtures with random axes are drawn, records from each, and fitted by the method with its noise.
+
+    Parameters
+    ----------
+    n_records, n_features, n_components : int
+        Of the fit that is planned; so many records are simulated, and take as much memory.
+    epsilon, delta, method, neighbouring, **settings
+        As for :func:`fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are among them:
+        for "populous" the learner itself is tried, so give the one that the fit will have.
+    bounds : bool
+        Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
+    separation : float
+        Mahalanobis distance of the nearest two components, in their mean covariance: 4 is apart, 2 overlaps much.
+        Method "populous" is then also told this number as its guess, so the plan takes for granted that you guess
+        right. Real components that are nearer than the guess make refusals likely: to see how likely, plan with
+        ``method=Populous(separation=guess)`` and a smaller ``separation``.
+    weights : sequence of float, length K, optional
+        Of the components, positive, with sum 1; None: equal. A rare component is what a small budget loses first.
+    error : float
+        Log-density per record, in nats, that may be lost: 0.01 is hard to see, 0.1 visible, 1 useless.
+    n_simulations : int
+        Data sets; each takes as long as one fit.
+    random_seed : int
+        Of the mixtures, records and noise.
+
+    Returns
+    -------
+    Plan
+        ``plan.table()`` is also its repr; ``plan.enough`` and ``plan.reason`` are the verdict. For "populous",
+        ``plan.settings`` is a method for :func:`fit_gmm`, and ``plan.agreement`` tells how likely a pass is and how
+        efficient the learner: a number for ``efficiency`` of another plan or fit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as said, or the method cannot run on such a problem; "populous-single" is not simulated:
+        the message has the number of records that it needs at least.
+
+    Warns
+    -----
+    WeakGuarantee
+        If epsilon exceeds 10, or delta is 1/``n_records`` or more.
+
+    Examples
+    --------
+    >>> found = plan(5_000, 1, 2, epsilon=1.0, delta=1e-6, n_simulations=2)
+    >>> found.method, found.enough
+    ('sketch', True)
+    """
+    with _quiet():
+        found = _planned(
+            n_records, n_features, n_components, epsilon=epsilon, delta=delta, method=method, bounds=bounds,
+            neighbouring=neighbouring, separation=separation, weights=weights, error=error,
+            n_simulations=n_simulations, random_seed=random_seed, **settings,
+        )[0]  # fmt: skip
+    warn_if_weak(epsilon, delta or 0.0, n_records)
+    return found
+
+
+def smallest_size(
+    n_features: int,
+    n_components: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    error: float = ERROR,
+    **settings: Any,
+) -> Plan:
+    """The plan with about the fewest records that are enough for an error.
+
+    For "sketch" a bisection over what the information in the released numbers promises comes first; it needs one fit.
+    Then simulations, with half as many records again as long as they are not enough. For "populous" simulations start
+    where a perfect learner could pass, grow until this learner does, and are refined to about 15%. Unless it is given,
+    ``efficiency`` is then 1 with a given ``noise``, where settings do not depend on it, and else what was measured.
+
+    Parameters
+    ----------
+    n_features, n_components, epsilon, delta, error, **settings
+        As for :func:`plan`.
+
+    Returns
+    -------
+    Plan
+        Of ``n_records`` records; not ``enough`` if no number that was tried was, up to about 60 times the first. Few
+        simulations decide, so a tenth more records is prudent, or a plan with another ``random_seed``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`plan`.
+
+    Examples
+    --------
+    >>> found = smallest_size(1, 2, epsilon=1.0, bounds=True, method="histogram", n_simulations=1)
+    >>> found.enough, found.n_records < 5_000
+    (True, True)
+    """
+    check_count(n_features=n_features, n_components=n_components)
+    check_positive(epsilon=epsilon, error=error)
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
+    with _quiet():  # of sizes that are only looked at
+        found = _smallest(n_features, n_components, budget)
+    warn_if_weak(epsilon, delta or 0.0, found.n_records if found.enough else None)
+    return found
+
+
+# ---------------------------------------------------------------------- parts of a plan
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Simulated fits do not warn one by one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakGuarantee)
+        yield
+
+
+def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
+    if _is_populous(budget.get("method", "auto")):
+        return _smallest_populous(n_features, n_components, budget)
+    size = rounded(_promised_size(n_features, n_components, budget))
+    for _ in range(MOST_GROWTH):
+        found = plan(size, n_features, n_components, **budget)
+        if found.enough:
+            break
+        size = rounded(GROWTH * size)
+    return found
+
+
+def _planned(
+    n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
+    method: str | Populous = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,
+    weights: Sequence[float] | None = None, error: float = ERROR, n_simulations: int = N_SIMULATIONS,
+    random_seed: int = 0, **settings: Any,
+) -> tuple[Plan, list[Mixture], list[Release]]:  # fmt: skip
+    """The plan, the mixtures it drew and the releases of those that were answered."""
+    check_count(n_records=n_records)
+    name = method.name if isinstance(method, Populous) else method
+    truths = _truths(
+        n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed
+    )
+    if n_records < n_components:
+        raise ValueError(f"n_records must be at least n_components = {n_components}, got {n_records}")
+    problem = {"epsilon": epsilon, "delta": delta, "method": method, "neighbouring": neighbouring, **settings}
+    if method == "populous-single":
+        raise ValueError(_populous_words(n_records, n_features, n_components, problem))
+    trials: list[Trial] = []
+    releases: list[Release] = []
+    predicted: list[float] = []
+    chosen, runs = None, None
+    rngs = [np.random.default_rng([random_seed, i, 1]) for i in range(n_simulations)]
+    if _is_populous(method):
+        relation = Neighbouring.parse(neighbouring)
+        learner, n_jobs = settings.pop("learner", None), settings.pop("n_jobs", None)
+        chosen = at_size(populous_settings(method, settings, separation), int(n_records), relation)
+        facts = Problem(
+            int(n_records), int(n_features), int(n_components), float(epsilon), float(delta or 0), None, relation
+        )
+        runs = simulated_runs(chosen, truths, facts, learner=learner, n_jobs=n_jobs, rngs=rngs)
+        trials, releases, bounds = runs.trials, runs.releases, False
+    for truth, rng in zip(truths, rngs, strict=True) if runs is None else ():
+        trial, release = trial_of(truth, int(n_records), bounds, problem, rng)
+        trials.append(trial)
+        if release is not None:
+            releases.append(release)
+            if "sketches" in release.noise:
+                predicted.append(predicted_gap(released_data(release), truth, n_records))
+    if method == "auto":
+        name = releases[0].method if releases else "sketch"  # only the sketch may refuse
+    made = Plan(
+        n_records=int(n_records), n_features=int(n_features), n_components=int(n_components), epsilon=float(epsilon),
+        delta=float(delta or 0.0), method=name, bounds=bool(bounds), neighbouring=str(Neighbouring.parse(neighbouring)),
+        separation=float(separation), weights=tuple(truths[0].weights.tolist()), error=float(error),
+        trials=tuple(trials), predicted=float(np.median(predicted)) if predicted else None, settings=chosen,
+        agreement=None if runs is None else runs.agreement, fewest=None if runs is None else runs.fewest,
+    )  # fmt: skip
+    return made, truths, releases
+
+
+def _truths(
+    n_features: int, n_components: int, epsilon: float, delta: float | None, method: str, separation: float,
+    weights: Sequence[float] | None, error: float, n_simulations: int, random_seed: int,
+) -> list[Mixture]:  # fmt: skip
+    check_count(n_features=n_features, n_components=n_components, n_simulations=n_simulations)
+    check_count(least=0, random_seed=random_seed)
+    check_positive(epsilon=epsilon, separation=separation, error=error)
+    if delta is not None:
+        check_delta(delta)
+    check_choice(("auto", *METHODS), method=method)
+    shares = np.full(n_components, 1 / n_components) if weights is None else np.asarray(weights, dtype=float)
+    if shares.shape != (n_components,) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise ValueError(f"weights must be {n_components} positive numbers with sum 1, got {weights!r}")
+    return [
+        public_mixture(
+            n_features, n_components, separation=separation, weights=shares / shares.sum(),
+            rng=np.random.default_rng([random_seed, i]),
+        )
+        for i in range(n_simulations)
+    ]  # fmt: skip
+
+
+def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -> float:
+    """Fewest records by the information in the released numbers, or a small start where there is none."""
+    least = float(max(LEAST, 2 * n_components * (n_features + 1)))
+    strength = min(1.0, float(budget["epsilon"]))
+    pilot = math.ceil(PILOT * n_components / strength)
+    _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
+    if not releases or "sketches" not in releases[0].noise:
+        return 4 * least / strength
+    data, low, high = released_data(releases[0]), least, MOST
+    while high / low > CLOSE:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if predicted_gap(data, truths[0], middle) <= budget["error"] else (middle, high)
+    return high
+
+
+def _is_populous(method: str | Populous) -> bool:
+    return isinstance(method, Populous) or method == "populous"
+
+
+def _smallest_populous(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
+    own = {*inspect.signature(plan).parameters, "learner", "n_jobs"} - {"settings"}
+    given = {name: budget[name] for name in budget if name not in own}
+    asked = {name: budget[name] for name in budget if name in own}
+    method, delta, n_simulations = asked["method"], asked["delta"], asked.get("n_simulations", N_SIMULATIONS)
+    chosen = populous_settings(method, given, asked.get("separation", 4.0))
+    if chosen.assumed_records is not None or chosen.design is not None:
+        raise ValueError(
+            "assumed_records and design must be left out: they follow from the size that is looked for, got"
+            f" {shown(chosen.assumed_records)} and {shown(chosen.design)}"
+        )
+    if delta is None or delta == 0:
+        raise ValueError(f"method 'populous' needs delta greater than 0, got {shown(delta)}")
+    check_delta(delta)
+    check_count(n_simulations=n_simulations)
+    check_learner(asked.get("learner"))
+    relation = Neighbouring.parse(asked.get("neighbouring", "replace-one"))
+    problem = Problem(1, int(n_features), int(n_components), float(asked["epsilon"]), float(delta), None, relation)
+
+    def planned(settings: Populous, n_records: int, n_data_sets: int) -> Plan:
+        now = asked | {"method": settings, "n_simulations": n_data_sets}
+        return plan(n_records, n_features, n_components, **now)
+
+    free = "efficiency" not in given and not isinstance(method, Populous)
+    return smallest_plan(planned, chosen, problem, n_simulations, free=free)
+
+
+def _populous_words(n_records: int, n_features: int, n_components: int, problem: dict[str, Any]) -> str:
+    """Two fits to M records differ by about sqrt(2/M) deviations in each of the k d numbers of their means."""
+    given = {name: problem[name] for name in problem if name not in ("epsilon", "delta", "method", "neighbouring")}
+    chosen = PopulousSingle(**given)
+    if not problem["delta"]:
+        raise ValueError("method 'populous-single' needs delta greater than 0, got 0")
+    facts = Problem(
+        n_records, n_features, n_components, problem["epsilon"], problem["delta"], None,
+        Neighbouring.parse(problem["neighbouring"]),
+    )  # fmt: skip
+    constants = chosen.constants(facts)
+    radius, t = constants.friend_radius, constants.n_subsets
+    least = t * 2 * n_components * n_features / radius**2
+    return (
+        f"method must be 'sketch' or 'histogram' to be simulated, got 'populous-single': its test asks {t} fits to"
+        f" agree within {radius:.2g} component deviations, which takes at least about {least:.1e} records,"
+        f" got {n_records:,}"
+    )

@@ -1,0 +1,259 @@
+"""A durable privacy budget: what has been spent on one data set, safe under several processes at once."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+from pm_dpgmm._arguments import check_delta, check_positive, read_path, shown
+from pm_dpgmm.privacy.guarantee import Neighbouring
+
+ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
+PATIENCE = 60.0  # seconds to wait for another process
+TABLES = {
+    "budget": "(epsilon real, delta real, neighbouring text)",
+    "spending": "(time text default current_timestamp, epsilon real, delta real, mechanism text)",
+    "identity": "(id text)",  # of this file: another one with an equal budget has another
+}
+
+
+class BudgetExceeded(ValueError):
+    """The ledger refused a release before it started; nothing was spent."""
+
+
+class Entry(NamedTuple):
+    """One cost in a :class:`Ledger`; the time is UTC."""
+
+    time: str
+    epsilon: float
+    delta: float
+    mechanism: str
+
+
+class Ledger:
+    """Total (epsilon, delta) for one data set, kept in an SQLite file.
+
+    Costs add up by basic composition, which holds for any order of adaptive releases. A cost is written before
+    the fit starts, so a crashed or refused fit stays paid.
+
+    Parameters
+    ----------
+    path : path
+        SQLite file; made when missing. It is looked up once: changes of the working directory or of a link do not
+        lead elsewhere. Keep it where nobody deletes it: a file that went before a ledger was opened again is new.
+    epsilon, delta : float
+        Budget of the data set. Fixed when the file is made; opening it with another budget raises.
+    neighbouring : {"replace-one", "add-remove"}
+        Relation in which the budget counts. Releases under another relation are refused.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, the file has another budget, or it is no ledger. Like the errors below also
+        from every later use, if the file was replaced, or entries have gone or are no costs.
+    FileNotFoundError, PermissionError, TimeoutError, OSError
+        If the file has gone or its folder does not exist; cannot be written; is locked for a minute; or the disk fails.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> ledger = Ledger(pathlib.Path(tempfile.mkdtemp()) / "clinic.sqlite", epsilon=1.0)
+    >>> ledger.reserve(0.625, 0.0, Neighbouring.REPLACE_ONE, "histogram")
+    >>> ledger.spent, ledger.remaining
+    ((0.625, 0.0), (0.375, 0.0))
+    >>> [(entry.epsilon, entry.mechanism) for entry in ledger.entries()]
+    [(0.625, 'histogram')]
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        neighbouring: str = "replace-one",
+    ) -> None:
+        check_positive(epsilon=epsilon)
+        check_delta(delta)
+        if isinstance(path, str) and not path:
+            raise TypeError("path must be the path of a file, got ''")
+        self.path = read_path(path).resolve()
+        self.epsilon, self.delta = float(epsilon), float(delta)
+        self.neighbouring = Neighbouring.parse(neighbouring)
+        self._seen = 0  # entries that there were: fewer are a file of earlier times
+        self._identity: str | None = None
+        with self._opened("rwc") as connection:
+            found = _tables(connection, self.path)
+            if found and not {"budget", "spending"} <= found:
+                raise ValueError(f"path must be a ledger or a new file, got {str(self.path)!r} with other tables")
+            for name, columns in TABLES.items():
+                connection.execute(f"create table if not exists {name} {columns}")
+            if not found:
+                connection.execute("insert into budget values (?, ?, ?)", self._budget)
+            if connection.execute("select id from identity").fetchone() is None:
+                connection.execute("insert into identity values (?)", (uuid.uuid4().hex,))
+            self._identity = connection.execute("select id from identity").fetchone()[0]
+            self._verify(connection)
+
+    @classmethod
+    def existing(cls, path: str | os.PathLike[str]) -> Ledger:
+        """The ledger in a file that is there, with the budget that the file holds: a mistyped path makes none.
+
+        Raises
+        ------
+        FileNotFoundError, TypeError, ValueError
+            If there is no such file, or it is no ledger; otherwise as the constructor.
+        """
+        found = read_path(path).resolve()
+        if not found.is_file():
+            raise FileNotFoundError(
+                f"the ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}"
+            )
+        # only a question: opening a file as a ledger would make tables in an empty one. Mode "ro" cannot undo what a
+        # process that was killed in the middle of its writing has left
+        try:
+            with contextlib.closing(
+                sqlite3.connect(f"{found.as_uri()}?mode=rw", timeout=PATIENCE, uri=True)
+            ) as connection:
+                _tables(connection, found)
+                rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
+        except sqlite3.Error as error:
+            raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
+        if len(rows) != 1:
+            raise ValueError(f"the ledger {str(path)!r} must hold one budget, got {len(rows)}")
+        epsilon, delta, neighbouring = rows[0]
+        return cls(found, epsilon=epsilon, delta=delta, neighbouring=neighbouring)
+
+    def __repr__(self) -> str:
+        epsilon, delta, neighbouring = self._budget
+        return f"Ledger({str(self.path)!r}, epsilon={epsilon!r}, delta={delta!r}, neighbouring={neighbouring!r})"
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """Sum of all costs, (epsilon, delta)."""
+        with self._opened("rw") as connection:
+            epsilon, delta = self._verify(connection)
+        return float(epsilon), float(delta)
+
+    @property
+    def remaining(self) -> tuple[float, float]:
+        """What is left of the budget, (epsilon, delta)."""
+        epsilon, delta = self.spent
+        return max(0.0, self.epsilon - epsilon), max(0.0, self.delta - delta)
+
+    def entries(self) -> list[Entry]:
+        """All costs, in the order in which they were written."""
+        with self._opened("rw") as connection:
+            self._verify(connection)
+            rows = connection.execute("select time, epsilon, delta, mechanism from spending order by rowid")
+            return [Entry(*row) for row in rows]
+
+    def reserve(self, epsilon: float, delta: float, neighbouring: Neighbouring | str, mechanism: str) -> None:
+        """Write down a cost, or raise :class:`BudgetExceeded` and write nothing."""
+        check_positive(epsilon=epsilon)
+        check_delta(delta)
+        relation = Neighbouring.parse(neighbouring)
+        if relation is not self.neighbouring:
+            raise BudgetExceeded(f"neighbouring must be {str(self.neighbouring)!r} in this ledger, got {relation}")
+        # SQLite keeps a number of another type as bytes, which do not count
+        costs = float(epsilon), float(delta)
+        with self._opened("rw") as connection:
+            spent = self._verify(connection)
+            for name, used, cost, budget in zip(
+                ("epsilon", "delta"), spent, costs, (self.epsilon, self.delta), strict=True
+            ):
+                if used + Fraction(cost) > Fraction(budget) * (1 + ROUNDING):
+                    raise BudgetExceeded(
+                        f"{name} must leave the ledger within its budget {budget:g}, got {cost:g} with"
+                        f" {float(used):g} spent"
+                    )
+            connection.execute(
+                "insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, str(mechanism))
+            )
+            # a constraint of somebody else's table may drop an entry for another
+            seen, kept = self._seen, self._verify(connection)
+            self._seen = seen  # not before it is committed
+            if kept != tuple(used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)):
+                raise ValueError(f"the ledger {str(self.path)!r} must keep every cost, got one that does not")
+        self._seen = max(self._seen, seen + 1)
+
+    @property
+    def _budget(self) -> tuple[float, float, str]:
+        return self.epsilon, self.delta, str(self.neighbouring)
+
+    def _verify(self, connection: sqlite3.Connection) -> tuple[Fraction, Fraction]:
+        """The exact sums of all costs, once the file was found to be the ledger that it was."""
+        _tables(connection, self.path)
+        budgets = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
+        if budgets != [self._budget]:
+            has = f"the budget {budgets[0]}" if len(budgets) == 1 else f"{len(budgets)} budgets"
+            raise ValueError(f"the ledger {str(self.path)!r} has {has}, got {self._budget}")
+        costs = connection.execute("select epsilon, delta, count(*) from spending group by epsilon, delta").fetchall()
+        n_entries = sum(times for _, _, times in costs)
+        if connection.execute("select id from identity").fetchall() != [(self._identity,)] or n_entries < self._seen:
+            raise ValueError(f"the ledger {str(self.path)!r} must stay in its place, got another file, or an older one")
+        for epsilon, delta, _ in costs:
+            if not (_is_cost(epsilon) and _is_cost(delta) and epsilon > 0):
+                raise ValueError(
+                    f"the ledger {str(self.path)!r} must hold costs, got the entry {shown((epsilon, delta))}"
+                )
+        self._seen = max(self._seen, n_entries)
+        return (
+            sum((times * Fraction(epsilon) for epsilon, _, times in costs), start=Fraction(0)),
+            sum((times * Fraction(delta) for _, delta, times in costs), start=Fraction(0)),
+        )
+
+    @contextlib.contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """One exclusive transaction: two processes cannot both see the last of the budget.
+
+        With mode "rw" the file is never made: a ledger that was deleted is not one with a fresh budget.
+        """
+        try:
+            connection = sqlite3.connect(f"{self.path.as_uri()}?mode={mode}", timeout=PATIENCE, isolation_level=None,
+                                         uri=True)  # fmt: skip
+            with contextlib.closing(connection):  # closing without commit rolls back
+                connection.execute("begin immediate")
+                yield connection
+                connection.execute("commit")
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: sqlite3.Error) -> Exception:
+        place, name = repr(str(self.path)), getattr(error, "sqlite_errorname", "")
+        if not os.path.exists(self.path):
+            return FileNotFoundError(
+                f"the ledger {place} must stay in its place, got no file"
+                if self._identity
+                else f"path must be a file in a folder that exists and can be written, got {place}"
+            )
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return TimeoutError(f"the ledger {place} must be free within {PATIENCE:g} seconds, got {error}")
+        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
+            return PermissionError(f"the ledger {place} must be a file that can be written, got {error}")
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return OSError(f"the ledger {place} must be on a disk that works, got {error}")
+        return ValueError(f"the ledger {place} must be an SQLite file that a Ledger made, got {error}")
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
+    """Names of the tables in a file from anywhere; ValueError if it holds triggers or views.
+
+    They are somebody else's program: a trigger may take an entry back, a view may never end.
+    """
+    found = connection.execute("select type, name from sqlite_master").fetchall()
+    for kind, _ in found:
+        if kind not in ("table", "index"):
+            raise ValueError(f"the ledger {str(path)!r} must hold tables alone, got a {kind}")
+    return {name for kind, name in found if kind == "table"}
+
+
+def _is_cost(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value >= 0

@@ -1,0 +1,1 @@
+"""From files and tables to numbers, record by record, before anything is spent."""

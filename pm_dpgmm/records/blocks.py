@@ -1,0 +1,167 @@
+"""Records that do not fit in memory: checked in one pass, then read block by block, as often as needed.
+
+Errors about values are for the curator who holds the records, as in reading.py; do not publish them.
+Proof: blocks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count, shown
+from pm_dpgmm.records.columns import check_two_dimensional, numbers_of
+from pm_dpgmm.records.feature_names import names_of_features, names_of_records
+from pm_dpgmm.records.files import check_file, file_blocks
+from pm_dpgmm.records.reading import check_finite, check_varies
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
+class RecordBlocks:
+    """Records as blocks of rows: every iteration reads the source again and yields arrays (n, D) of finite floats.
+
+    At no time is more in memory than one block and what the source needs to make it: one partition of a Dask
+    collection, one batch of a file. Blocks are copies. Their sizes and order follow the source; the sums of a sketch
+    depend on neither.
+
+    Parameters
+    ----------
+    X : array (N, D) or (N,), memmap, DataFrame, Arrow table, Dask array or DataFrame, path, or list of these
+        The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
+        files. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
+        else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
+        are computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times
+        as fast as a .csv file.
+    rows_per_block : int
+        No block has more rows.
+
+    Attributes
+    ----------
+    source : object
+        ``X``.
+    feature_names : tuple of str, length D
+    n_records : int
+        Number of rows; private under add-remove neighbours.
+    rows_per_block : int
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError, ImportError
+        As :func:`pm_dpgmm.records.reading.read_records` does, or if parts have different columns. Iteration raises them
+        too, and ValueError if there are more or fewer rows than at first; a file changed otherwise is not noticed.
+
+    Examples
+    --------
+    >>> blocks = RecordBlocks(np.arange(10.0).reshape(5, 2), rows_per_block=2)
+    >>> blocks.n_records, blocks.feature_names, [block.shape for block in blocks]
+    (5, ('x0', 'x1'), [(2, 2), (2, 2), (1, 2)])
+    >>> [block[0, 0] for block in blocks]  # again
+    [np.float64(0.0), np.float64(4.0), np.float64(8.0)]
+    """
+
+    source: Any
+    feature_names: tuple[str, ...]
+    n_records: int
+    rows_per_block: int
+
+    def __init__(self, X: Any, *, rows_per_block: int = 65_536) -> None:
+        check_count(rows_per_block=rows_per_block)
+        low, high, n_records = np.array(np.inf), np.array(-np.inf), 0
+        names: tuple[str, ...] = ()
+        for records, found in _checked(X, rows_per_block):
+            names = found  # the same for all
+            n_records += len(records)
+            low = np.minimum(low, records.min(axis=0, initial=np.inf))
+            high = np.maximum(high, records.max(axis=0, initial=-np.inf))
+        if n_records == 0:
+            raise ValueError(f"X must have at least one row and one column, got shape (0, {len(names)})")
+        check_varies(low, high, n_records, names)
+        fields = {"source": X, "feature_names": names, "n_records": n_records, "rows_per_block": int(rows_per_block)}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, D."""
+        return len(self.feature_names)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        n_records = 0
+        for records, names in _checked(self.source, self.rows_per_block):
+            if names != self.feature_names:
+                raise ValueError(f"X must have columns {shown(self.feature_names)} at every pass, got {shown(names)}")
+            n_records += len(records)
+            if n_records > self.n_records:
+                raise ValueError("X must have the same number of rows at every pass, got more than at first")
+            if len(records):
+                yield records
+        if n_records < self.n_records:
+            raise ValueError("X must have the same number of rows at every pass, got fewer than at first")
+
+    def __repr__(self) -> str:
+        return f"<RecordBlocks: {self.n_features} features, at most {self.rows_per_block} rows to a block>"
+
+
+def _checked(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+    """Blocks of finite numbers, perhaps empty, with the names of their columns: the same names for all."""
+    first: tuple[str, ...] = ()
+    n_records = 0
+    for records, found in _pieces(source, n_rows):
+        if records.shape[1] == 0:
+            raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
+        names = names_of_features(found, records.shape[1])
+        first = first or names
+        if names != first:
+            raise ValueError(f"X must have the same columns in every part, got {shown(names)} after {shown(first)}")
+        check_finite(records, names, first_row=n_records)
+        n_records += len(records)
+        yield records, names
+
+
+def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+    """Numbers of at most ``n_rows`` rows, one after the other, with the names of their columns; unchecked."""
+    if isinstance(source, (str, Path)):
+        for file in _files(Path(source)):
+            yield from file_blocks(file, n_rows=n_rows)
+    elif isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
+        for part in source:
+            yield from _pieces(part, n_rows)
+    elif isinstance(getattr(source, "npartitions", None), int):  # Dask
+        if hasattr(source, "rechunk"):
+            check_two_dimensional(source.shape)
+            source = source.rechunk({1: -1}) if source.ndim == 2 else source  # whole rows
+        for i in range(source.npartitions):
+            yield from _slices(source.partitions[i].compute(), n_rows)
+    else:
+        yield from _slices(source, n_rows)
+
+
+def _is_table(part: Any) -> bool:
+    shape = getattr(part, "shape", None)
+    return isinstance(part, (str, Path)) or (isinstance(shape, tuple) and len(shape) == 2)
+
+
+def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+    table = table.compute() if hasattr(type(table), "compute") else table  # a dask.delayed
+    shape = getattr(table, "shape", None)
+    if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list
+        table = numbers_of(table)
+    rows = table.iloc if hasattr(type(table), "iloc") else table
+    for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
+        piece = rows[start : start + n_rows]
+        yield numbers_of(piece), names_of_records(piece)
+
+
+def _files(path: Path) -> list[Path]:
+    """``path``, or the .parquet files of the folder ``path`` by name; what begins with . or _ is no data."""
+    if not path.is_dir():
+        check_file(path)
+        return [path]
+    files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    if not files or any(file.parent != path for file in files):
+        raise ValueError(f"X must be a folder that holds .parquet files, none in folders inside it, got {str(path)!r}")
+    return files

@@ -1,0 +1,99 @@
+"""Tables in memory as floats: every entry by itself, every column by its own type. Proof: columns.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_masks
+from pm_dpgmm.records.feature_names import names_of
+
+NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
+OTHER_TYPES = "X must be numeric, got values of other types (encode or drop those columns)"
+
+
+def numbers_of(table: Any) -> FloatArray:
+    """A new array of floats, shape (N, D), from an array or table of numbers; (N,) is one column.
+
+    NaN stands for entries that are masked, None or NA. Columns of a table are converted one by one, so that the type
+    of one does not touch the values of another.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the values are not numbers, or not in rows and columns, as in a struct within a data frame, or masked within
+        a list, where masks are lost.
+    """
+    names = names_of(table)
+    if names is not None:
+        columns = [floats_of(column) for column in _columns(table)]
+        for name, column in zip(names, columns, strict=True):
+            if column.ndim != 1:  # a struct or an array of polars
+                raise TypeError(
+                    f"X must have one number for each record in a column, got {column.shape[1:]} in column {name!r};"
+                    " spread it over columns of its own"
+                )
+        return np.column_stack(columns) if columns else np.empty((len(table), 0))
+    check_masks(table, name="X")
+    mask = np.ma.getmask(table)
+    try:
+        values = floats_of(table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table))
+    except ValueError:  # ragged rows
+        raise ValueError("X must have rows of equal length, got ragged rows") from None
+    check_two_dimensional(values.shape)
+    if mask is not np.ma.nomask:
+        values[mask] = np.nan
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _columns(table: Any) -> Iterable[Any]:
+    if hasattr(type(table), "iloc"):
+        return (table.iloc[:, j].to_numpy() for j in range(table.shape[1]))
+    if hasattr(type(table), "column_names"):
+        return (arrow_values(table.column(j)) for j in range(table.num_columns))
+    if hasattr(type(table), "to_series"):  # polars
+        return (table.to_series(j).to_numpy() for j in range(table.shape[1]))
+    raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
+
+
+def arrow_values(column: Any) -> Any:
+    """An Arrow column as a NumPy array of the type that the column declares; a dictionary's as that of its values."""
+    if hasattr(column.type, "index_type"):
+        column = column.cast(column.type.value_type)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def floats_of(values: Any) -> FloatArray:
+    """Every entry of an array of numbers as the nearest float, in a new array of its shape.
+
+    Raises
+    ------
+    TypeError
+        If an entry is no number, or an integer beyond the largest float.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind == "O":
+        entries = values.ravel()
+        if not all(isinstance(v, NUMBERS) or _missing(v) for v in entries):
+            raise TypeError(OTHER_TYPES)
+        try:
+            floats = [np.nan if _missing(v) else float(v) for v in entries]
+        except (ValueError, OverflowError):
+            raise TypeError(OTHER_TYPES) from None
+        return np.array(floats, dtype=float).reshape(values.shape)
+    if values.dtype.kind not in "buif":
+        raise TypeError(f"X must be numeric, got dtype {values.dtype}")
+    return np.array(values, dtype=float, order="C")
+
+
+def _missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType"  # of pandas
+
+
+def check_two_dimensional(shape: tuple[float, ...]) -> None:
+    """Refuse what is neither one column (N,) nor a table (N, D)."""
+    if len(shape) not in (1, 2):
+        raise ValueError(f"X must have one row per record and one column per feature, got shape {shape}")

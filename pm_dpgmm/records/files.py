@@ -1,0 +1,226 @@
+"""Files of records: every number is read from its own text or its own cell, by the same steps whatever else there is.
+
+No step looks at other rows: a parser that chooses the type of a column from all of its cells would move the values of
+other people when one record changes. Proof: files.md. Errors about values are for the curator, as in reading.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm.records.columns import arrow_values, floats_of
+from pm_dpgmm.records.feature_names import is_value, positions
+
+SUFFIXES = (".csv", ".parquet")
+ROWS = 65_536  # to a block
+CELLS = 1 << 18  # to a block of a .csv file: as text each is ten times as large as its number
+PARQUET_BUFFER = 1 << 18  # bytes to a column
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
+MORE = " (an index without a name, or commas in numbers?)"
+WORDS = {"True": 1.0, "true": 1.0, "TRUE": 1.0, "False": 0.0, "false": 0.0, "FALSE": 0.0}
+# As programs write a missing value; NaN, which the caller refuses with the column and the row.
+MISSING = ("", "NA", "N/A", "#N/A", "<NA>", "NULL", "Null", "null", "None", ".")
+
+Block = tuple[FloatArray, tuple[str, ...]]
+
+
+def file_blocks(path: Path, *, n_rows: int = ROWS, columns: Sequence[str] | None = None) -> Iterator[Block]:
+    """Blocks of at most ``n_rows`` rows of a file, perhaps empty, with the names of their columns.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv file in UTF-8 with a header, commas and decimal points, or a .parquet file.
+    n_rows : int
+        The numbers do not depend on it.
+    columns : sequence of str, optional
+        Columns to read, in this order; others may hold anything. All by default.
+
+    Yields
+    ------
+    numbers : ndarray, shape (n, D)
+        NaN where a value is missing.
+    names : tuple of str, length D
+
+    Raises
+    ------
+    TypeError
+        If a value that is read is no number.
+    ValueError
+        If the file is no such table.
+    FileNotFoundError
+        If it does not exist.
+    ImportError
+        If it is a .parquet file and pyarrow is not installed.
+    """
+    check_file(path)
+    return (_csv_blocks if path.suffix == ".csv" else _parquet_blocks)(path, n_rows, columns)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is no .csv or .parquet file."""
+    if path.is_dir() and path.suffix not in SUFFIXES:
+        raise ValueError(
+            f"X must be a file, got the folder {str(path)!r}; RecordBlocks reads folders of .parquet files"
+        )
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"X must be a path that ends in {' or '.join(SUFFIXES)}, got {str(path)!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
+
+
+def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
+    # a lone surrogate stands for a byte that is no UTF-8, so that the line can be named; "-sig" drops a leading mark
+    with _readable(path), open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(_utf8(file, path), strict=True)
+        rows = _rows(reader, path)
+        header = next(rows, None)
+        if header is None:
+            raise ValueError(f"X must have a header line and records, got the empty file {str(path)!r}")
+        _check_header(header, path)
+        wanted = positions(columns, tuple(header))
+        names = tuple(header[j] for j in wanted)
+        whole = wanted == list(range(len(header)))
+        n_rows = min(n_rows, max(1, CELLS // len(wanted)))
+        texts: list[str] = []
+        lines: list[int] = []
+        n_blocks = 0
+        for row in rows:
+            if len(row) != len(header):
+                raise ValueError(
+                    f"X must have {len(header)} fields in every line, as in its header, got {len(row)} in line"
+                    f" {reader.line_num} of {str(path)!r}{MORE if len(row) > len(header) else ''}"
+                )
+            texts += row if whole else [row[j] for j in wanted]
+            lines.append(reader.line_num)
+            if len(lines) == n_rows:
+                yield _numbers(texts, names, lines), names
+                n_blocks += 1
+                texts, lines = [], []
+        if lines or not n_blocks:
+            yield _numbers(texts, names, lines), names
+
+
+@contextlib.contextmanager
+def _readable(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """What readers raise about the file ``path``, in the words of this package."""
+    foreign: tuple[type[Exception], ...] = (OSError, csv.Error, *kinds)
+    try:
+        yield
+    except foreign as error:
+        raise ValueError(f"X must be a readable table, got {str(path)!r}: {error}") from None
+
+
+def _utf8(file: Iterable[str], path: Path) -> Iterator[str]:
+    for i, line in enumerate(file):
+        if not line.isascii():
+            try:
+                line.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"X must be text in UTF-8, got other bytes in line {i + 1} of {str(path)!r}") from None
+        yield line
+
+
+def _rows(reader: Any, path: Path) -> Iterator[list[str]]:
+    """Rows of fields; empty lines are allowed before the header and at the end of the file only."""
+    begun, empty = False, 0
+    try:
+        for row in reader:
+            if not row:
+                empty = empty or reader.line_num
+                continue
+            if begun and empty:
+                raise ValueError(f"X must have a record in every line, got none in line {empty} of {str(path)!r}")
+            begun, empty = True, 0
+            yield row
+    except csv.Error as error:  # quotes that do not close, text after a closing quote
+        raise csv.Error(f"{error} (line {reader.line_num})") from None
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    """Refuse a first line that is a record, since the names of the columns are published, or no list of names."""
+    for separator, name in SEPARATORS.items():
+        if len(header) == 1 and separator in header[0]:
+            raise ValueError(f"X must be separated by commas, got {name} in the header of {str(path)!r}")
+    for j, text in enumerate(header):
+        if is_value(text):
+            rule = "X must be a file with a header line of column names"
+            raise ValueError(f"{rule}, got a number for a name, or a truth value")
+        if not text.strip():
+            raise ValueError(
+                f"X must have a name for every column, got none for column {j + 1} of {str(path)!r} (a table written"
+                " with its index?)"
+            )
+    if len(set(header)) != len(header):
+        raise ValueError(f"X must have distinct column names, got {shown(list(header))}")
+
+
+def _numbers(texts: list[str], names: tuple[str, ...], lines: list[int]) -> FloatArray:
+    """Every text as its number, by itself, shape (rows, names); ``lines`` are those of the rows."""
+    try:
+        if not _plain("".join(texts)):
+            raise ValueError
+        values = np.fromiter(map(float, texts), float, len(texts))
+    except ValueError:  # one or more are words, or no numbers; the others become what they would have become
+        places = ((names[i % len(names)], lines[i // len(names)]) for i in range(len(texts)))
+        values = np.fromiter(map(_number, texts, places), float, len(texts))
+    return values.reshape(len(lines), len(names))
+
+
+def _plain(text: str) -> bool:
+    """Nothing that float() would take and files do not mean: 1_000, digits of other alphabets."""
+    return text.isascii() and "_" not in text
+
+
+def _number(text: str, place: tuple[str, int]) -> float:
+    """The nearest float, or that of a truth value, or NaN for a missing one; TypeError names column and line."""
+    word = text.strip()
+    if _plain(word):
+        with contextlib.suppress(ValueError):
+            return float(word)
+    if word in WORDS:
+        return WORDS[word]
+    if word in MISSING:
+        return float("nan")
+    comma = "," in word and not set(word) - set("+-0123456789.,eE ")
+    raise TypeError(
+        f"X must be numeric, got {'a comma in a number' if comma else 'text'} in column {place[0]!r} (line {place[1]});"
+        f" {'write 1000.5' if comma else 'encode or drop that column'}"
+    )
+
+
+def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError(
+            "X must be readable: a .parquet file needs pyarrow (pip install 'pm_dpgmm[parquet]')"
+        ) from None
+    import pyarrow as pa
+
+    # without pre_buffer=False the whole file, without a buffer whole row groups would be in memory
+    with (
+        _readable(path, pa.ArrowException),
+        pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file,
+    ):
+        index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+        header = tuple(name for name in file.schema_arrow.names if name not in index)
+        _check_header(header, path)
+        names = tuple(header[j] for j in positions(columns, header))
+        empty = True
+        for batch in file.iter_batches(n_rows, columns=list(names)):
+            empty = False
+            yield _arrow_numbers(batch, names), names
+        if empty:
+            yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
+
+
+def _arrow_numbers(table: Any, names: tuple[str, ...]) -> FloatArray:
+    return np.column_stack([floats_of(arrow_values(table.column(name))) for name in names])

@@ -1,0 +1,116 @@
+"""Reading and checking the records and their public bounds, before any budget is spent. Proof: reading.md.
+
+Errors about values (a NaN, a constant column) are for the curator who holds the records; do not publish them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pm_dpgmm._arguments import FloatArray, read_numbers, shown
+from pm_dpgmm.records.columns import numbers_of
+from pm_dpgmm.records.feature_names import names_of_features, names_of_records, positions, selected
+from pm_dpgmm.records.files import file_blocks
+
+
+def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:
+    """Records as an array of floats, with the names of the columns.
+
+    Every number depends on its own text or entry alone, so that changing one record changes one row.
+
+    Parameters
+    ----------
+    X : array_like, DataFrame, Arrow table, Dask collection or path
+        Shape (N, D), or (N,) for one column. Tables keep their column names; a path ends in .csv (UTF-8, with a
+        header, commas between fields, points in numbers) or .parquet.
+    columns : sequence of str, optional
+        Columns of a file or table to read, in this order; the others are not looked at. All by default.
+
+    Returns
+    -------
+    records : ndarray, shape (N, D)
+    feature_names : tuple of str, length D
+
+    Raises
+    ------
+    TypeError
+        If the values are not numbers.
+    ValueError
+        If the shape is wrong, a file is no such table, a name is the text of a number, a value is missing, NaN or
+        infinite, there are no rows, a column is constant, or ``columns`` names others than there are.
+    FileNotFoundError
+        If the path does not exist.
+    ImportError
+        If a .parquet file is given and pyarrow is not installed.
+    """
+    names: tuple[str, ...] | None
+    if isinstance(X, (str, Path)):
+        blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
+        records, names = np.concatenate(blocks), found[0]
+    else:
+        names = names_of_records(X)
+        if names is None and hasattr(type(X), "compute"):  # dask.delayed
+            X = X.compute()
+            names = names_of_records(X)
+        if columns is not None:
+            if names is None:
+                raise ValueError(f"columns must be None where X has no column names, got {shown(columns)}")
+            wanted = positions(columns, names_of_features(names, len(names)))
+            X, names = selected(X, wanted), tuple(names[j] for j in wanted)
+        records = numbers_of(X.compute() if hasattr(type(X), "compute") else X)  # Dask
+    if 0 in records.shape:
+        raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
+    feature_names = names_of_features(names, records.shape[1])
+    check_finite(records, feature_names)
+    check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
+    return records, feature_names
+
+
+def check_finite(records: FloatArray, feature_names: tuple[str, ...], *, first_row: int = 0) -> None:
+    """Refuse NaN and infinite values; rows are counted from ``first_row``."""
+    # NaN passes through both; the extremes need less memory than a mask of all values
+    extremes = np.stack([records.min(axis=0, initial=0.0), records.max(axis=0, initial=0.0)])
+    if not np.isfinite(extremes).all():
+        row, column = np.argwhere(~np.isfinite(records))[0]
+        raise ValueError(
+            f"X must be finite, got {records[row, column]} in column {feature_names[column]!r} (row {first_row + row});"
+            " drop or impute missing values before the fit"
+        )
+
+
+def check_varies(low: FloatArray, high: FloatArray, n_records: int, feature_names: tuple[str, ...]) -> None:
+    """Refuse a constant column, unless there is one record only."""
+    constant = low == high
+    if n_records > 1 and constant.any():
+        raise ValueError(
+            f"X must vary in every column, got a constant column {feature_names[int(np.argmax(constant))]!r}; drop it"
+        )
+
+
+def read_bounds(bounds: ArrayLike | None, n_features: int) -> FloatArray | None:
+    """Bounds as an array (D, 2), from None, (low, high) for all columns, or (D, 2).
+
+    With two columns, a 2 x 2 array is read as one (low, high) pair per column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not numeric, of another shape, not finite, or reversed.
+    """
+    if bounds is None:
+        return None
+    values = read_numbers(bounds, "bounds")
+    if values.shape == (2,):
+        values = np.tile(values, (n_features, 1))
+    if values.shape != (n_features, 2):
+        raise ValueError(f"bounds must be (low, high) or have shape ({n_features}, 2), got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"bounds must be finite, got {shown(values.tolist())}")
+    if not (values[:, 0] < values[:, 1]).all():
+        raise ValueError(f"bounds must have low < high in every column, got {shown(values.tolist())}")
+    return values

@@ -1,0 +1,275 @@
+"""What a fit had released when it was interrupted: kept in a file or on the exception, and fitted later at no cost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices, read_path, shown
+from pm_dpgmm._version import __version__
+from pm_dpgmm.files.frozen_values import frozen_values, plain_values
+from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.files.untrusted_json import read_json
+from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.methods.counts import histogram, slices
+from pm_dpgmm.methods.outcome import Listener, Outcome
+from pm_dpgmm.methods.released_checks import check_histogram, check_names, check_public, check_slices
+from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
+from pm_dpgmm.release.release import Release
+
+SCHEMA = "pm_dpgmm.checkpoint"
+SCHEMA_VERSION = 1
+MODE = 0o600  # numbers that nobody has decided to publish yet
+MOST_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
+RESUMABLE = ("sketch", "two-phase", "histogram", "slices")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """The noisy numbers that an interrupted fit had released, with public facts: all that :func:`resume` needs.
+
+    Attributes
+    ----------
+    method : str
+    settings : Mapping
+        As a release records them.
+    n_components : tuple of int
+        What the fit was asked for.
+    feature_names : tuple of str
+    n_records : int or None
+        Public under replace-one neighbours, None otherwise.
+    private : bool
+        False when the noise was drawn from a known seed.
+    guarantee : Guarantee
+        Of the whole fit. What had not been spent yet is counted as spent: the fit was paid for before it began.
+    raw : Mapping of str to ndarray
+        Noisy statistics released so far.
+    noise : Mapping
+        Their public law.
+    """
+
+    method: str
+    settings: Mapping[str, Any]
+    n_components: tuple[int, ...]
+    feature_names: tuple[str, ...]
+    n_records: int | None
+    private: bool
+    guarantee: Guarantee
+    raw: Mapping[str, FloatArray]
+    noise: Mapping[str, Any]
+    version: str = field(default="")
+    __reduce__ = by_constructor  # so that an exception which carries it reaches another process
+
+    def __post_init__(self) -> None:
+        check_public(self.guarantee, self.method, self.private, self.version, self.n_records)
+        check_names(self.feature_names)
+        object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
+        object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
+        object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
+        object.__setattr__(self, "settings", MappingProxyType(frozen_values(self.settings)))
+        if not self.version:
+            object.__setattr__(self, "version", __version__)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint: {self.method}, {len(self.raw)} arrays of noisy numbers, {self.guarantee}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, with the schema version."""
+        return {
+            "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
+            "settings": plain_values(self.settings), "n_components": list(self.n_components),
+            "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
+            "guarantee": self.guarantee.to_dict(),
+            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
+        }  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a file that only its owner can read, all or nothing; returns the path."""
+        return write_text(read_path(path), json.dumps(self.to_dict(), allow_nan=False), mode=MODE)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Checkpoint:
+        """Read a file written by :meth:`save`; FileNotFoundError or ValueError says what is wrong with it."""
+        place = read_path(path)
+        if place.is_file() and not place.stat().st_size:
+            raise ValueError(
+                f"path must be a checkpoint file, got {str(path)!r}, which is empty: the fit is running or was killed,"
+                " and had released nothing"
+            )
+        fields = read_json(place, kind="checkpoint file")
+        if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
+            raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
+        if fields.get("schema_version") != SCHEMA_VERSION:
+            rule = f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm"
+            raise ValueError(f"{rule}, got {shown(fields.get('schema_version'))} in {str(path)!r}")
+        try:
+            for name in ("settings", "raw", "noise"):
+                if not isinstance(fields[name], dict):
+                    raise ValueError(f"{name} must be a mapping, got {shown(fields[name])}")
+            return cls(
+                method=fields["method"], settings=fields["settings"],
+                n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
+                feature_names=tuple(fields["feature_names"]), n_records=fields["n_records"], private=fields["private"],
+                guarantee=Guarantee.from_dict(fields["guarantee"]),
+                raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
+                noise=fields["noise"], version=fields["version"],
+            )  # fmt: skip
+        except KeyError as error:
+            raise ValueError(f"path must be a checkpoint file with {error}, got {str(path)!r} without") from None
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"path must be a valid checkpoint file, got {str(path)!r}: {error}") from None
+
+
+def resume(
+    source: str | os.PathLike[str] | Checkpoint | BaseException, n_components: int | Iterable[int] | None = None
+) -> Release:
+    """Finish an interrupted fit from what it had released. The records are not needed, and nothing more is spent.
+
+    Parameters
+    ----------
+    source : path, Checkpoint or exception
+        The file given as ``fit_gmm(..., checkpoint=path)``, a :class:`Checkpoint`, or the exception that ended the
+        fit, which carries one as its attribute ``released``.
+    n_components : int or sequence of int, optional
+        None: what the fit was asked for.
+
+    Returns
+    -------
+    Release
+        If only the fit was interrupted, the release that it would have made, to the last bit. If some numbers had not
+        been released yet, a fit to those that were: less precise, at the same price, since the part of the budget that
+        was not used is not given back.
+
+    Raises
+    ------
+    FileNotFoundError, TypeError, ValueError
+        If there is no such file, it is no checkpoint, or nothing can be fitted to what it holds: "sketch" must have
+        released its first sketch. The populous methods draw noise at their very end and leave no checkpoint.
+
+    Guarantee
+    ---------
+    That of the fit: the result is a function of numbers that were released, and of public ones.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import pm_dpgmm as dpg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.partial.json"
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+    >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15), checkpoint=path)
+    >>> again = dpg.resume(path)
+    >>> bool((again.means == release.means).all())
+    True
+    """
+    if isinstance(source, BaseException):
+        source = getattr(source, "released", source)
+    if isinstance(source, (str, os.PathLike)):
+        source = Checkpoint.load(source)
+    if not isinstance(source, Checkpoint):
+        raise TypeError(f"source must be a path, a Checkpoint or an exception that carries one, got {shown(source)}")
+    numbers = source.n_components if n_components is None else read_choices(n_components)
+    try:
+        with np.errstate(all="ignore"):  # as in the fit
+            found = _outcome(source, numbers)
+    except (AttributeError, IndexError, KeyError) as error:
+        raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None
+    except TypeError as error:
+        raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
+    return release_of(
+        found, method=source.method, settings=source.settings, feature_names=source.feature_names,
+        n_records=source.n_records, private=source.private, version=source.version,
+    )  # fmt: skip
+
+
+def release_of(
+    outcome: Outcome, *, method: str, settings: Mapping[str, Any], feature_names: tuple[str, ...],
+    n_records: int | None, private: bool, n_components: tuple[int, ...] = (), version: str = "",
+) -> Release:  # fmt: skip
+    """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`."""
+    weight, background = outcome.background or (0.0, None)
+    return Release(
+        mixture=outcome.mixture, guarantee=outcome.guarantee, method=method, settings=settings, raw=outcome.raw,
+        noise=outcome.noise, feature_names=feature_names, n_records=n_records, private=private, version=version,
+        background_weight=weight, background=background,
+    )  # fmt: skip
+
+
+def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
+    law = dict(source.noise)
+    if source.method in ("sketch", "two-phase"):
+        crude = {name: law.pop(name) for name in ("crude",) if name in law}
+        given = source.guarantee, source.raw, law
+        # a duel was between mixtures of the numbers that were asked for
+        if numbers != source.n_components and "duels" in law:
+            law["duels"] = []
+        found = sketch.fitted(*given, numbers)
+        return replace(found, noise=dict(found.noise) | crude)
+    if len(numbers) > 1:
+        raise ValueError(f"n_components must be an integer with method {source.method!r}, got {numbers}")
+    if source.method == "histogram":
+        check_histogram(source.raw, law, len(source.feature_names))
+        return histogram.fitted(source.guarantee, source.raw, law, numbers[0], _silent)
+    if source.method == "slices":
+        shape = check_slices(source.raw, law, len(source.feature_names))
+        del law["n_cells"]
+        return slices.fitted(source.guarantee, source.raw, law, shape, numbers[0], _silent)
+    raise ValueError(f"method must be one of {', '.join(map(repr, RESUMABLE))} to be resumed, got {source.method!r}")
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
+    """A listener that keeps what is released: in the file ``path`` if there is one, and on whatever ends the fit early.
+
+    ``facts`` are the public fields of the :class:`Checkpoint`.
+    """
+    latest: list[Checkpoint] = []
+    written: list[Checkpoint] = []  # what the file holds
+
+    def write() -> None:
+        if path is None:
+            return
+        try:
+            latest[0].save(path)
+            written[:] = latest
+        except (OSError, TypeError, ValueError) as error:
+            # the budget is spent: the fit goes on, and its numbers are still in memory
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            end = ", and the file holds an earlier part of what was released" if written else " without"
+            message = f"checkpoint {str(path)!r} could not be written: {why}; the fit goes on{end}"
+            try:
+                warnings.warn(message, RuntimeWarning, stacklevel=3)
+            except Warning:  # the user asked for errors
+                raise
+            except Exception:  # stderr is closed
+                pass
+
+    def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
+        latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]
+        write()
+
+    try:
+        yield released
+    except BaseException as error:
+        if isinstance(error, Unstable) and isinstance(error.guarantee, Guarantee):
+            error.guarantee = error.guarantee.marked(facts["private"])
+        if latest:
+            error.released = latest[0]  # type: ignore[attr-defined]
+            where = "its attribute released"
+            if written:
+                where += f", and {'' if written == latest else 'an earlier part of it '}in {str(path)!r}"
+            error.add_note(f"What was paid for is in {where}: pm_dpgmm.resume(...) fits to it at no cost.")
+        raise

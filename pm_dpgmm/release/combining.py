@@ -1,0 +1,171 @@
+"""One release from those of several sites: post-processing, with the guarantee that it leaves each person."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import read_choices, shown
+from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.choice import choose
+from pm_dpgmm.methods.sketch.estimate import as_start
+from pm_dpgmm.methods.sketch.sites import sites_of
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
+from pm_dpgmm.privacy.curves import MaxLoss, PrivacyLoss
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.release.release import Release
+from pm_dpgmm.release.selection import with_fit
+
+MOST_TOLD = 1000  # sites that the text of a guarantee names; noise["sites"] has all of them
+
+
+def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | None = None) -> Release:
+    """Add up the releases of sites with different people, and fit a mixture to the sum.
+
+    One site makes a release, the others make theirs with ``fit_gmm(..., like=that_release)``: the sums are then of the
+    same features. The sum of several sites' sketches is a sketch of all their records, whose noise has the sum of their
+    variances. It costs nothing beyond what the sites published.
+
+    Parameters
+    ----------
+    releases : iterable of Release
+        At least two, of method "sketch", with the same columns, relation, unit and frequencies. A combined release may
+        be among them, but no site twice.
+    n_components : int or sequence of int, optional
+        As for :func:`pm_dpgmm.fit_gmm`. None: the largest number of components among the releases.
+
+    Returns
+    -------
+    Release
+        ``n_records`` is the sum; ``noise["sites"]`` lists what each site promised. ``refit`` and ``select_k`` work.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the first release that does not fit the first, and in what.
+
+    Guarantee
+    ---------
+    Every person is in one site's records and is protected by that site's guarantee: the other sites' releases do not
+    depend on her record, given what was published before. So the combined release has, at every epsilon, the largest
+    delta of the sites (parallel composition). It states the weakest site's pair. Which site a person belongs to, and
+    under replace-one neighbours how many records a site has, is public. Somebody with records at several sites has
+    the composition of their guarantees instead: ``dpg.compose(*(r.guarantee for r in releases), delta=...)``.
+
+    Examples
+    --------
+    >>> import pm_dpgmm as dpg
+    >>> north, south = np.random.default_rng(1).normal([[0.0]] * 1500 + [[9.0]] * 1500, size=(2, 3000, 1))
+    >>> first = dpg.fit_gmm(north, 2, epsilon=1.0, delta=1e-6, bounds=(-5, 15))
+    >>> second = dpg.fit_gmm(south, 2, epsilon=1.0, delta=1e-6, bounds=(-5, 15), like=first)
+    >>> both = combine([first, second])
+    >>> both.n_records, both.guarantee.epsilon
+    (6000, 1.0)
+    """
+    given = list(releases)
+    if len(given) < 2:
+        raise ValueError(f"releases must be at least 2, got {len(given)}")
+    for item in given:
+        if not isinstance(item, Release):
+            raise TypeError(f"releases must hold Release objects, got {shown(item)}")
+        if "sketches" not in item.noise:
+            raise ValueError(f"releases must be of method 'sketch', got one of method {item.method!r}")
+    numbers = read_choices(max(item.n_components for item in given) if n_components is None else n_components)
+    found = [Evidence.from_arrays(item.raw, item.noise) for item in given]
+    for i, evidence in enumerate(found):
+        check_fittable(evidence, f"releases[{i}]")
+    for i, evidence in enumerate(found):
+        _check_same(i, given, evidence, found[0])
+    check_numbers(numbers, given[0].n_features, found[0].n_numbers)
+    sites = [site for item, evidence in zip(given, found, strict=True) for site in sites_of(item, evidence)]
+    repeated = len(sites) - len({site["fingerprint"] for site in sites})
+    if repeated:
+        raise ValueError(f"releases must be of different sites, got {repeated} that are there already")
+
+    guarantee = parallel([item.guarantee for item in given], sites)
+    guarantee.check_storable()
+    evidence = added(found)
+    own = {item.n_components: as_start(evidence, item.mixture, item.background_weight) for item in reversed(given)}
+    choice = choose(evidence, numbers, first=own)
+    fit = choice.best
+    arrays, law = evidence.to_arrays()
+    relation = given[0].guarantee.neighbouring
+    n_records = sum(int(item.n_records or 0) for item in given) if relation is Neighbouring.REPLACE_ONE else None
+    base = Release(
+        fit.mixture, guarantee, "sketch", {"sites": len(sites)}, arrays,
+        {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
+        given[0].feature_names, n_records, private=all(item.private for item in given),
+    )  # fmt: skip
+    return with_fit(base, evidence, fit, choice)
+
+
+def added(evidence: list[Evidence]) -> Evidence:
+    """Sums of sketches with equal frequencies; the moments are those of the first that has any, scaled."""
+    sketches = []
+    for parts in zip(*(item.sketches for item in evidence), strict=True):
+        sketches.append(
+            NoisySketch(
+                parts[0].frequencies,
+                np.sum([part.values for part in parts], axis=0),
+                math.sqrt(sum(part.noise_scale**2 for part in parts)),
+                sum(part.n_records for part in parts),
+                math.sqrt(sum(part.n_records_scale**2 for part in parts)),
+            )
+        )
+    start = next((item for item in evidence if item.cells or item.parts), evidence[0])
+    limits = [item.bounds for item in evidence if item.bounds is not None]
+    everywhere = len(limits) == len(evidence)  # sites may have clipped to different bounds
+    lows, highs = (np.array([limit[:, i] for limit in limits]) for i in (0, 1))
+    bounds = np.column_stack([lows.min(axis=0), highs.max(axis=0)]) if everywhere else None
+    return replace(start.with_sketches(sketches), bounds=bounds)
+
+
+def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:
+    """Of releases on disjoint sets of people: the weakest at every epsilon.
+
+    The stated epsilon is the largest, and delta what all of them hold there.
+    """
+    losses: dict[PrivacyLoss, None] = {}  # in order, each once
+    for guarantee in guarantees:
+        losses |= dict.fromkeys(guarantee.loss.parts if isinstance(guarantee.loss, MaxLoss) else (guarantee.loss,))
+    loss = next(iter(losses)) if len(losses) == 1 else MaxLoss(tuple(losses))
+    delta = max(guarantee.delta for guarantee in guarantees)
+    epsilon = max(guarantee.epsilon for guarantee in guarantees)
+    told = "; ".join(
+        f"site {i + 1}: epsilon = {site['epsilon']:g}, delta = {site['delta']:g}"
+        for i, site in enumerate(sites[:MOST_TOLD])
+    )
+    if len(sites) > MOST_TOLD:
+        told += f"; and {len(sites) - MOST_TOLD} more, with at most epsilon = {epsilon:g}, delta = {delta:g}"
+    words = f"parallel composition over {len(sites)} sites with different people ({told}), each a private sketch"
+    return Guarantee(epsilon, delta, guarantees[0].neighbouring, words, loss)
+
+
+def _check_same(place: int, releases: list[Release], found: Evidence, first: Evidence) -> None:
+    """Raise ValueError that names what of a release differs from the first one."""
+    one, other = releases[0], releases[place]
+    hint = "make the others with fit_gmm(..., like=the first release)"
+    compared: list[tuple[str, Any, Any]] = [
+        ("columns", other.feature_names, one.feature_names),
+        ("neighbouring", str(other.guarantee.neighbouring), str(one.guarantee.neighbouring)),
+        ("numbers of sketches", len(found.sketches), len(first.sketches)),
+        ("centres", found.centre.tolist(), first.centre.tolist()),
+        ("units", found.unit.tolist(), first.unit.tolist()),
+    ]
+    for what, got, wanted in compared:
+        if got != wanted:
+            raise ValueError(
+                f"releases must have equal {what}, got {shown(wanted)} in releases[0] and {shown(got)} in"
+                f" releases[{place}]; {hint}"
+            )
+    for i, (mine, theirs) in enumerate(zip(found.sketches, first.sketches, strict=True)):
+        if mine.frequencies.to_dict() != theirs.frequencies.to_dict():
+            raise ValueError(
+                f"releases must have equal frequencies, got others in sketch {i} of releases[{place}] than of"
+                f" releases[0]; {hint}"
+            )

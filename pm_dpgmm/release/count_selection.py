@@ -1,0 +1,82 @@
+"""Other numbers of components for a stored release of noisy counts. Post-processing, so free of budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED, fit_counts
+from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.released_checks import check_histogram
+from pm_dpgmm.release.fit_check import CountLaw, check_fit
+
+AnyRelease = TypeVar("AnyRelease", bound=Released)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountFit(Generic[AnyRelease]):
+    """A refit, minus twice its log-likelihood plus the price of its parameters, and its misfit."""
+
+    release: AnyRelease
+    score: float
+    misfit: float
+
+
+def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
+    """The same counts, another mixture."""
+    check_histogram(release.raw, release.noise, release.n_features)
+    counts = np.asarray(release.raw["counts"]).astype(np.int64)
+    if 2 * n_components > counts.size:
+        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
+    if n_components == release.n_components:
+        return release
+    mixture = fit_counts(
+        counts, np.asarray(release.raw["bounds"]), n_components, noise_scale=float(release.noise["scale"]),
+        progress=lambda done, total: None,
+    )  # fmt: skip
+    caveats = count_caveats(release.raw, release.noise, mixture)
+    return replace(release, mixture=mixture, noise=dict(release.noise) | {"caveats": caveats})
+
+
+def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -> list[CountFit[AnyRelease]]:
+    """Every number of components with its score.
+
+    The likelihood is that of :func:`pm_dpgmm.methods.counts.likelihood.count_log_likelihood` at exact cell
+    probabilities; the misfit is the discrepancy of ``check_fit`` less its mean, in standard deviations of a chi-square.
+    """
+    check_histogram(release.raw, release.noise, release.n_features)
+    counts = np.asarray(release.raw["counts"])
+    noise_scale = float(release.noise["scale"])
+    law = CountLaw(np.asarray(release.raw["bounds"]), counts.shape[0], noise_scale, release.n_records, counts.sum())
+    found = []
+    for k in numbers:
+        fitted = refit_counts(release, k)
+        expected = law.expected(fitted.mixture) + SMALLEST_EXPECTED
+        log_likelihood, _ = count_log_likelihood(counts.ravel(), expected, noise_scale=noise_scale)
+        check = check_fit(fitted, random_seed=0)
+        d = fitted.n_features
+        n_parameters = k * (1 + d + d * (d + 1) // 2)
+        misfit = (check.statistic - check.expected) / math.sqrt(2 * check.expected)
+        found.append(CountFit(fitted, float(-2 * log_likelihood.sum()) + price * n_parameters, misfit))
+    return found
+
+
+def count_price(penalty: Any, n_counts: int) -> float:
+    """Price of a parameter: a positive number, "aic" (2) or "bic" (log of the number of counts)."""
+    if isinstance(penalty, str):
+        check_choice(("aic", "bic"), penalty=penalty)
+        return 2.0 if penalty == "aic" else math.log(n_counts)
+    check_positive(penalty=penalty)
+    return float(penalty)
+
+
+def is_count_release(release: Released) -> bool:
+    """Whether the counts of a grid were released."""
+    return release.method == "histogram" and "counts" in release.raw

@@ -1,0 +1,304 @@
+"""Does a mixture explain the numbers that were released? Post-processing: nothing here sees a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, shown
+from pm_dpgmm.bayes.draws import last_labels, posterior_of
+from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.released_checks import check_histogram
+from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
+from pm_dpgmm.methods.sketch.fit import distances
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics_checks import check_law
+from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.records.feature_names import check_order
+
+N_SIMULATED = 999
+STEP = 1e-4  # of the parameters, for derivatives of expected counts
+UNLIKELY = 1e-3  # p-value below which the text speaks of a contradiction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitCheck:
+    """Predictive check of the released numbers.
+
+    Attributes
+    ----------
+    p_value : float
+        Probability that records from the mixture, with the noise, give numbers that lie as far from what the mixture
+        expects. Uniform, about, when the records are from the mixture; small when they are not.
+    statistic, expected : float
+        Squared distance of the released numbers from the expected ones in units of noise and sampling, and its mean
+        under the mixture.
+    n_numbers : int
+        Released numbers that were compared.
+    n_draws : int
+        Posterior draws over which it was averaged; 0 for the released mixture.
+    method : str
+        Of the release.
+    """
+
+    p_value: float
+    statistic: float
+    expected: float
+    n_numbers: int
+    n_draws: int
+    method: str
+    __reduce__ = by_constructor
+
+    def summary(self) -> str:
+        """One sentence."""
+        whom = f"{self.n_draws} posterior draws explain" if self.n_draws else "the released mixture explains"
+        if self.p_value < UNLIKELY:
+            whom = whom.replace("explain", "contradict") if self.n_draws else whom.replace("explains", "contradicts")
+        return (
+            f"{whom} the {self.n_numbers} released numbers: discrepancy {self.statistic:.1f} where"
+            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<FitCheck: {self.summary()}>"
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {name: getattr(self, name) for name in FitCheck.__slots__}
+
+
+def check_fit(
+    release: Released,
+    mixtures: Sequence[Mixture] | None = None,
+    *,
+    random_seed: int | np.random.Generator | None = None,
+) -> FitCheck:
+    """Compare the released numbers with what a mixture predicts for them; see :meth:`pm_dpgmm.Release.check_fit`.
+
+    Parameters
+    ----------
+    release : Release
+        Of a method that releases statistics: "sketch", "two-phase" or "histogram".
+    mixtures : sequence of Mixture, optional
+        Posterior draws of the mixture. The check then is the posterior predictive one, over all draws.
+    random_seed : int or numpy.random.Generator, optional
+        For simulated counts; a sketch needs none.
+
+    Returns
+    -------
+    FitCheck
+
+    Raises
+    ------
+    ValueError
+        If the method releases parameters only, or there are no draws.
+
+    Notes
+    -----
+    The released mixture was fitted to the numbers. What a small step of its parameters could explain is left out on
+    both sides, so the p-value is right whatever the fit had as its objective. With posterior draws it is not left out:
+    such p-values keep away from 0 and 1 (Gelman, Meng and Stern 1996), so there are fewer false alarms than the p-value
+    says, and less power.
+
+    A sketch has the law N(n a phi, n V + s^2 I) under a mixture, so its squared distance is chi-square; of long
+    sketches a part is tested. Counts are simulated: multinomial (Poisson, when the number of records is private) with
+    discrete Laplace noise.
+    """
+    if "sketches" in release.noise:
+        check = _check_sketch
+    elif release.method == "histogram":
+        check = _check_counts
+    else:
+        why = (
+            "there is no test for the counts of one record in several directions"
+            if release.method == "slices"
+            else "only sketches and histograms have a check"
+        )
+        raise ValueError(
+            f"check_fit has nothing to compare with for method {release.method!r}, as {why}; it needs the statistics of"
+            " 'sketch', 'two-phase' or 'histogram'"
+        )
+    if mixtures is not None:
+        mixtures = list(mixtures)
+        check_count(n_mixtures=len(mixtures))
+    return check(release, mixtures, generator_of(random_seed))
+
+
+def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequence[str] | None = None) -> list[Mixture]:
+    """Posterior draws as mixtures, evenly spread over all chains.
+
+    Parameters
+    ----------
+    idata : InferenceData, DataTree or Dataset
+        Whose posterior has ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D).
+    name : str, optional
+        Not needed when there is only one such set.
+    n_draws : int
+    features : sequence of str, optional
+        Whose order the draws must not contradict.
+
+    Raises
+    ------
+    TypeError
+        If ``idata`` is no inference data.
+    ValueError
+        If there is no such set of variables, or several and no ``name``, or the features are in another order.
+    """
+    check_count(n_draws=n_draws)
+    if name is not None:
+        check_text(name=name)
+    posterior = posterior_of(idata)
+    parts = ("weights", "means", "covariances")
+    names = [
+        str(variable).removesuffix("_weights") for variable in posterior.data_vars if str(variable)[-8:] == "_weights"
+    ]
+    sets = [known for known in names if all(f"{known}_{part}" in posterior for part in parts) and name in (None, known)]
+    if len(sets) != 1:
+        raise ValueError(
+            f"name must be that of one set of variables <name>_weights, _means and _covariances in the posterior, got"
+            f" {shown(name)} of {', '.join(sets or names) or 'none'}"
+        )
+    check_order(last_labels(posterior[f"{sets[0]}_means"]), features, name=f"{sets[0]}_means")
+    stacked = []
+    for part in parts:
+        variable = posterior[f"{sets[0]}_{part}"]
+        if variable.dtype.kind not in "iuf" or not {"chain", "draw"} <= set(variable.dims):
+            rule = "must hold numbers, with dimensions chain and draw"
+            raise TypeError(f"{variable.name} {rule}, got values of type {variable.dtype} and {variable.dims}")
+        values = variable.transpose("chain", "draw", ...).values
+        stacked.append(values.reshape(-1, *values.shape[2:]))
+    if not len(stacked[0]):
+        raise ValueError("idata must hold at least one draw, got none")
+    chosen = np.unique(np.linspace(0, len(stacked[0]) - 1, min(n_draws, len(stacked[0]))).round().astype(int))
+    weights, means, covariances = (values[chosen] for values in stacked)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    covariances = (covariances + covariances.swapaxes(-1, -2)) / 2
+    return [Mixture(*draw) for draw in zip(weights, means, covariances, strict=True)]
+
+
+def _check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_law(evidence, "release")
+    data = sketch_data(evidence)
+    if mixtures is None:
+        found = as_start(evidence, release.mixture, release.background_weight)
+        _, statistic, freedom = distances(data, found)[:3]
+        return FitCheck(float(stats.chi2.sf(statistic, freedom)), statistic, freedom, freedom, 0, release.method)
+    starts = [as_start(evidence, mixture, release.background_weight) for mixture in mixtures]
+    results = [distances(data, start) for start in starts]
+    n_numbers = results[0][-1]
+    before = np.array([result[0] for result in results])
+    p_value = float(stats.chi2.sf(before, n_numbers).mean())
+    return FitCheck(p_value, float(before.mean()), n_numbers, n_numbers, len(starts), release.method)
+
+
+def _check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+    check_histogram(release.raw, release.noise, release.n_features)
+    counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
+    law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
+    heights = counts.ravel()
+    if mixtures is None:
+        expected = law.expected(release.mixture)
+        deviations = law.deviations(expected)
+        slopes = law.slopes(release.mixture) / deviations[:, None]
+        # directions that nothing depends on have slopes of 0: no part of the span
+        left, values, _ = np.linalg.svd(slopes, full_matrices=False)
+        span = left[:, values > 1e-9 * values.max()]
+
+        def distance(numbers: FloatArray) -> FloatArray:
+            residuals = (numbers - expected) / deviations
+            return np.asarray((residuals**2).sum(axis=-1) - ((residuals @ span) ** 2).sum(axis=-1))
+
+        simulated = distance(law.simulate(release.mixture, N_SIMULATED, rng=rng))
+        statistic = float(distance(heights))
+        p_value = (1 + (simulated >= statistic).sum()) / (1 + N_SIMULATED)
+        return FitCheck(float(p_value), statistic, float(simulated.mean()), heights.size, 0, release.method)
+    found = []
+    for mixture in mixtures:
+        expected = law.expected(mixture)
+        deviations = law.deviations(expected)
+        again = law.simulate(mixture, 1, rng=rng)[0]
+        found.append([(((numbers - expected) / deviations) ** 2).sum() for numbers in (heights, again)])
+    seen, simulated = np.array(found).T
+    p_value = (1 + (simulated >= seen).sum()) / (1 + len(mixtures))
+    return FitCheck(
+        float(p_value), float(seen.mean()), float(simulated.mean()), heights.size, len(mixtures), release.method
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountLaw:
+    """Law of noisy counts under a mixture."""
+
+    bounds: FloatArray
+    n_cells: int
+    noise_scale: float  # of discrete Laplace noise
+    n_records: int | None  # None: private, and then the sum of the counts stands for it
+    total: float
+
+    @property
+    def size(self) -> float:
+        """Number of records, or its estimate."""
+        return float(self.n_records) if self.n_records is not None else max(self.total, 1.0)
+
+    def expected(self, mixture: Mixture) -> FloatArray:
+        """Expected counts, shape (M,)."""
+        return self.size * exact_cell_probabilities(mixture, self.bounds, self.n_cells)
+
+    def deviations(self, expected: FloatArray) -> FloatArray:
+        """Standard deviations of noise and sampling together, shape (M,)."""
+        ratio = np.exp(-1 / self.noise_scale)
+        found = np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
+        if not (found > 0).all():  # a file may say so
+            rule = "the release must have noise in every cell in which its mixture has no records"
+            raise ValueError(f"{rule}, got the noise scale {self.noise_scale:g}")
+        return found
+
+    def simulate(self, mixture: Mixture, n_times: int, *, rng: np.random.Generator) -> FloatArray:
+        """Noisy counts, shape (n_times, M)."""
+        probabilities = exact_cell_probabilities(mixture, self.bounds, self.n_cells)
+        if self.n_records is None:
+            counts = rng.poisson(self.size * probabilities, size=(n_times, probabilities.size))
+        else:
+            counts = rng.multinomial(self.n_records, probabilities, size=n_times)
+        stop = -np.expm1(-1 / self.noise_scale)
+        noise = rng.geometric(stop, size=counts.shape) - rng.geometric(stop, size=counts.shape)
+        return np.asarray(counts + noise, dtype=float)
+
+    def slopes(self, mixture: Mixture) -> FloatArray:
+        """Derivatives of the expected counts by all parameters, and by their sum where it is private, (M, P)."""
+        k, d = mixture.means.shape
+        factors = np.linalg.cholesky(mixture.covariances)
+        columns = [] if self.n_records is not None else [self.expected(mixture) / self.size]
+        row, column = np.tril_indices(d)
+
+        def change(ahead: Mixture, back: Mixture) -> None:
+            columns.append((self.expected(ahead) - self.expected(back)) / (2 * STEP))
+
+        for j in range(k):
+            sides = []
+            for sign in (1, -1):
+                weights = mixture.weights * np.exp(sign * STEP * (np.arange(k) == j))
+                sides.append(Mixture(weights / weights.sum(), mixture.means, mixture.covariances))
+            change(*sides)
+            for i in range(d):
+                moves = [
+                    mixture.means + sign * STEP * np.outer(np.arange(k) == j, factors[j][:, i]) for sign in (1, -1)
+                ]
+                change(*(Mixture(mixture.weights, means, mixture.covariances) for means in moves))
+            for a, b in zip(row, column, strict=True):
+                sides = []
+                for sign in (1, -1):
+                    relative = np.eye(d)
+                    relative[a, b] += sign * STEP
+                    covariances = mixture.covariances.copy()
+                    covariances[j] = factors[j] @ relative @ relative.T @ factors[j].T
+                    sides.append(Mixture(mixture.weights, mixture.means, covariances))
+                change(*sides)
+        return np.stack(columns, axis=1)

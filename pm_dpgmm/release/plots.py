@@ -1,0 +1,303 @@
+"""Figures of releases and posteriors. They show densities, never records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, check_text, finite_numbers, shown
+from pm_dpgmm.methods.released import Released
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.records.feature_names import place_of
+from pm_dpgmm.release.uncertainty import band
+
+BAND_DRAWS = 300
+MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
+COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
+
+if TYPE_CHECKING:
+    from pm_dpgmm.release.selection import KSelection
+
+
+def plot_release(
+    release: Released, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None
+) -> Any:
+    """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
+
+    A background is part of the density; its own curve or ellipse is dashed. The curve of
+    method "sketch" has pointwise 90 % intervals.
+
+    Parameters
+    ----------
+    release : Release
+        What to draw; nothing else is read.
+    features : pair of str or int
+        Features to show when there are two or more, by name or by place from 0; the exact marginal is drawn.
+    n_points : int
+        Points along each axis.
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
+        Where to draw; a new figure when None.
+
+    Returns
+    -------
+    matplotlib axes, or the PlotCollection given
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``features`` are not two different features of the release.
+    """
+    import matplotlib.pyplot as plt
+
+    check_count(least=10, n_points=n_points)
+    if n_points > MOST_POINTS:
+        raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
+    if not isinstance(release, Released):
+        raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
+    given, ax = ax, _axes(ax)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    title = f"{release.method}, {_budget(release)}"
+    if release.n_features == 1:
+        grid = _axis(release.density, n_points)
+        ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
+        if "sketches" in release.noise:
+            around = band(release, grid, n_draws=BAND_DRAWS, random_seed=0)
+            ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
+        parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
+        for k, curve in enumerate(parts.T):
+            ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
+        ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
+        return given or ax
+    pair = _pair(release, features)
+    drawn = release.density.marginal(pair)
+    contours(ax, drawn, n_points=n_points)
+    for k, weight in enumerate(drawn.weights.tolist()):
+        style = "-" if k < release.n_components else "--"
+        ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
+        ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
+    ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
+    return given or ax
+
+
+def _pair(release: Released, features: Sequence[int | str]) -> list[int]:
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise TypeError(f"features must be two names or places, got {shown(features)}")
+    given = list(features)
+    places = [place_of(j, release.feature_names, parameter="features") if isinstance(j, str) else j for j in given]
+    for place in places:
+        check_count(least=0, **{"a place in features": place})
+    if len(set(places)) != 2 or len(places) != 2 or max(places) >= release.n_features:
+        raise ValueError(
+            f"features must be two different columns below {release.n_features}, or their names, got {shown(given)}"
+        )
+    return places
+
+
+def plot_prior_posterior(
+    draws: Mapping[str, FloatArray], *, label: str = "", truth: float | None = None, ax: Any = None
+) -> Any:
+    """Overlaid densities of one scalar quantity under several models.
+
+    Parameters
+    ----------
+    draws : mapping of str to array
+        Posterior or prior draws of the quantity, any shape, by the name of the model.
+    label : str
+        Name of the quantity, for the axis.
+    truth : float, optional
+        Public true value, drawn as a vertical line.
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
+
+    Returns
+    -------
+    matplotlib axes, or the PlotCollection given
+    """
+    import matplotlib.pyplot as plt
+    from scipy.stats import gaussian_kde
+
+    if not isinstance(draws, Mapping):
+        raise TypeError(f"draws must map names of models to draws, got {shown(draws)}")
+    if not draws:
+        raise ValueError("draws must name at least one model, got none")
+    check_text(label=label)
+    if truth is not None:
+        check_real(truth=truth)
+    given, ax = ax, _axes(ax)
+    flats = {str(name): _varied(values, f"draws[{shown(name)}]") for name, values in draws.items()}
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for j, (name, flat) in enumerate(flats.items()):
+        grid = np.linspace(np.quantile(flat, 0.001), np.quantile(flat, 0.999), 200)
+        ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
+        ax.fill_between(grid, gaussian_kde(flat)(grid), color=f"C{j}", alpha=0.15)
+    if truth is not None:
+        ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
+    ax.set(xlabel=label, ylabel="density", ylim=(0, None))
+    ax.legend()
+    return given or ax
+
+
+def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
+    """Coverage of intervals by parameter: noise-aware with Monte Carlo errors, and with the noise ignored.
+
+    Parameters
+    ----------
+    rows : sequence or DataFrame
+        Of ``verification.calibration.intervals.Row``, or of mappings with the same entries: ``study``, ``parameter``,
+        ``coverage``, ``naive``, and ``standard_error`` or ``n_replications``; ``naive`` may be missing.
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
+        Where to draw; a new figure when None, as high as the rows need.
+
+    Returns
+    -------
+    matplotlib axes, or the PlotCollection given
+
+    Raises
+    ------
+    TypeError
+        If ``rows`` is no sequence.
+    ValueError
+        If there are no rows, or one lacks an entry.
+    """
+    import matplotlib.pyplot as plt
+
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
+
+    table_or_rows: Any = rows
+    try:
+        entries = table_or_rows.to_dict("records") if hasattr(type(rows), "iloc") else list(table_or_rows)
+    except (TypeError, ValueError):  # a symbolic variable
+        raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}") from None
+    table = [_coverage_row(row) for row in entries]
+    if not table:
+        raise ValueError("rows must hold at least one row, got none")
+    given, ax = ax, _axes(ax)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained", figsize=(8, 1.5 + 0.22 * len(table)))
+    y = np.arange(len(table))[::-1]
+    ax.axvspan(*COVERAGE_RANGE, color="0.92", zorder=0, label="goal")
+    ax.axvline(COVERAGE_LEVEL, color="k", lw=0.8, ls="--", label="nominal")
+    naive = np.array([row["naive"] for row in table])
+    if np.isfinite(naive).any():
+        ax.plot(naive, y, "x", color="C3", label="noise ignored")
+    errors = [2 * row["standard_error"] for row in table]
+    ax.errorbar([row["coverage"] for row in table], y, xerr=errors, fmt="o", color="C0", ms=4, label="noise-aware")
+    one_study = len({row["study"] for row in table}) == 1
+    names = [row["parameter"] if one_study else f"{row['study']}: {row['parameter']}" for row in table]
+    ax.set_yticks(y, names)
+    ax.set(xlabel="coverage of 90 % intervals, with two standard errors", xlim=(0, 1.02))
+    if one_study:
+        ax.set_title(table[0]["study"])
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside: points may be anywhere
+    return given or ax
+
+
+def _coverage_row(row: Any) -> dict[str, Any]:
+    """Entries of a row, whatever it is."""
+    names = ("study", "parameter", "coverage", "naive", "standard_error", "n_replications")
+    given = (
+        dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names if hasattr(row, name)}
+    )
+    if "standard_error" not in given and "n_replications" in given:
+        check_positive(n_replications=given["n_replications"])
+        given["standard_error"] = np.sqrt(COVERAGE_LEVEL * (1 - COVERAGE_LEVEL) / given["n_replications"])
+    missing = [name for name in ("study", "parameter", "coverage", "standard_error") if name not in given]
+    if missing:
+        raise ValueError(f"rows must have {', '.join(missing)}, got one with {', '.join(map(str, given)) or 'nothing'}")
+    naive = given.get("naive")
+    for name in ("study", "parameter"):
+        check_text(**{name: given[name]})
+    check_real(coverage=given["coverage"], standard_error=given["standard_error"])
+    if naive is not None:
+        check_real(naive=naive)
+    return given | {"naive": np.nan if naive is None else float(naive)}
+
+
+def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
+    """Score above the best for every number of components; the chosen one is filled, those with a warning crossed.
+
+    Parameters
+    ----------
+    selection : KSelection
+        What ``release.select_k`` returned.
+    ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
+        Where to draw; a new figure when None.
+
+    Returns
+    -------
+    matplotlib axes, or the PlotCollection given
+    """
+    import matplotlib.pyplot as plt
+
+    if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "chosen")):
+        raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
+    given, ax = ax, _axes(ax)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    above = np.array(selection.scores) - min(selection.scores)
+    ks, wrong = np.array(selection.n_components), np.array([release.flag is not None for release in selection.releases])
+    ax.plot(ks, above, color="C0", lw=0.8)
+    ax.plot(ks, above, "o", color="C0", mfc="white")
+    ax.plot(selection.chosen, 0, "o", color="C0", label=f"chosen: {selection.chosen}")
+    if wrong.any():
+        ax.plot(ks[wrong], above[wrong], "x", color="C3", label="another would be notably better")
+    ax.set_yscale("symlog", linthresh=10)
+    ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
+    ax.legend()
+    return given or ax
+
+
+def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
+    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture."""
+    sd = np.sqrt(np.diag(mixture.covariance()))
+    x, y = (np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    density = np.exp(mixture.log_density(points))
+    own = np.sort(np.exp(mixture.log_density(mixture.sample(20_000, rng=np.random.default_rng(0)))))
+    levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
+    top = max(density.max(), levels[-1]) * 1.01
+    ax.contourf(x, y, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
+
+
+def _axis(mixture: Mixture, n_points: int) -> FloatArray:
+    sd = np.sqrt(mixture.covariances[:, 0, 0])
+    return np.linspace((mixture.means[:, 0] - 4 * sd).min(), (mixture.means[:, 0] + 4 * sd).max(), n_points)
+
+
+def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Points one standard deviation from the mean."""
+    angle = np.linspace(0, 2 * np.pi, 100)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.asarray(mean + circle @ np.linalg.cholesky(covariance).T)
+
+
+def _budget(release: Released) -> str:
+    g = release.guarantee
+    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
+
+
+def _axes(ax: Any) -> Any:
+    """The matplotlib axes to draw in, or None: what was given, or those of a PlotCollection of ArviZ with one plot."""
+    from matplotlib.axes import Axes
+
+    if ax is None or isinstance(ax, Axes):
+        return ax
+    found = []
+    if hasattr(ax, "viz") and hasattr(ax, "get_target"):
+        found = [one for one in ax.viz["plot"].to_dataset().to_dataarray().values.ravel() if isinstance(one, Axes)]
+    if len(found) != 1:
+        many = f" with {len(found)} plots (choose one: its get_target)" if found else ""
+        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}{many}")
+    return found[0]
+
+
+def _varied(values: Any, name: str) -> FloatArray:
+    """Draws as one row of finite numbers, not all the same: what a density can be drawn of."""
+    flat = finite_numbers(values, name).ravel()
+    if flat.size < 2 or flat.min() == flat.max():
+        raise ValueError(f"{name} must hold at least two different numbers, got {shown(values)}")
+    return flat

@@ -1,0 +1,172 @@
+"""Other numbers of components for a stored release: a refit, a comparison. Post-processing, so free of budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pm_dpgmm._arguments import read_choices
+from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.released_checks import MOST_COMPONENTS
+from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+from pm_dpgmm.methods.sketch.choice import PRICE, Choice, choose, price_of
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
+from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
+from pm_dpgmm.release.count_selection import compared_counts, count_price, is_count_release, refit_counts
+
+if TYPE_CHECKING:
+    from pm_dpgmm.release.release import Release
+
+AnyRelease = TypeVar("AnyRelease", bound=Released)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KSelection:
+    """Numbers of components compared on the statistics of one release.
+
+    Attributes
+    ----------
+    n_components : tuple of int
+        Increasing.
+    scores : tuple of float
+        Minus twice the log posterior density of each fit (of counts: log-likelihood), plus ``penalty`` for each
+        parameter: the smallest is best, and differences of a few units say little.
+    misfits : tuple of float
+        Of each fit; right mixtures stay below about 5. ``releases[i].misfit`` says what they cost in nats.
+    releases : tuple of Release
+        The refits; all have the guarantee and the statistics of the release they came from.
+    penalty : float
+        4 unless another was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pm_dpgmm as dpg
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 2000 + [[9.0]] * 2000)
+    >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-5, 15))
+    >>> found = release.select_k(range(1, 4))
+    >>> found.chosen, found.release.n_components, found.release.guarantee is release.guarantee
+    (2, 2, True)
+    """
+
+    n_components: tuple[int, ...]
+    scores: tuple[float, ...]
+    misfits: tuple[float, ...]
+    releases: tuple[Release, ...]
+    penalty: float
+    __reduce__ = by_constructor
+
+    @property
+    def chosen(self) -> int:
+        """Number of components with the smallest score; of two, the smaller."""
+        return self.n_components[self._best]
+
+    @property
+    def release(self) -> Release:
+        """The refit with ``chosen`` components."""
+        return self.releases[self._best]
+
+    @property
+    def _best(self) -> int:
+        return min(range(len(self.scores)), key=self.scores.__getitem__)
+
+    def summary(self) -> str:
+        """A table: number of components, score above the best, misfit."""
+        least = min(self.scores)
+        lines = ["components  score above best   misfit"]
+        for k, score, misfit in zip(self.n_components, self.scores, self.misfits, strict=True):
+            mark = "  <- chosen" if k == self.chosen else ""
+            lines.append(f"{k:>10}  {score - least:16.1f} {misfit:8.1f}{mark}")
+        if self.release.flag:
+            lines.append(f"WARNING: {self.release.flag}.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<KSelection: {self.chosen} of {', '.join(map(str, self.n_components))} components>\n{self.summary()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Chosen number, and lists of numbers, scores and misfits; JSON-ready where all are finite."""
+        return {
+            "chosen": self.chosen,
+            "penalty": self.penalty,
+            "n_components": list(self.n_components),
+            "scores": list(self.scores),
+            "misfits": list(self.misfits),
+        }
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Score above the best by number of components: :func:`pm_dpgmm.release.plots.plot_selection`."""
+        from pm_dpgmm.release.plots import plot_selection
+
+        return plot_selection(self, ax=ax)
+
+
+def refit(release: AnyRelease, n_components: int) -> AnyRelease:
+    """See :meth:`pm_dpgmm.Release.refit`.
+
+    The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
+    of so many components explained the first round.
+    """
+    (number,) = read_choices([n_components], most=MOST_COMPONENTS)
+    if is_count_release(release):
+        return refit_counts(release, number)
+    evidence = _evidence(release, "refit")
+    check_numbers([number], release.n_features, evidence.n_numbers)
+    choice = choose(evidence, [number], first=_own(release, evidence))
+    return with_fit(release, evidence, choice.best)
+
+
+def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
+    """See :meth:`pm_dpgmm.Release.select_k`."""
+    numbers = read_choices(n_components, most=MOST_COMPONENTS)
+    if is_count_release(release):
+        price = count_price(penalty, release.raw["counts"].size)
+        fits = compared_counts(release, numbers, price)
+        return KSelection(
+            numbers,
+            tuple(fit.score for fit in fits),
+            tuple(fit.misfit for fit in fits),
+            tuple(fit.release for fit in fits),
+            price,
+        )
+    evidence = _evidence(release, "select_k")
+    check_numbers(numbers, release.n_features, evidence.n_numbers)
+    price = price_of(penalty, evidence)
+    choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
+    return KSelection(
+        numbers,
+        choice.scores,
+        tuple(fit.misfit for fit in choice.fits),
+        tuple(with_fit(release, evidence, fit, choice) for fit in choice.fits),
+        price,
+    )
+
+
+def with_fit(release: AnyRelease, evidence: Evidence, fit: SketchFit, choice: Choice | None = None) -> AnyRelease:
+    """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
+    noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
+    noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
+    if choice is not None and len(choice.fits) > 1:
+        noise["k_scores"] = choice.to_dict()
+    weight, broad = fit.background or (0.0, None)
+    return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
+
+
+def _evidence(release: Released, verb: str) -> Evidence:
+    if "sketches" not in release.noise:
+        raise ValueError(
+            f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
+        )
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    check_fittable(evidence, "release")
+    return evidence
+
+
+def _own(release: Released, evidence: Evidence) -> dict[int, Fitted]:
+    """The release's mixture as a start."""
+    return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}

@@ -1,0 +1,111 @@
+"""What every sampler does to a model before the first draw, for the evidence of every method.
+
+PyMC simplifies a graph before it takes the gradient, and rewrites of PyTensor can then chase each other for ever: other
+tests, which take gradients of plain graphs, do not see it.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.bayes.likelihoods.observe import MODULES
+from tests.bayes.likelihoods import test_em as em
+from tests.bayes.likelihoods import test_local as local
+from tests.bayes.likelihoods import test_masks as masks
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
+
+LIMIT = 120  # seconds for what takes a few
+BOTH = ("exact", "gaussian")
+WISHART = ("exact", "wishart", "gaussian")
+
+
+def sketch(d, neighbouring="replace-one"):
+    records = masks.a_mixture(d).sample(800, rng=np.random.default_rng(d))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "neighbouring": neighbouring}
+    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
+
+
+def histogram(d, neighbouring="replace-one"):
+    records = masks.a_mixture(d).sample(800, rng=np.random.default_rng(d))
+    budget = {"epsilon": 1.0, "neighbouring": neighbouring, "method": "histogram"}
+    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
+
+
+def sums(d, n_records_scale=0.0):
+    given, truth = em.statistics(d, n_records_scale=n_records_scale)
+    return em.release(given, em.mixture(truth))
+
+
+def responses(d, kind):
+    return local.release(local.vectors(d) if kind == "added" else local.cells(d, kind))
+
+
+# method -> what makes a release, its arguments after the number of columns, and its likelihoods
+CASES = {
+    "sketch": (sketch, [("replace-one",), ("add-remove",)], BOTH),
+    "histogram": (histogram, [("replace-one",), ("add-remove",)], BOTH),
+    "populous": (lambda d: masks.a_release("populous", d), [()], WISHART),
+    "populous-single": (lambda d: masks.a_release("populous-single", d), [()], WISHART),
+    "em": (sums, [(), (5.0,)], BOTH),
+    "local": (responses, [("unary",), ("direct",), ("added",)], ("auto",)),
+}
+
+
+class Hang(BaseException):
+    """Not an Exception: PyTensor takes those for rewrites that failed, and goes on."""
+
+
+@contextmanager
+def time_limit(seconds):
+    """Fail in place of a hang, where the system can interrupt."""
+
+    def stop(*_):
+        raise Hang
+
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    except Hang:
+        pytest.fail(f"nothing after {seconds} s")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_every_method_is_here():
+    assert set(CASES) == {"sketch", *MODULES}
+
+
+@pytest.mark.parametrize(
+    "method, d, given, likelihood",
+    [
+        (method, d, given, likelihood)
+        for method, (_, arguments, likelihoods) in CASES.items()
+        for d in (1, 2)
+        for given in arguments
+        for likelihood in likelihoods
+        if (method, d, likelihood) != ("sketch", 2, "exact")  # of small sketches only
+    ],
+)
+def test_gradients_of_models_equal_finite_differences(method, d, given, likelihood):
+    release = CASES[method][0](d, *given)
+    with pm.Model() as model, time_limit(LIMIT):
+        th = release.params("g", prior="weak", weight_conc=10.0, mean_scale=1.0, cov_scale=0.5)
+        release.observe(th, likelihood=likelihood)
+        value, slope = (compile_(mode="FAST_COMPILE") for compile_ in (model.compile_logp, model.compile_dlogp))
+    rng = np.random.default_rng(1)
+    size = int(model.initial_point()["g_offset"].size)
+    point, way, step = 0.3 * rng.normal(size=size), rng.normal(size=size), 1e-5
+    ends = [float(value({"g_offset": point + sign * step * way})) for sign in (1, -1)]
+    assert slope({"g_offset": point}) @ way == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-5)

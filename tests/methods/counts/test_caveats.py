@@ -1,0 +1,230 @@
+"""Fits to noisy counts that the counts do not support say so, and good ones do not."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.mixture import GaussianMixture
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.counts import caveats
+from pm_dpgmm.methods.counts.caveats import Counts, Judged, count_caveats, excess
+from pm_dpgmm.privacy.noise import discrete_laplace
+from pm_dpgmm.release.release import Release
+
+pytestmark = pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
+
+TWO = dpg.Mixture([0.6, 0.4], [[-2.0], [2.0]], [[[1.0]], [[0.5]]])
+
+
+def fitted(X, n_components, epsilon, bounds, **settings):
+    """The release and the classes of the warnings, with a known seed."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(
+            X, n_components, epsilon=epsilon, bounds=bounds, random_seed=1, progress=False, **settings
+        )
+    return release, [item.category for item in caught]
+
+
+def clusters(n, d, deviation=1.0, seed=2):
+    rng = np.random.default_rng(seed)
+    return deviation * rng.normal(size=(n, d)) + 6 * (np.arange(n) < 0.4 * n)[:, None]
+
+
+def judged(counts, mixture, *, noise_scale=2.0, bounds=(-6.0, 6.0)):
+    raw = {"counts": np.asarray(counts, dtype=float), "bounds": np.array([bounds] * mixture.n_features)}
+    return Judged.of(Counts.of(raw, {"scale": noise_scale}), mixture)
+
+
+@pytest.mark.parametrize(
+    "X, n_components, epsilon, bounds, told",
+    [
+        (clusters(300, 1), 2, 0.02, (-20, 30), "too few records"),
+        (clusters(500, 2), 2, 0.1, (-6, 12), "too few records"),
+        (clusters(600, 4), 3, 0.1, (-6, 12), "too few records"),
+        (clusters(5_000, 1, deviation=0.02), 2, 1.0, (-30, 40), "could be 3 times narrower"),
+        (clusters(20_000, 2, deviation=0.02), 2, 1.0, (-30, 40), "could be 3 times narrower"),
+        (clusters(20_000, 3, deviation=0.1), 2, 1.0, (-30, 40), "could be 3 times narrower"),
+        (clusters(20_000, 1), 1, 1.0, (-6, 12), "a mixture of 1 component does not fit"),
+        (clusters(20_000, 2), 1, 1.0, (-6, 12), "a mixture of 1 component does not fit"),
+        (clusters(20_000, 3), 1, 1.0, (-6, 12), "a mixture of 1 component does not fit"),
+    ],
+)
+def test_a_bad_fit_warns_once_and_says_why(X, n_components, epsilon, bounds, told, tmp_path):
+    release, caught = fitted(X, n_components, epsilon, bounds)
+    assert release.method == ("histogram" if X.shape[1] < 3 else "slices")
+    assert caught == [dpg.FitWarning] and told in release.flag and told in release.summary()
+    again = dpg.load(release.save(tmp_path / "release.json"))
+    assert again.warnings == release.warnings and told in again.card(tmp_path / "card.md").read_text()
+
+
+@pytest.mark.parametrize("d, n", [(1, 1_000), (1, 100_000), (2, 5_000), (3, 10_000), (3, 100_000)])
+def test_a_good_fit_is_silent(d, n):
+    release, caught = fitted(clusters(n, d), 2, 1.0, (-6, 12))
+    assert caught == [] and release.warnings == ()
+
+
+def test_a_misfit_of_many_records_that_costs_little_is_silent():
+    """Heavy tails are no mixture of two Gaussians, as 50,000 records show; 0.03 nats per record are all there is."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_t(5, size=(70_000, 2))
+    X[::3] += 5
+    X = np.clip(X, -9, 13)
+    release, caught = fitted(X[20_000:], 2, 1.0, (-9, 13), method="slices")
+    best = GaussianMixture(2, random_state=0).fit(X[20_000:]).score(X[:20_000])
+    assert best - release.log_density(X[:20_000]).mean() < 0.05
+    assert release.noise["dispersion"] > 10 and caught == []
+
+
+@pytest.mark.parametrize("d, epsilon", [(1, 1.0), (1, 0.01), (2, 0.05), (3, 0.05), (3, 1.0)])
+def test_caveats_are_a_function_of_the_released_numbers_and_files_of_older_versions_have_them_too(d, epsilon, tmp_path):
+    release, _ = fitted(clusters(2_000, d), 2, epsilon, (-6, 12))
+    assert count_caveats(release.raw, release.noise, release.mixture) == list(release.warnings)
+    fields = release.to_dict()
+    del fields["noise"]["caveats"]
+    (tmp_path / "old.json").write_text(json.dumps(fields))
+    old = dpg.load(tmp_path / "old.json")
+    assert old.warnings == release.warnings and bool(old.warnings) == (epsilon < 1)
+
+
+def test_another_number_of_components_has_warnings_of_its_own():
+    release, caught = fitted(clusters(20_000, 1), 1, 1.0, (-6, 12))
+    assert caught == [dpg.FitWarning] and release.refit(2).warnings == ()
+    one, two = release.select_k([1, 2]).releases
+    assert one.warnings == release.warnings and two.warnings == ()
+
+
+# ------------------------------------------------------------------ misfit
+@pytest.mark.parametrize("noise_scale", [0.4, 2.0, 20.0])
+def test_right_mixtures_are_seldom_called_wrong(noise_scale):
+    """300 records in 24 cells, the worst case: 5e-4 to 8e-4 a histogram in 20,000. At 1e-3 more than 11 of 2,000 have
+    a chance of 1e-5, for three scales 1e-4 (false alarm)."""
+    rng = np.random.default_rng(5)
+    share = TWO.weights @ judged(np.zeros(24), TWO).shares
+    share = np.append(share, max(0.0, 1 - share.sum()))
+    found = [
+        excess(judged(row[:-1] + discrete_laplace((24,), scale=noise_scale, rng=rng), TWO, noise_scale=noise_scale))
+        for row in rng.multinomial(300, share / share.sum(), size=2_000)
+    ]
+    assert sum(size > 0 for size in found) <= 11
+
+
+def test_the_size_of_a_misfit_is_its_divergence_in_nats_whatever_the_number_of_records():
+    """Half of the chi-square divergence of what is expected from what is there, with as little noise as that."""
+    truth = TWO.weights @ judged(np.zeros(24), TWO).shares
+    other = dpg.Mixture([0.7, 0.3], TWO.means, TWO.covariances)
+    p = other.weights @ judged(np.zeros(24), other).shares
+    divergence = ((truth - p) ** 2 / p).sum() / 2
+    assert divergence > 0.02
+    for n_records in (1e5, 1e7):
+        assert excess(judged(n_records * truth, other, noise_scale=0.1)) == pytest.approx(divergence, rel=0.05)
+
+
+@pytest.mark.parametrize("times, told", [(0.99, False), (1.01, True)])
+@pytest.mark.parametrize("size, variance", [("MATTERS", 0.5), ("MATTERS_IF_NARROW", 0.2)])
+def test_a_misfit_is_told_from_the_stated_size_on(times, told, size, variance, monkeypatch):
+    """The least deviation is .75 cells of .5, .14 as a variance: times 1.3 squared, .24."""
+    mixture = dpg.Mixture([0.8, 0.2], TWO.means, [[[1.0]], [[variance]]])
+    fit = judged(np.zeros(24), mixture)
+    monkeypatch.setattr(caveats, "excess", lambda fit: times * getattr(caveats, size))
+    text = caveats.misfit(fit)
+    assert bool(text) is told
+    assert not told or ("component 1 came out as narrow as cells allow" in text) == (variance < 0.24)
+
+
+def test_a_misfit_of_one_among_many_slices_must_be_surer():
+    """A sum that is 7 deviations off in one histogram is told, in one of a hundred it is not."""
+    p = TWO.weights @ judged(np.zeros(24), TWO).shares
+    row, sizes = 300 * p, {}
+    for off in np.linspace(0, 400, 401):
+        sizes[off] = excess(judged(row + off * (np.arange(24) == 3), TWO, noise_scale=20.0))
+    first = min(off for off, size in sizes.items() if size > 0)
+    one = judged(row + (first + 1) * (np.arange(24) == 3), TWO, noise_scale=20.0)
+
+    class Hundred(Counts):
+        starts = property(lambda self: np.arange(100) * 24)
+
+    c = one.counts
+    values = np.concatenate([c.values, *[row] * 99])
+    many = Judged(
+        Hundred(values, c.noise_variance, c.bounds, c.n_cells, None), TWO, np.tile(one.shares, 100), one.n_records
+    )
+    assert excess(one) > 0 and excess(many) == 0
+
+
+# ------------------------------------------------------------------ signal and widths
+def test_too_few_records_is_said_below_the_stated_signal():
+    expected = judged(np.zeros(24), TWO).shares
+    said = {}
+    for n_records in (20.0, 50.0, 100.0, 200.0, 400.0, 1000.0):
+        fit = judged(n_records * (TWO.weights @ expected), TWO)
+        signal = (fit.expected**2 / fit.variances).sum() / 6
+        said[signal] = caveats.too_few(fit)
+        assert (said[signal] is not None) == (signal < caveats.LEAST_SIGNAL)
+    texts = list(said.values())
+    assert "for 2 components in 1 column: about" in texts[0] and texts[-1] is None
+    assert "more than 100 times" in caveats.too_few(judged(np.zeros(24), TWO, noise_scale=20.0))
+
+
+@pytest.mark.parametrize("weight, told", [(0.16, True), (0.14, False)])
+@pytest.mark.parametrize("word", ["narrower", "wider"])
+def test_a_width_that_was_not_measured_along_one_axis_is_told_in_either_direction(word, weight, told, monkeypatch):
+    mixture = dpg.Mixture([1 - weight, weight], np.zeros((2, 2)), np.tile(np.eye(2), (2, 1, 1)))
+    fit = judged(np.zeros((8, 8)), mixture)
+
+    def rises(fit, factor):
+        found = np.full((2, 2), 1.01 * caveats.MEASURED)
+        if (factor < 1) == (word == "narrower"):
+            found[1, 0] = 0.99 * caveats.MEASURED
+        return found
+
+    monkeypatch.setattr(caveats, "width_rises", rises)
+    text = caveats.unmeasured_width(fit)
+    assert (f"component 1 could be 3 times {word} or more, and" in text) if told else text is None
+
+
+def test_rises_are_differences_of_chi_square():
+    mixture = dpg.Mixture([0.6, 0.4], [[-2.0, 0.0], [2.0, 1.0]], [[[1.0, 0.4], [0.4, 1.0]], [[0.5, 0.0], [0.0, 2.0]]])
+    rng = np.random.default_rng(1)
+    fit = judged(rng.poisson(50 * np.ones((9, 9))), mixture)
+
+    def chi_square(covariance):
+        share = fit.counts.shares(mixture.means[1], covariance)
+        expected = fit.n_records * (0.6 * fit.shares[0] + 0.4 * share)
+        return ((fit.counts.values - expected) ** 2 / fit.variances).sum()
+
+    for factor in (1 / 3, 3.0):
+        scaled = [np.diag([0.5 * factor**2, 2.0]), np.diag([0.5, 2.0 * factor**2])]
+        rises = [chi_square(item) - chi_square(mixture.covariances[1]) for item in scaled]
+        assert np.allclose(caveats.width_rises(fit, factor)[1], rises)
+
+
+# ------------------------------------------------------------------ odd files
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"counts": np.zeros(0)},
+        {"counts": np.array(3.0)},
+        {"bounds": np.zeros((3, 2))},
+        {"sizes": np.array([0.0, 24.0])},
+        {"sizes": np.zeros(0)},
+        {"directions": np.zeros((0, 3))},
+        {"counts": None},
+        {"sizes": None},
+    ],
+)
+def test_numbers_that_fit_nothing_raise_nothing(changed):
+    release, _ = fitted(clusters(500, 3), 1, 1.0, (-6, 12))
+    raw = {name: value for name, value in (dict(release.raw) | changed).items() if value is not None}
+    assert count_caveats(raw, release.noise, release.mixture) == []
+    assert count_caveats(release.raw, {}, release.mixture) == []
+
+
+def test_a_file_that_would_take_long_is_not_judged(monkeypatch):
+    release, _ = fitted(clusters(500, 1), 1, 0.01, (-6, 12))
+    assert count_caveats(release.raw, release.noise, release.mixture)
+    monkeypatch.setattr(caveats, "MOST_WORK", 3 * 64 - 1)
+    assert count_caveats(release.raw, release.noise, release.mixture) == []
+    assert isinstance(release, Release)

@@ -1,0 +1,107 @@
+"""EM on noisy counts must answer whatever the noise does: it runs after the budget is spent."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from pm_dpgmm.mechanisms.histogram import cell_counts
+from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, cell_centres, fit_counts
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import discrete_laplace
+
+
+def quiet(done, total):
+    return None
+
+
+@given(
+    counts=npst.arrays(np.int64, st.sampled_from([(4,), (16,), (4, 4), (8, 8)]), elements=st.integers(-(10**6), 10**6))
+    | npst.arrays(np.int64, (16,), elements=st.sampled_from([-3, 0, 1, 10**15])),
+    n_components=st.integers(1, 2),
+    noise_scale=st.floats(1e-3, 1e7),
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale, low, width):
+    bounds = np.array([[low, low + width]] * counts.ndim)
+    mixture = fit_counts(counts, bounds, n_components, noise_scale=noise_scale, progress=quiet)
+    assert isinstance(mixture, Mixture) and mixture.n_components == n_components
+    slack = 1e-6 * width + 1e-9 * abs(low)
+    assert (mixture.means >= bounds[:, 0] - slack).all() and (mixture.means <= bounds[:, 1] + slack).all()
+
+
+def test_exact_counts_of_many_records_give_the_truth_back():
+    truth = Mixture([0.3, 0.7], [[20.0, 5.0], [60.0, 8.0]], [[[30.0, 2.0], [2.0, 1.0]], [[60.0, -3.0], [-3.0, 0.8]]])
+    bounds = np.array([[0.0, 100.0], [0.0, 12.0]])
+    counts = cell_counts(truth.sample(300_000, rng=np.random.default_rng(1)), bounds=bounds, n_cells=40)
+    mixture = fit_counts(counts, bounds, 2, noise_scale=0.1, progress=quiet)
+    order = np.argsort(mixture.means[:, 0])
+    assert mixture.weights[order] == pytest.approx(truth.weights, abs=0.01)
+    assert mixture.means[order] == pytest.approx(truth.means, abs=0.1)
+    # within 5 % of a standard deviation product: the width of a cell is taken off (Sheppard)
+    for k, j in enumerate(order):
+        sd = np.sqrt(np.diag(truth.covariances[k]))
+        assert mixture.covariances[j] / np.outer(sd, sd) == pytest.approx(
+            truth.covariances[k] / np.outer(sd, sd), abs=0.05
+        )
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_no_step_of_em_lowers_the_penalised_likelihood(d):
+    rng = np.random.default_rng(d)
+    grid = _grid(rng.poisson(3, size=(16,) * d) + discrete_laplace((16,) * d, scale=2.0, rng=rng), 2, 2.0)
+    start = _start(grid, rng)
+    values = [_em(grid, start, steps)[0] for steps in range(1, 30)]
+    # floors and the smallest expected count are outside the theorem; they cost far less than a thousandth here
+    assert (np.diff(values) > -1e-3).all() and values[-1] > values[0] + 1
+
+
+def test_mass_outside_the_bounds_counts_against_a_mixture():
+    """Half a bell at the edge: a component centred there would put half its mass where no record can be."""
+    x = np.abs(np.random.default_rng(3).normal(0, 3, (20_000, 1)))
+    bounds = np.array([[0.0, 20.0]])
+    mixture = fit_counts(cell_counts(x, bounds=bounds, n_cells=64), bounds, 2, noise_scale=2.0, progress=quiet)
+    inside = np.exp(mixture.log_density(cell_centres(bounds, 2000))).sum() * 20 / 2000
+    assert inside > 0.9
+
+
+def test_knowing_the_noise_beats_taking_noisy_counts_as_exact():
+    """Same noisy counts, fitted with the true noise scale and with a tiny one: median of ten data sets."""
+    truth = Mixture([0.4, 0.6], [[30.0], [60.0]], [[[20.0]], [[40.0]]])
+    bounds, gaps = np.array([[0.0, 100.0]]), []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        counts = cell_counts(truth.sample(400, rng=rng), bounds=bounds, n_cells=64)
+        noisy = counts + discrete_laplace(64, scale=2.0, rng=rng)
+        fits = [fit_counts(noisy, bounds, 2, noise_scale=b, progress=quiet) for b in (2.0, 1e-3)]
+        points = truth.sample(4000, rng=rng)
+        gaps.append(np.diff([fit.log_density(points).mean() for fit in fits])[0])
+    assert np.median(gaps) < -0.02
+
+
+def test_units_of_the_data_do_not_change_the_fit():
+    counts = cell_counts(np.random.default_rng(2).normal(5, 1, (3000, 1)), bounds=np.array([[0.0, 10.0]]), n_cells=32)
+    plain = fit_counts(counts, np.array([[0.0, 10.0]]), 1, noise_scale=1.0, progress=quiet)
+    tiny = fit_counts(counts, np.array([[0.0, 1e-8]]), 1, noise_scale=1.0, progress=quiet)
+    assert tiny.means * 1e9 == pytest.approx(plain.means) and tiny.covariances * 1e18 == pytest.approx(
+        plain.covariances
+    )
+
+
+def test_cell_centres_follow_the_order_of_the_counts():
+    bounds = np.array([[0.0, 2.0], [10.0, 14.0]])
+    centres = cell_centres(bounds, 2)
+    assert centres.tolist() == [[0.5, 11.0], [0.5, 13.0], [1.5, 11.0], [1.5, 13.0]]
+    for j, centre in enumerate(centres):
+        assert cell_counts(centre[None], bounds=bounds, n_cells=2).ravel()[j] == 1
+
+
+def test_progress_counts_public_starts():
+    seen = []
+    fit_counts(
+        np.array([5, 9, 2, 1]), np.array([[0.0, 1.0]]), 1, noise_scale=1.0, progress=lambda d, t: seen.append((d, t))
+    )
+    assert seen == [(i + 1, len(seen)) for i in range(len(seen))]

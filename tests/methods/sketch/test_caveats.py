@@ -1,0 +1,209 @@
+"""A fit that its released numbers do not support says so, and a good one does not."""
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from pm_dpgmm.methods.sketch import caveats
+from pm_dpgmm.methods.sketch.caveats import pair_shares, warning_for, warnings_of
+from pm_dpgmm.release.release import Release
+from verification.benchmarks import multi_scale
+
+pytestmark = pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+
+
+def records(weights, means, deviations, n, seed=1):
+    mixture = dpg.Mixture(weights, np.array(means)[:, None], np.square(deviations)[:, None, None])
+    return mixture.sample(n, rng=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("n", [10_000, 100_000])
+@pytest.mark.parametrize(
+    "means, deviations", [((-1e9, 1e9), (1.0, 1.0)), ((0.0, 0.0), (1e-3, 1e3)), ((1e9, 1e9 + 10), (1.0, 1e-6))]
+)
+def test_a_column_of_several_scales_is_not_silent(means, deviations, n):
+    X = records([0.5, 0.5], means, deviations, n)
+    with pytest.warns(dpg.FitWarning, match="narrower|distances"):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert release.warnings and all(text in release.flag for text in release.warnings)
+    assert "WARNING" in release.summary() and "WARNING" in repr(release.standard_errors())
+
+
+@pytest.mark.parametrize("seed", [11, 35, 36, 47, 75])  # of one column and two, without bounds and with
+def test_wrong_fits_of_the_study_of_many_scales_warn(seed):
+    found = multi_scale.result(seed)
+    assert found.variation > multi_scale.LARGE and found.warnings and not found.silent
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+@pytest.mark.parametrize("bounds", [None, (-20, 30)])
+def test_a_good_fit_neither_warns_nor_is_flagged(n_features, bounds):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, n_features)) + 8 * (rng.random((20_000, 1)) < 0.4)
+    release = dpg.fit_gmm(X, 2, bounds=bounds, **BUDGET, random_seed=1)  # warnings are errors here
+    assert release.warnings == () and release.flag is None and "WARNING" not in release.summary()
+
+
+def test_the_warning_is_one_carries_the_release_and_survives_a_file(tmp_path):
+    X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert [item.category for item in caught] == [dpg.FitWarning] and caught[0].filename == __file__
+    assert caught[0].message.release is release and issubclass(dpg.FitWarning, UserWarning)
+    again = dpg.load(release.save(tmp_path / "release.json"))
+    assert again.warnings == release.warnings and len(release.warnings) >= 1
+    assert release.warnings[0] in release.card(tmp_path / "card.md").read_text()
+
+
+def test_warnings_are_made_of_the_released_numbers_alone():
+    """A release read from a file gives the same texts when the same mixture is judged again."""
+    X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
+    with pytest.warns(dpg.FitWarning):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+    from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
+    from pm_dpgmm.methods.sketch.statistics import Evidence
+
+    back = Release.from_dict(release.to_dict())
+    evidence = Evidence.from_arrays(back.raw, back.noise)
+    fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
+    assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
+
+
+@pytest.mark.parametrize("n_components, right", [(1, False), (2, True)])
+def test_slices_that_contradict_the_mixture_warn(n_components, right):
+    X = np.random.default_rng(2).normal(size=(20_000, 3)) + 6 * (np.arange(20_000) < 8_000)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(X, n_components, epsilon=1.0, bounds=(-6, 12), random_seed=1, progress=False)
+    assert release.method == "slices" and (release.noise["dispersion"] <= BAD_FIT) == right
+    assert [item.category for item in caught] == ([] if right else [dpg.FitWarning])
+    told = "a mixture of 1 component does not fit the released counts"
+    assert (release.warnings == ()) == right and (told in release.summary()) == (not right)
+
+
+def test_misfit_is_the_first_of_the_warnings():
+    assert warnings_of({}, 2) == () and warnings_of({"caveats": ["one"]}, 2) == ("one",)
+    first, second = warnings_of({"flagged": True, "misfit": 50.0, "caveats": ["one"]}, 2)
+    assert "misfit 50" in first and second == "one"
+
+
+def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
+    """Three clusters in four columns, 342 records: in the old code means lay outside, and nothing was said."""
+    bounds = np.array([[30.0, 60.0], [12.0, 23.0], [165.0, 240.0], [2500.0, 6500.0]])
+    means = np.array([[38.8, 18.3, 190.0, 3700.0], [48.8, 18.4, 196.0, 3730.0], [47.5, 15.0, 217.0, 5080.0]])
+    rng = np.random.default_rng(0)
+    X = means[rng.integers(3, size=342)] + rng.normal(size=(342, 4)) * [2.9, 1.1, 6.5, 450.0]
+    with pytest.warns(dpg.FitWarning, match="too few records"):
+        release = dpg.fit_gmm(X, 3, bounds=bounds, epsilon=0.5, delta=1e-6, random_seed=0)
+    assert ((release.means >= bounds[:, 0]) & (release.means <= bounds[:, 1])).all()
+    errors = release.standard_errors()
+    assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
+
+
+@pytest.mark.parametrize("n_components, n_features, least", [(2, 1, 5.0), (3, 1, 5.0), (2, 2, 20.0), (5, 4, 20.0)])
+def test_too_few_records_is_said_just_below_the_stated_signal(n_components, n_features, least, monkeypatch):
+    fit = SimpleNamespace(found=SimpleNamespace(means=np.zeros((n_components, n_features))))
+    for strength, said in ((0.99 * least, True), (1.01 * least, False)):
+        monkeypatch.setattr(caveats, "signal", lambda evidence, k, strength=strength: strength)
+        assert bool(caveats.too_few(None, fit)) is said
+    monkeypatch.setattr(caveats, "signal", lambda evidence, k: least / 4)
+    assert "about 4.0 times the records" in caveats.too_few(None, fit)
+
+
+@pytest.mark.parametrize("weight, told", [(0.11, True), (0.09, False)])
+@pytest.mark.parametrize("word", ["narrower", "wider"])
+def test_a_width_that_was_not_measured_along_one_axis_is_told_in_either_direction(word, weight, told, monkeypatch):
+    rises = {name: np.full((2, 2), 1.01 * caveats.MEASURED) for name in ("narrower", "wider")}
+    rises[word][1, 0] = 0.99 * caveats.MEASURED
+    monkeypatch.setattr(caveats, "width_rises", lambda fit: (rises["narrower"], rises["wider"]))
+    fit = SimpleNamespace(mixture=SimpleNamespace(weights=np.array([1 - weight, weight])))
+    text = caveats.unmeasured_width(fit)
+    assert (f"component 1 could be ten times {word} or more, and" in text) if told else text is None
+
+
+def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
+    """200 of 20,000 records lie apart; at epsilon 0.3 they are not found, and the second component is anywhere."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(20_000, 4))
+    X[:200] += 8.0
+    with pytest.warns(dpg.ComponentWarning, match="may be noise"):
+        release = dpg.fit_gmm(X, 2, epsilon=0.3, delta=1e-6, bounds=(-6, 14), progress=False, random_seed=3)
+    assert "does not speak against the density" in release.flag and len(release.warnings) == 1
+    assert "WARNING, of components only: component" in release.summary()
+    far = release.means[release.means.max(axis=1) > 5]
+    assert len(far) == 0 and "too few records" not in release.flag
+
+
+@pytest.mark.parametrize("noise_scale, least", [(1.0, 0.005 * 10_000), (40.0, 5 * math.sqrt(3) * 40)])
+def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale, least):
+    mixture = dpg.Mixture([1.0], [[0.0]], [[[1.0]]])
+    fit, evidence = SimpleNamespace(density=mixture), SimpleNamespace(unit=np.ones(1), ridge=None)
+    counts = 10_000 * pair_shares(mixture, 0)
+    at = 5  # so close that no two records are expected there
+    assert counts[at - 2 : at + 3].sum() < 1e-6
+    for times, told in ((0.98, False), (1.02, True)):
+        more = counts + times * least * (np.arange(counts.size) == at)
+        raw = {"pair_distance_law": np.array([noise_scale, 10_000]), "pair_distance_counts": more[None]}
+        text = caveats.unexpected_pairs(raw, evidence, fit)
+        assert ("in column 0" in text) if told else text is None
+
+
+@pytest.mark.parametrize("n_records_scale, scale", [(0.0, 10.0), (30.0, 10.0), (0.0, 0.0)])
+def test_records_in_no_kept_bin_are_told_from_a_tenth_on_beyond_doubt(n_records_scale, scale):
+    evidence = SimpleNamespace(unit=np.ones(2), n_records=1_000.0, n_records_scale=n_records_scale)
+    least = 100 + 2 * math.hypot(n_records_scale, 2 * scale)  # four bins
+    for outside, told in ((0.98 * least, False), (1.02 * least, True)):
+        counts = np.full(4, (1_000 - outside) / 4)
+        raw = {"bin_noise": np.array([scale]), "bin_counts_0": np.array([1_000.0]), "bin_counts_1": counts}
+        text = caveats.records_outside(raw, evidence)
+        assert (f"(about {outside / 1_000:.0%} in column 1)" in text) if told else text is None
+
+
+def test_a_far_cluster_that_may_be_folded_onto_the_rest_is_not_silent():
+    """A fifth of 700 records at 100: its bins are too empty to be kept, and the period of the waves folds it back."""
+    X = records([0.8, 0.2], (0.0, 100.0), (5.0, 5.0), 700)
+    with pytest.warns(dpg.FitWarning, match="where too few do for their place to be released"):
+        release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
+    assert release.misfit.reason(2) is None  # what was measured is explained, and the fit is wrong:
+    assert np.exp(release.log_density([[100.0]])) < 1e-3 < 0.2 * stats.norm.pdf(0, scale=5.0)
+
+
+def test_reasons_about_components_alone_are_a_milder_warning():
+    """Also in files of earlier versions, whose texts begin with the components, too."""
+    old = "component 2 may be noise: without one of them the released numbers are explained as well"
+    other = "too few records or too small a budget for 3 components in 2 columns: ...; components may be noise"
+    assert warning_for([old]) is dpg.ComponentWarning and issubclass(dpg.ComponentWarning, dpg.FitWarning)
+    assert warning_for([old, other]) is warning_for([other]) is dpg.FitWarning
+
+
+def test_a_component_too_many_leaves_the_density_as_good():
+    """Three where there are two: the warning is of components, and the density is that of two to 0.01 nats."""
+    X = records([0.5, 0.5], (0.0, 6.0), (1.0, 1.0), 20_000)
+    with pytest.warns(dpg.ComponentWarning):
+        three = dpg.fit_gmm(X, 3, bounds=(-10, 15), **BUDGET, random_seed=1)
+    two = three.refit(2)
+    fresh = records([0.5, 0.5], (0.0, 6.0), (1.0, 1.0), 5_000, seed=2)
+    assert abs((three.log_density(fresh) - two.log_density(fresh)).mean()) < 0.01 and two.flag is None
+
+
+def test_pairs_of_draws_have_the_exponents_that_a_simulation_gives():
+    mixture = dpg.Mixture([0.3, 0.7], [[0.0], [5.0]], [[[1.0]], [[0.01]]])
+    rng = np.random.default_rng(3)
+    one, other = (mixture.sample(200_000, rng=rng)[:, 0] for _ in range(2))
+    counts = np.bincount(np.frexp(np.abs(one - other))[1] - 1 - EXPONENTS[0], minlength=EXPONENTS.size)
+    shares = pair_shares(mixture, 0)
+    assert abs(shares.sum() - 1) < 1e-12 and (shares >= 0).all()
+    seen = shares * 200_000 > 5
+    chi_square = (np.square(counts - 200_000 * shares) / (200_000 * np.maximum(shares, 1e-300)))[seen].sum()
+    assert chi_square < stats.chi2.isf(1e-6, seen.sum())  # false alarm: 1e-6

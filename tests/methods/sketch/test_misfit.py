@@ -1,0 +1,119 @@
+"""The size of a misfit: what another description of the released numbers would gain, in nats per record."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.sketch import misfit as misfit_module
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
+from pm_dpgmm.methods.sketch.misfit import GAIN, SHORTFALL, Misfit, measured
+from pm_dpgmm.methods.sketch.statistics import Evidence
+
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+
+CLOSE = dpg.Mixture([0.3, 0.3, 0.4], [[-4.0], [0.0], [5.0]], [[[1.0]]] * 3)
+APART = dpg.Mixture([0.3, 0.3, 0.4], [[-8.0], [0.0], [9.0]], [[[1.0]]] * 3)
+
+
+def fitted(truth, n_components, n=40_000):
+    records = truth.sample(n, rng=np.random.default_rng(1))
+    return dpg.fit_gmm(records, n_components, epsilon=1.0, delta=1e-6, bounds=(-15, 15), random_seed=2, progress=False)
+
+
+def lost(truth, density, better):
+    """Nats per record that ``better`` gains, over 20,000 fresh records: a standard error of at most 0.01."""
+    fresh = truth.sample(20_000, rng=np.random.default_rng(9))
+    return float(np.mean(better.log_density(fresh) - density.log_density(fresh)))
+
+
+@pytest.fixture(scope="module")
+def two_for_three():
+    return fitted(CLOSE, 2)
+
+
+@pytest.fixture(scope="module")
+def right():
+    return fitted(APART, 3)
+
+
+def as_fit(release, mixture):
+    evidence = Evidence.from_arrays(release.raw, release.noise)
+    return evidence, SketchFit.of(sketch_data(evidence), as_start(evidence, mixture))
+
+
+def test_a_significant_misfit_of_no_size_is_no_flag(two_for_three):
+    """Two components for three close clusters are as good as two can be, and a third gains 0.09 nats."""
+    release = two_for_three
+    assert release.noise["misfit"] > 100 > REJECTED and release.flag is None and release.noise["flagged"] is False
+    assert release.misfit.shortfall < 0.01
+    assert release.misfit.gain == pytest.approx(lost(CLOSE, release.density, CLOSE), abs=0.03)
+    assert "the released numbers contradict the mixture" in release.summary() and "WARNING" not in release.summary()
+    # errors of parameters are about a mixture that the records are not from
+    assert "does not explain the released numbers" in release.standard_errors().flag
+
+
+def test_a_right_mixture_has_no_misfit_and_costs_no_search(right, monkeypatch):
+    assert right.flag is None and (right.misfit.gain, right.misfit.shortfall) == (0.0, 0.0)
+    monkeypatch.setattr(misfit_module, "enlarged", None)
+    found = measured(*as_fit(right, right.mixture))
+    assert found == replace(right.misfit, statistic=found.statistic)
+
+
+def test_missed_clusters_are_flagged_with_what_they_cost(right):
+    """Two components on one cluster, one on the two others: the truth has as many components and gains 0.4 nats."""
+    missed = dpg.Mixture([0.2, 0.2, 0.6], [[8.8], [9.2], [-4.0]], [[[1.0]], [[1.0]], [[17.0]]])
+    found = measured(*as_fit(right, missed))
+    assert found.flagged and found.shortfall == pytest.approx(lost(APART, missed, APART), rel=0.15)
+    assert "is not the best one with 3 components: another would gain about 0." in found.reason(3)
+
+
+def test_too_few_components_are_flagged_where_more_gain_much():
+    release = fitted(APART, 1)
+    assert release.misfit.shortfall < SHORTFALL and release.misfit.gain > GAIN
+    assert release.misfit.gain == pytest.approx(lost(APART, release.density, APART), rel=0.15)
+    assert "more than 1 component would gain about" in release.flag and release.flag in release.summary()
+
+
+def test_the_sizes_survive_a_file_and_a_refit_has_its_own(two_for_three, tmp_path):
+    again = dpg.load(two_for_three.save(tmp_path / "release.json"))
+    assert again.misfit == two_for_three.misfit
+    refit = again.refit(3)
+    assert refit.misfit.statistic < 5 and refit.misfit.gain == 0.0 and refit.flag is None
+
+
+@pytest.mark.parametrize("flagged", [True, False])
+def test_files_of_older_versions_keep_their_flag(two_for_three, flagged):
+    fields = json.loads(json.dumps(two_for_three.to_dict()))
+    fields["noise"] = {name: value for name, value in fields["noise"].items() if name not in ("gain", "shortfall")}
+    fields["noise"] |= {"flagged": flagged, "misfit": 50.0}
+    old = dpg.Release.from_dict(fields)
+    assert old.misfit == Misfit(50.0, None, None, flagged) and "was not measured" in old.summary()
+    assert (old.flag is not None) is flagged
+    if flagged:
+        assert "misfit 50" in old.flag and "was not measured: release.refit measures it" in old.flag
+
+
+def test_other_methods_have_no_misfit():
+    release = dpg.fit_gmm(CLOSE.sample(500, rng=np.random.default_rng(1)), 1, epsilon=1.0, bounds=(-15, 15))
+    assert release.misfit is None and release.flag is None
+
+
+@pytest.mark.parametrize("part", ["enlarged", "_sizes", "_by_em"])
+def test_nothing_is_raised_after_the_budget_is_spent(two_for_three, monkeypatch, part):
+    def fails(*given):
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr(misfit_module, part, fails)
+    found = measured(*as_fit(two_for_three, two_for_three.mixture))
+    assert not found.flagged and found.statistic == pytest.approx(two_for_three.misfit.statistic, rel=1e-3)
+    assert (found.gain is None) == (part != "_by_em")
+
+
+def test_an_infinite_misfit_goes_into_a_file(two_for_three, tmp_path):
+    """Rounding may leave the covariance of a sketch without a factor; the release must be saved all the same."""
+    endless = replace(two_for_three.misfit, statistic=np.inf)
+    release = replace(two_for_three, noise=dict(two_for_three.noise) | endless.to_dict())
+    assert dpg.load(release.save(tmp_path / "release.json")).misfit == endless

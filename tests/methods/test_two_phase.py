@@ -1,0 +1,85 @@
+"""Method "two-phase": both paths, one guarantee. Its guarantee is audited as a target."""
+
+import time
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.methods.two_phase import TwoPhase, domain
+from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable
+from pm_dpgmm.release.card import CARD_DELTAS
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+N = 80_000
+
+
+@pytest.fixture(scope="module")
+def records():
+    """One component in two columns, far from 0."""
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(N, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + [1e4, -300.0]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_it_finds_the_mixture_whether_or_not_the_crude_method_answers(records, answers, monkeypatch, tmp_path):
+    def refuse(self, records, problem, **named):
+        raise Unstable("no", None)
+
+    if not answers:
+        monkeypatch.setattr(Populous, "release", refuse)
+    release = dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", random_seed=3)
+    assert (release.noise["crude"] is not None) == answers == ("crude_means" in release.raw)
+    assert release.means[0] == pytest.approx([1e4, -300.0], abs=0.1)
+    assert release.covariances[0] == pytest.approx(np.cov(records, rowvar=False), abs=0.15)
+    assert release.guarantee.epsilon == 1.0 and release.guarantee.curve(1.0) <= 1e-6 * (1 + 1e-9)
+    assert dpg.load(release.save(tmp_path / "release.json")).guarantee == release.guarantee
+
+
+def test_the_parts_of_the_budget_add_up_and_both_curves_are_counted():
+    problem = Problem(400_000, 1, 2, 1.0, 1e-6, None, Neighbouring.REPLACE_ONE)
+    method = TwoPhase(crude_share=0.25)
+    crude, rest = method.phases(problem)
+    assert (crude.epsilon, crude.delta) == (0.25, 0.25e-6)
+    assert (crude.epsilon + rest.epsilon, crude.delta + rest.delta) == (1.0, 1e-6)
+    loss = method.guarantee(problem).loss
+    assert loss.first == method.crude.constants(crude).table.curve
+    failures = {part.failure for part in loss.second.parts}
+    assert 0.0 in failures and len(failures) == 2  # with a domain, and with a box that may fail
+
+
+def test_the_privacy_curve_of_a_card_takes_seconds():
+    """360 values of a sum of two curves: they took 49 s."""
+    guarantee = TwoPhase().guarantee(Problem(40_000_000, 1, 2, 1.0, 1e-6, None, Neighbouring.REPLACE_ONE))
+    start = time.perf_counter()
+    found = [guarantee.epsilon_at(delta) for delta in CARD_DELTAS]
+    assert time.perf_counter() - start < 10
+    assert found[1] == pytest.approx(1.0, abs=1e-6) and found == sorted(found, reverse=True)
+
+
+def test_the_domain_holds_the_components():
+    mixture = dpg.Mixture([0.5, 0.5], [[0.0, 1.0], [10.0, -5.0]], [np.diag([1.0, 4.0]), np.diag([9.0, 1.0])])
+    assert domain(mixture) == pytest.approx(np.array([[-8.0, 28.0], [-11.0, 13.0]]))
+
+
+def test_what_cannot_run_is_refused_before_anything_is_spent(records):
+    with pytest.raises(ValueError, match="bounds must be None"):
+        dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", bounds=(-1e5, 1e5))
+    with pytest.raises(ValueError, match="at least about"):
+        dpg.fit_gmm(records[:500], 1, **BUDGET, method="two-phase")
+    with pytest.raises(TypeError, match="crude must be a Populous"):
+        TwoPhase(crude=SketchMethod())
+    with pytest.raises(ValueError, match="crude_share"):
+        TwoPhase(crude_share=1.0)
+
+
+def test_a_delta_above_one_over_a_guessed_number_of_records_is_warned_of(monkeypatch):
+    """The number itself is private under add-remove neighbours, the guess is public; the warning comes first."""
+    monkeypatch.setattr(TwoPhase, "release", lambda *given, released, **settings: pytest.fail("budget was spent"))
+    method = TwoPhase(crude=Populous(assumed_records=500_000))
+    X = np.random.default_rng(0).normal(size=(1000, 1))
+    with pytest.raises(dpg.WeakGuarantee, match="below 1/N = 2e-06"):
+        dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-4, method=method, neighbouring="add-remove")

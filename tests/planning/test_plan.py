@@ -1,0 +1,136 @@
+"""Plans simulate what they say, agree with what is measured, and name what is wrong with a question."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.cli.main import main
+from pm_dpgmm.planning import trials as plan_trials
+from pm_dpgmm.planning.result import Trial
+from pm_dpgmm.planning.trials import public_mixture
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def nearest(mixture):
+    """Least Mahalanobis distance of two components, in their mean covariance."""
+    pairs = [(i, j) for i in range(mixture.n_components) for j in range(i)]
+    return min(
+        math.sqrt(step @ np.linalg.solve((mixture.covariances[i] + mixture.covariances[j]) / 2, step))
+        for i, j in pairs
+        for step in [mixture.means[i] - mixture.means[j]]
+    )
+
+
+@pytest.fixture(scope="module")
+def sketched():
+    return dpg.plan(10_000, 2, 2, n_simulations=3, **BUDGET)
+
+
+@pytest.mark.parametrize("n_features, n_components, separation", [(1, 6, 4.0), (2, 3, 1.0), (7, 5, 6.0)])
+def test_public_mixtures_have_the_separation_they_claim(n_features, n_components, separation):
+    weights = np.full(n_components, 1 / n_components)
+    rng = np.random.default_rng(1)
+    made = public_mixture(n_features, n_components, separation=separation, weights=weights, rng=rng)
+    assert nearest(made) == pytest.approx(separation)
+    values = np.sqrt(np.linalg.eigvalsh(made.covariances))
+    assert values.min() * (1 + 1e-9) >= 0.7 and values.max() <= 1.4 * (1 + 1e-9)
+    assert public_mixture(3, 1, separation=4.0, weights=np.ones(1), rng=rng).n_components == 1
+
+
+def test_a_plan_tells_errors_that_fit_together(sketched):
+    assert sketched.method == "sketch" and sketched.enough and sketched.failure_share == 0
+    assert sketched.predicted / 3 < sketched.gap < 3 * sketched.predicted  # the search succeeds here
+    assert sketched.gap_without_privacy < sketched.gap <= sketched.worst_gap < 0.02
+    for trial in sketched.trials:
+        assert trial.total_variation <= math.sqrt(trial.gap / 2) + 0.01  # Pinsker
+        assert trial.weights < 0.05 and trial.means < 0.2 and trial.log_deviations < 0.2 and abs(trial.misfit) < 5
+    assert "ENOUGH: n is large enough" in repr(sketched) and "NOT ENOUGH" not in repr(sketched)
+
+
+def test_more_records_or_budget_buy_more_and_too_few_are_refused_in_words():
+    settings = {"epsilon": 1.0, "method": "histogram", "n_simulations": 3}
+    small, large = dpg.plan(200, 1, 2, **settings), dpg.plan(20_000, 1, 2, **settings)
+    assert large.gap < small.gap and large.predicted is None and large.delta == 0
+    strict = dpg.plan(200, 1, 2, **settings, error=1e-4)
+    assert not strict.enough and strict.trials[0].gap == small.trials[0].gap  # the same data sets
+    assert "even a fit without privacy would lose" in strict.reason
+    assert "expected error" in dpg.plan(200, 1, 2, **(settings | {"epsilon": 0.05})).reason
+
+
+def test_reasons_follow_from_the_trials(sketched):
+    good = sketched.trials[0]
+    lost = replace(good, gap=0.9)
+    assert "1 of 3 simulations lost more, 0.9" in replace(sketched, trials=(good, good, lost)).reason
+    assert "expected error 0.9" in replace(sketched, trials=(good, lost, lost)).reason
+    refused = Trial(True, *[math.inf] * 5, None, 0.1)
+    plan = replace(sketched, trials=(good, refused, refused))
+    assert "refused in 2 of 3" in plan.reason and plan.failure_share == pytest.approx(2 / 3) and "refused" in repr(plan)
+    assert json.loads(json.dumps(plan.as_dict(), allow_nan=False))["trials"][1]["gap"] is None
+    every = replace(sketched, trials=(refused,), predicted=None)
+    assert not every.enough and "refused in 1 of 1" in every.table()
+
+
+def test_a_refusal_is_a_trial_and_no_error():
+    plan = dpg.plan(30, 1, 1, bounds=False, n_simulations=2, **BUDGET)
+    assert plan.failure_share == 1 and plan.method == "sketch" and not plan.bounds and plan.predicted is None
+
+
+def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
+    found = dpg.smallest_size(1, 2, epsilon=1.0, method="histogram", error=0.02, n_simulations=2)
+    assert found.enough and 100 <= found.n_records <= 3_000
+    sketch = dpg.smallest_size(1, 1, error=0.02, n_simulations=2, **BUDGET)
+    assert sketch.enough and sketch.method == "sketch" and 50 <= sketch.n_records <= 1_000
+
+
+def test_a_prediction_needs_fewer_records_for_a_larger_error(sketched):
+    truth = public_mixture(2, 2, separation=4.0, weights=np.full(2, 0.5), rng=np.random.default_rng([0, 0]))
+    X = truth.sample(10_000, rng=np.random.default_rng(1))
+    data = plan_trials.released_data(dpg.fit_gmm(X, 2, bounds=(-15, 15), random_seed=1, progress=False, **BUDGET))
+    gaps = [plan_trials.predicted_gap(data, truth, n) for n in (1_000, 3_000, 10_000, 100_000)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[3] == pytest.approx(11 / 200_000, rel=1.0)  # sampling alone, nearly
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"n_records": 0}, ValueError, "n_records must be at least 1"),
+        ({"n_records": 1}, ValueError, "n_records must be at least n_components = 2"),
+        ({"n_features": 2.0}, TypeError, "n_features must be an integer"),
+        ({"separation": 0}, ValueError, "separation must be finite and greater than 0"),
+        ({"weights": [0.5, 0.6]}, ValueError, "weights must be 2 positive numbers with sum 1"),
+        ({"n_simulations": 0}, ValueError, "n_simulations must be at least 1"),
+        ({"method": "magic"}, ValueError, "method must be one of"),
+        ({"method": "sketch", "delta": None}, ValueError, "needs delta"),
+        ({"method": "populous-single"}, ValueError, r"its test asks 2\d\d fits to agree.*at least about \d"),
+        ({"method": "histogram", "n_features": 3}, ValueError, "supports 1 or 2 features"),
+        ({"n_bins": 3}, TypeError, "settings of method 'sketch' must be among"),
+    ],
+)
+def test_bad_questions_are_named(change, error, message):
+    with pytest.raises(error, match=message):
+        dpg.plan(**({"n_records": 100, "n_features": 1, "n_components": 2} | BUDGET | change))
+
+
+def test_the_command_prints_a_table_or_json_and_fails_when_it_is_not_enough(capsys):
+    size = ["plan", "--n-features", "1", "--n-components", "1", "--epsilon", "1", "--simulations", "1"]
+    assert main([*size, "--n-records", "2000"]) == 0
+    assert "method 'histogram', with bounds" in capsys.readouterr().out
+    assert main([*size, "--n-records", "100", "--error", "0.0001", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["enough"] is False
+    assert main([*size, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_records"] < 2_000
+    assert main([*size, "--n-records", "100", "--epsilon", "-1"]) == 2
+    assert "epsilon must be finite" in capsys.readouterr().err
+
+
+def test_a_weak_guarantee_is_warned_of_once():
+    weak = {"epsilon": 12.0, "bounds": True, "method": "histogram", "n_simulations": 2}
+    with pytest.warns(dpg.WeakGuarantee, match="epsilon should be at most 10") as caught:
+        dpg.plan(500, 1, 1, **weak)
+    assert len(caught) == 1 and caught[0].filename == __file__

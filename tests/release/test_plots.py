@@ -1,0 +1,138 @@
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import pm_dpgmm as dpg
+from verification.calibration import intervals
+from verification.calibration.intervals import Row
+
+matplotlib.use("Agg")
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def release(d):
+    X = RNG.normal(size=(500, d)) + 4 * RNG.integers(0, 2, (500, 1))
+    return dpg.fit_gmm(X, 2, epsilon=5.0, bounds=(-5, 9))
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_release_draws_its_density_with_names_and_price(d):
+    drawn = release(d)
+    ax = drawn.plot()
+    assert ax.get_xlabel() == "x0" and "epsilon = 5" in ax.get_title()
+    if d == 1:
+        line = ax.get_lines()[0]
+        assert line.get_ydata() == pytest.approx(np.exp(drawn.log_density(line.get_xdata()[:, None])))
+    else:
+        assert ax.collections and len(ax.get_lines()) == 4
+
+
+def test_two_columns_of_many_show_the_exact_marginal():
+    mixture = dpg.Mixture([1.0], [[0.0, 1.0, 2.0]], [np.eye(3)])
+    drawn = release(1)
+    three = dpg.Release(mixture, drawn.guarantee, "histogram", {}, {}, {}, feature_names=("a", "b", "c"), n_records=500)
+    ax = dpg.plot_release(three, features=(2, 0))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("c", "a")
+    named = three.plot(features=("c", "a"))
+    assert (named.get_xlabel(), named.get_ylabel()) == ("c", "a")
+    assert [tuple(line.get_xdata()) for line in named.get_lines()] == [
+        tuple(line.get_xdata()) for line in ax.get_lines()
+    ]
+    for features in [(0, 0), (0, 3), (1,), ("a", 0), ("a", "b", "c")]:
+        with pytest.raises(ValueError, match="features must be two different columns below 3, or their names, got"):
+            dpg.plot_release(three, features=features)
+    with pytest.raises(ValueError, match=r"features must be among \('a', 'b', 'c'\), got 'd'"):
+        three.plot(features=("a", "d"))
+    with pytest.raises(ValueError, match="a place in features must be at least 0, got -1"):
+        three.plot(features=(0, -1))
+    for features in ("ab", 0, (0.0, 1)):
+        with pytest.raises(TypeError, match="features must be"):
+            three.plot(features=features)
+
+
+def test_prior_and_posterior_share_axes():
+    ax = dpg.plot_prior_posterior(
+        {"with": RNG.normal(size=500), "without": RNG.normal(size=(2, 300))}, truth=0.0, label="x"
+    )
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["with", "without", "truth"]
+    with pytest.raises(ValueError, match="at least one model"):
+        dpg.plot_prior_posterior({})
+
+
+ROWS = [
+    Row("histogram, d = 1", "weight 0", 200, 0.905, 0.41, 1.2),
+    Row("histogram, d = 1", "mean 0", 200, 0.84, 0.55, 1.4),
+]
+
+
+@pytest.mark.parametrize("kind", ["rows", "dicts", "frame", "only what is needed"])
+def test_coverage_is_drawn_from_rows_dictionaries_or_a_frame(kind):
+    rows = {
+        "rows": ROWS,
+        "dicts": [row.as_dict() for row in ROWS],
+        "frame": pd.DataFrame([row.as_dict() for row in ROWS]),
+        "only what is needed": [
+            {"study": r.study, "parameter": r.parameter, "coverage": r.coverage, "n_replications": 200} for r in ROWS
+        ],
+    }[kind]
+    ax = dpg.plot_coverage(rows)
+    (points,) = ax.containers
+    assert points[0].get_xdata().tolist() == [0.905, 0.84]
+    half_width = np.ptp(points[2][0].get_segments()[0][:, 0]) / 2
+    assert half_width == pytest.approx(2 * ROWS[0].standard_error)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["weight 0", "mean 0"]
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert ("noise ignored" in legend) == (kind != "only what is needed")
+
+
+def test_coverage_of_several_studies_names_them_and_uses_the_axes_it_is_given():
+    import matplotlib.pyplot as plt
+
+    _, mine = plt.subplots()
+    other = Row("sketch", "mean 0", 100, 0.9, 0.3, 1.0)
+    assert dpg.plot_coverage([*ROWS, other], ax=mine) is mine
+    assert mine.get_yticklabels()[2].get_text() == "sketch: mean 0"
+
+
+def test_rows_that_say_too_little_are_refused():
+    with pytest.raises(ValueError, match="at least one row"):
+        dpg.plot_coverage([])
+    for wrong in ("hi", 0.9):
+        with pytest.raises(TypeError, match="rows must be a sequence of results"):
+            dpg.plot_coverage(wrong)
+    with pytest.raises(ValueError, match="rows must have coverage, standard_error, got one with study, parameter"):
+        dpg.plot_coverage([{"study": "a", "parameter": "b"}])
+
+
+def test_the_goal_is_that_of_the_studies():
+    from pm_dpgmm.release import plots
+
+    assert (plots.COVERAGE_LEVEL, plots.COVERAGE_RANGE) == (intervals.LEVEL, intervals.RANGE)
+
+
+def test_a_plot_collection_of_arviz_is_drawn_in_and_given_back():
+    """The released density over a posterior, in one figure: ``azp.plot_dist`` first."""
+    azp = pytest.importorskip("arviz_plots", reason="comes with ArviZ 1")
+    from pm_dpgmm.bayes.arviz_compat import inference_data
+
+    draws = {name: xr.DataArray(RNG.normal(size=(2, 100)), dims=("chain", "draw")) for name in ("a", "b")}
+    idata = inference_data(posterior=xr.Dataset(draws))
+    drawn = azp.plot_dist(idata, var_names=["a"], backend="matplotlib")
+    target = drawn.get_target("a", {})
+    before = len(target.lines)
+    assert release(1).plot(ax=drawn) is drawn and len(target.lines) > before
+    assert dpg.plot_prior_posterior({"b": draws["b"]}, ax=drawn) is drawn
+    with pytest.raises(TypeError, match="with 2 plots"):
+        release(1).plot(ax=azp.plot_dist(idata, backend="matplotlib"))
+    with pytest.raises(TypeError, match="ax must be axes of matplotlib, got 3"):
+        release(1).plot(ax=3)

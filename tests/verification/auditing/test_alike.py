@@ -1,0 +1,177 @@
+"""Runs that depend on when they were made, and the chance that others are taken for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from verification import audit, repeated
+from verification.auditing.alike import BY_CHANCE, _between, _by_calls, _by_means, _by_neighbours, check_alike
+from verification.auditing.outputs import prepared, probe, run_both
+from verification.auditing.parts import OutputError
+
+
+def drawn_once(data, n, rng):
+    """A shift that all runs of a call share."""
+    return 10 * rng.normal() + rng.laplace(size=n)
+
+
+def drawn_faintly(size):
+    """A shift of ``size`` standard deviations of the noise that all runs of a call share; a sound claim is 1."""
+    return lambda data, n, rng: data + size * math.sqrt(2) * rng.normal() + rng.laplace(size=n)
+
+
+def spread_by_call(data, n, rng):
+    """A scale of the noise that all runs of a call share."""
+    return rng.laplace(size=n) * math.exp(0.5 * rng.normal())
+
+
+def counting():
+    count = itertools.count()
+    return repeated(lambda data, rng: {"number": next(count), "noise": rng.laplace()})
+
+
+def drifting():
+    """Noise that remembers."""
+    state = [0.0]
+
+    def mechanism(data, rng):
+        state[0] = 0.99 * state[0] + rng.normal()
+        return state[0]
+
+    return repeated(mechanism)
+
+
+def in_order(data, n, rng):
+    """Sorted along the wrong axis."""
+    return np.sort(rng.laplace(size=(n, 3)), axis=0)
+
+
+@pytest.mark.parametrize(
+    "mechanism, settings",
+    [
+        (drawn_once, {}),
+        (drawn_once, {"sequential": True, "epsilon": 50.0}),
+        (counting(), {}),
+        (counting(), {"sequential": True}),
+        (drifting(), {}),
+        (in_order, {}),
+    ],
+)
+def test_runs_that_depend_on_when_they_were_made_are_refused(mechanism, settings):
+    options = {"epsilon": 1.0, "n_samples": 2_000, "rng": np.random.default_rng(1)} | settings
+    with pytest.raises(ValueError, match="mechanism must draw every run by itself, got runs that depend on when"):
+        audit(mechanism, 1, 0, **options)
+
+
+@pytest.mark.parametrize(
+    "mechanism, n, least",
+    [
+        (drawn_faintly(1), 100, 0.7),
+        (drawn_faintly(1), 300, 0.8),
+        (drawn_faintly(1), 700, 0.9),
+        (drawn_faintly(0.5), 700, 0.7),
+        (drawn_faintly(0.3), 2_000, 0.7),
+        (drawn_faintly(0.2), 10_000, 0.8),
+        (spread_by_call, 2_000, 0.8),
+    ],
+)
+def test_what_runs_of_a_call_share_is_seen_though_faint(mechanism, n, least):
+    """Of 20 audits; seeds are fixed."""
+    seen = 0
+    for seed in range(20):
+        try:
+            run(mechanism, n, seed)
+        except OutputError:
+            seen += 1
+    assert seen >= 20 * least
+
+
+def run(mechanism, n, seed):
+    """Probes and runs of an audit, without its learning."""
+    rng = np.random.default_rng((3, seed))
+    runner = prepared(mechanism, 1, 0)
+    probe(runner, rng)
+    run_both(runner, rng.integers(2, size=n).astype(bool), rng)
+
+
+@pytest.mark.parametrize("n, values", [(8, None), (9, None), (8, [0, 0, 0, 1, 1, 2, 2, 2]), (6, [0, 0, 0, 0, 0, 1])])
+def test_both_probabilities_are_right_over_all_orders(n, values):
+    """Each is at most b in a share of at most b of the orders."""
+    score = np.arange(n, dtype=float) if values is None else np.array(values, dtype=float)
+    rng, sizes = np.random.default_rng(1), np.array([n // 2, n - n // 2])
+    orders = list(itertools.permutations(range(n))) if n < 8 else [rng.permutation(n) for _ in range(20_000)]
+    by_means = np.sort([_by_means(score[list(order)], sizes) for order in orders])
+    by_neighbours = np.sort([_by_neighbours(score[list(order)], rng.permutation(n)) for order in orders])
+    share = np.arange(1, len(orders) + 1) / len(orders)
+    error = 5 * np.sqrt(share / len(orders)) + 5 / len(orders)  # of 20,000 orders; ties of values come last
+    for found in (by_means, by_neighbours):
+        last = np.append(found[1:] > found[:-1], True)
+        assert (share[last] <= found[last] + error[last]).all()
+
+
+@pytest.mark.parametrize("m, n", [(1, 1), (1, 6), (3, 4), (5, 5), (2, 11)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_moments_of_a_split_are_at_most_those_of_a_gaussian(m, n, ties):
+    """Over all ways to choose the first m of m + n runs: exact."""
+    values = np.arange(m + n) // (3 if ties else 1)
+    squares, signs = [], []
+    for chosen in itertools.combinations(range(m + n), m):
+        order = [*chosen, *(i for i in range(m + n) if i not in chosen)]
+        squares += [*_between(values[order].astype(float), np.array([m, n]))]
+        signs.append(np.sign(np.mean(values[list(chosen)]) - np.mean(values)))
+    z = np.sqrt(squares) * np.array(signs)
+    for t in (0.1, 0.5, 1.0, 2.0, 4.0, 8.0):
+        assert np.mean(np.exp(t * z)) <= math.exp(t**2 / 2) * (1 + 1e-12)
+    for s in (0.1, 0.3, 0.45):
+        assert np.mean(np.exp(s * np.array(squares))) <= (1 - 2 * s) ** -0.5
+    assert ties or np.mean(squares) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("values", [None, [0, 0, 0, 1, 1, 2, 2, 2, 2, 3], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]])
+def test_the_probability_between_calls_is_right(values):
+    """At most b in a share of at most b of 20,000 orders, within five standard errors."""
+    values, rng = np.arange(10) if values is None else np.array(values), np.random.default_rng(4)
+    sizes = [np.array([2, 3, 1, 4]), np.array([5, 5])]  # of two data sets
+    found = np.sort(
+        [_by_calls([z for own in sizes for z in _between(rng.permutation(values), own)]) for _ in range(20_000)]
+    )
+    share = np.arange(1, 20_001) / 20_000
+    last = np.append(found[1:] > found[:-1], True)
+    assert (share[last] <= (found + 5 * np.sqrt(share / 20_000) + 5 / 20_000)[last]).all()
+    assert _by_calls([]) == _by_calls([1.0] * 4) == 1
+    assert _by_calls([25.0] * 2) == pytest.approx(25 * math.exp(-24))
+
+
+def test_looks_share_the_false_alarm():
+    rng = np.random.default_rng(5)
+    calls = [[rng.laplace(size=(500, 1)) + shift for shift in (0.0, 0.6)] for _ in range(2)]
+    with pytest.raises(OutputError, match="when they were made"):
+        check_alike(calls)
+    check_alike(calls, look=10**9)
+
+
+def test_the_law_of_neighbours_sums_to_one():
+    alternating = np.tile([0.0, 1.0], 50)
+    assert _by_neighbours(alternating, np.arange(100)) == pytest.approx(1)
+    apart = np.repeat([0.0, 1.0], 50)  # C(50, 25) of C(100, 50) orders
+    assert _by_neighbours(apart, np.arange(100)) == pytest.approx(math.comb(50, 25) / math.comb(100, 50))
+
+
+@pytest.mark.parametrize("d", [1, 3, 50])
+def test_independent_runs_are_never_refused(d):
+    """False alarm 1e-9 of each."""
+    assert BY_CHANCE == 1e-9
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        hostile = np.array([np.nan, np.inf, -np.inf, 0.0, 1e308])
+        laws = (rng.standard_cauchy, rng.random, partial(rng.choice, [0.0, 1.0]), partial(rng.choice, hostile))
+        for law in laws:
+            check_alike([[law(size=(n, d)) for n in rng.integers(0, 400, size=5)] for _ in range(2)])
+    check_alike([[np.ones((50, d)), np.ones((9, d))], []])
+    check_alike([[], []])
+    check_alike([[np.zeros((1, d))], [np.zeros((2, d)), np.zeros((0, d))]])

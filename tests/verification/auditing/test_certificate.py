@@ -1,0 +1,426 @@
+"""Certificates: what is written holds, what is changed is found, and what is no certificate is named.
+
+Nothing here is random but a handful of audits with fixed seeds, so no check can raise a false alarm.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from verification.__main__ import main
+from verification.auditing.audit import audit
+from verification.auditing.betting import LEVELS, STEP
+from verification.auditing.certificate import FORMAT, MOST_RUNS, NOT_COVERED, certificate, save_certificate, verify
+from verification.auditing.guessing import GuessCounts, delta_bound
+
+
+def laplace(scale):
+    return lambda data, n, rng: data + rng.laplace(scale=scale, size=n)
+
+
+def too_little_noise(data, n, rng):
+    """For the command line."""
+    return data + rng.laplace(scale=0.3, size=n)
+
+
+AUDITS = {
+    "refuted": (laplace(0.3), {}),
+    "passed": (laplace(1.0), {}),
+    "passed with delta": (laplace(1.0), {"delta": 0.01}),
+    "refuted with delta": (laplace(0.3), {"delta": 0.01}),
+    "blind": (laplace(1.0), {"epsilon": 40.0}),  # its detection limit is infinite
+    "leaks all": (lambda data, n, rng: data + rng.random(n), {}),
+    "fails": (lambda data, n, rng: np.full(n, np.nan), {}),  # with a note
+    "sequential refuted": (laplace(0.1), {"sequential": True, "false_alarm": 0.01}),
+    "sequential passed": (laplace(1.0), {"sequential": True, "n_samples": 300}),
+    "sequential passed with delta": (laplace(1.0), {"sequential": True, "n_samples": 300, "delta": 0.01}),
+}
+
+
+@lru_cache(None)
+def result(name):
+    mechanism, settings = AUDITS[name]
+    settings = {"epsilon": 1.0, "n_samples": 2_000} | settings
+    return audit(mechanism, 0.0, 1.0, rng=np.random.default_rng(1), **settings)
+
+
+def stored(name):
+    """The certificate as it comes out of a file."""
+    return json.loads(json.dumps(certificate(result(name), mechanism="m", pair="p"), allow_nan=False))
+
+
+def changed(name, path, value):
+    """The certificate with one entry replaced; ``path`` leads to it."""
+    found = stored(name)
+    *groups, last = path
+    place = found
+    for key in groups:
+        place = place[key]
+    assert place[last] != value or type(place[last]) is not type(value)
+    place[last] = value
+    return found
+
+
+def write(tmp_path, text):
+    path = tmp_path / "certificate.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+    return str(path)
+
+
+# ------------------------------------------------------------------ what is written
+@pytest.mark.parametrize("name", AUDITS)
+def test_every_certificate_holds_and_says_what_the_audit_said(name, tmp_path, capsys):
+    path = tmp_path / "certificate.json"
+    result(name).save(path, mechanism="m", pair="p")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found == stored(name)
+    assert found["format"] == FORMAT and found["statement"] == str(result(name)) and found["not_covered"] == NOT_COVERED
+    assert (found["mechanism"], found["pair"]) == ("m", "p") and "numpy" in found["versions"]
+    assert not any(key.startswith("histogram") for key in found)
+    verification = verify(found)
+    assert verification.holds and verification.problems == () and verification.statement == str(result(name))
+    assert main(["verify", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert str(result(name)) in printed and NOT_COVERED in printed
+    assert os.listdir(tmp_path) == ["certificate.json"]
+
+
+def test_the_audits_cover_both_verdicts_of_every_kind():
+    assert {name for name in AUDITS if result(name).refuted} == {
+        name for name in AUDITS if "refuted" in name or "all" in name
+    }
+    assert stored("blind")["detection_limit"] == "inf"
+    assert result("fails").notes
+
+
+# ------------------------------------------------------------------ what is changed
+WRONG_NUMBERS = (None, True, "1", -1.0, 1e-9, 10**400, math.nan, math.inf, "inf", [1.0])
+
+
+@pytest.mark.parametrize("name", AUDITS)
+@pytest.mark.parametrize("field", ["epsilon_lower", "delta_lower", "p_value", "e_value", "detection_limit"])
+def test_every_changed_number_is_found(name, field):
+    original = stored(name)[field]
+    # The runs that an audit that stopped early was planned for are not stored; the digest shows that.
+    named = "digest: " if field == "detection_limit" and name == "sequential refuted" else f"{field}: "
+    wrong = [value for value in WRONG_NUMBERS if name == "passed" and value is not original and value != original]
+    if isinstance(original, float) and original > 0:
+        wrong += [original * 1.00001, original / 1.00001, original * 1e-30]
+    else:
+        wrong += [1e-30, 0.5]
+    for value in wrong:
+        verification = verify(changed(name, (field,), value))
+        assert not verification.holds
+        assert len(verification.problems) == 1 and verification.problems[0].startswith(named)
+        assert "the certificate does not hold" in str(verification)
+
+
+@pytest.mark.parametrize("name", ["refuted", "blind", "passed with delta", "fails", "sequential passed"])
+def test_a_turned_verdict_and_changed_words_are_found(name):
+    original = stored(name)
+    for field, values in {
+        "refuted": (not original["refuted"], int(original["refuted"]), None, "true"),
+        "statement": ("", original["statement"] + " This is a proof.", None, 3),
+        "not_covered": ("Nothing.", "", None),
+        "looked_for": ([], ["everything"], [*original["looked_for"][::-1], "more"]),
+        "notes": (["the data are public"], ["a", "b"]),
+        "event": ("never guess",),
+        "mechanism": ("another", ""),
+        "pair": ("any pair",),
+        "versions": ({},),
+    }.items():
+        for value in values:
+            verification = verify(changed(name, (field,), value))
+            expected = {"notes": ["statement"]}.get(field, [field])
+            expected = ["digest"] if field in ("event", "mechanism", "pair", "versions") else expected
+            assert [problem.split(":")[0] for problem in verification.problems] == expected
+
+
+def test_a_pass_at_the_level_of_values_cannot_be_turned_into_one_of_bits():
+    problems = verify(changed("passed", ("level",), "bit")).problems
+    assert [problem.split(":")[0] for problem in problems] == ["statement", "looked_for"]
+
+
+@pytest.mark.parametrize("name", ["refuted", "refuted with delta", "blind", "sequential passed"])
+@pytest.mark.parametrize("field, value", [("epsilon", 0.5), ("delta", 0.02), ("delta", 0.0), ("false_alarm", 0.2)])
+def test_a_changed_claim_is_found(name, field, value):
+    if stored(name)[field] != value:
+        assert not verify(changed(name, (field,), value)).holds
+
+
+@pytest.mark.parametrize("name", ["refuted", "passed", "passed with delta", "refuted with delta"])
+def test_changed_guesses_are_found(name):
+    tables = [table for table in ("guesses", "delta_guesses") if table in result(name).counts]
+    assert len(tables) == 2 - (result(name).delta > 0)
+    for table in tables:
+        numbers = result(name).counts[table]
+        if table == "delta_guesses" and not numbers["guesses"]:
+            continue  # the bound is 0 for many counts
+        for key in ("correct", "planned", "rounds", "tails"):
+            if key == "tails" and result(name).delta == 0 and table == "guesses":
+                continue  # a pure bound does not use it
+            assert not verify(changed(name, ("counts", table, key), numbers[key] - 1)).holds
+
+
+def test_simulated_coins_of_another_seed_are_found():
+    others = [verify(changed("refuted with delta", ("counts", "guesses", "pad_seed"), seed)) for seed in range(20)]
+    assert sum(not other.holds for other in others) > 10  # about 110 coins: their numbers coincide in a few per cent
+
+
+def test_guesses_of_fewer_runs_for_one_of_the_bounds_are_found():
+    """A smaller number of runs would turn the same guesses into a larger bound of delta."""
+    found = stored("refuted")
+    others = found["counts"]["delta_guesses"]
+    others["rounds"] = others["planned"] = others["guesses"]
+    wrong = verify(found)
+    assert {problem.split(":")[0] for problem in wrong.problems} == {"delta_lower", "rounds differ from n_certified"}
+    found["delta_lower"] = delta_bound(GuessCounts(**others), epsilon=1.0, error=0.05)
+    assert found["delta_lower"] > result("refuted").delta_lower
+    assert verify(found).problems == ("rounds differ from n_certified",)
+
+
+def test_a_pure_claim_with_simulated_coins_is_found():
+    found = stored("refuted")
+    found["counts"]["guesses"]["planned"] += 1
+    assert "a pure claim has no simulated coins" in verify(found).problems
+
+
+@pytest.mark.parametrize("name", ["sequential refuted", "sequential passed", "sequential passed with delta"])
+def test_changed_bets_are_found(name):
+    learners = result(name).counts["bets"]
+    for learner in learners:
+        for label in ("label_0", "label_1"):
+            numbers = learners[learner][label]
+            more = [number + (level == LEVELS.size // 2) for level, number in enumerate(numbers)]
+            assert (
+                "the bets do not add up to n_certified"
+                in verify(changed(name, ("counts", "bets", learner, label), more)).problems
+            )
+    moved = copy.deepcopy(learners)  # one run to where it would win the most
+    table = moved[next(iter(moved))]
+    table["label_1"][int(np.argmax(table["label_1"]))] -= 1
+    table["label_1"][-1] += 1
+    assert any(problem.startswith("e_value") for problem in verify(changed(name, ("counts", "bets"), moved)).problems)
+    turned = copy.deepcopy(learners)  # one learner saw another coin
+    table = turned[next(iter(turned))]
+    place = int(np.argmax(table["label_1"]))
+    table["label_1"][place], table["label_0"][place] = table["label_1"][place] - 1, table["label_0"][place] + 1
+    problems = verify(changed(name, ("counts", "bets"), turned)).problems
+    assert "the bets of different learners are not on the same coins" in problems
+    shifted = (LEVELS + STEP).tolist()
+    first = next(iter(learners))
+    assert not verify(changed(name, ("counts", "bets", first, "levels"), shifted)).holds
+
+
+@pytest.mark.parametrize("name", ["refuted", "passed with delta", "refuted with delta"])
+def test_guesses_of_no_label_are_found(name):
+    """They would be charged no delta, and prove a bound at any."""
+    problems = verify(changed(name, ("counts", "guesses", "tails"), 0)).problems
+    assert "guesses are planned, but of no label (tails is 0)" in problems
+
+
+def test_thousands_of_learners_cost_no_time():
+    table = stored("sequential passed")["counts"]["bets"]["ridge"]
+    many = {str(i): table for i in range(65)}
+    assert (
+        "bets must be of at most 64 learners"
+        in verify(changed("sequential passed", ("counts", "bets"), many)).problems[0]
+    )
+
+
+def test_entries_nested_too_deeply_are_no_crash():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert not verify(changed("passed", ("notes",), deep)).holds
+
+
+@pytest.mark.parametrize("name", ["passed", "sequential passed", "sequential refuted"])
+def test_changed_numbers_of_runs_are_found(name):
+    n_samples, n_certified = result(name).n_samples, result(name).n_certified
+    assert not verify(changed(name, ("n_certified",), n_certified - 1)).holds
+    assert "n_certified does not fit n_samples" in verify(changed(name, ("n_samples",), n_certified - 1)).problems
+    if result(name).sequential:
+        assert not verify(changed(name, ("n_samples",), n_samples + 1)).holds
+
+
+@pytest.mark.parametrize("name", ["passed", "refuted with delta", "sequential refuted"])
+def test_what_follows_from_no_count_cannot_be_changed_by_mistake(name):
+    """More runs than there were, a better detection limit, words that nobody wrote."""
+    more = ("digest: some entry is not as it was saved",)
+    if not result(name).sequential:
+        assert verify(changed(name, ("n_samples",), 50_000_000)).problems == more
+    for extra in ({"remark": "a proof"}, {"remark": {1, 2}}):
+        assert verify(stored(name) | extra).problems == more
+
+
+# ------------------------------------------------------------------ what is no certificate
+@pytest.mark.parametrize("name", ["passed", "refuted with delta", "sequential passed"])
+def test_a_missing_entry_is_named(name):
+    for key in result(name).as_dict():
+        if key.startswith("histogram"):
+            continue
+        found = stored(name)
+        del found[key]
+        assert verify(found).problems == (f"cannot be computed again: KeyError: '{key}'",)
+    for key in ("mechanism", "pair", "versions", "digest"):  # words for the reader
+        found = stored(name)
+        del found[key]
+        assert [problem.split(":")[0] for problem in verify(found).problems] == ["digest"]
+
+
+@pytest.mark.parametrize(
+    "name, path, value, message",
+    [
+        ("passed", ("epsilon",), -1.0, "epsilon must be finite and at least 0"),
+        ("passed", ("epsilon",), True, "epsilon must be a real number"),
+        ("passed", ("epsilon",), math.nan, "epsilon must be finite"),
+        ("passed", ("epsilon",), 10**400, "must be finite"),
+        ("passed", ("delta",), 1.0, "delta must be at least 0 and below 1"),
+        ("passed", ("false_alarm",), 0.0, "false_alarm must lie strictly between 0 and 1"),
+        ("passed", ("false_alarm",), "0.05", "false_alarm must be a real number"),
+        ("passed", ("sequential",), "no", "sequential must be True or False"),
+        ("passed", ("sequential",), True, "KeyError: 'bets'"),
+        ("passed", ("n_samples",), MOST_RUNS + 1, "n_samples must be at most 100000000"),
+        ("passed", ("n_samples",), 2000.0, "n_samples must be an integer"),
+        ("passed", ("n_certified",), 10**400, "n_certified must be at most"),
+        ("passed", ("n_certified",), -5, "n_certified must be at least 0, got -5"),
+        ("passed", ("counts",), [], "TypeError"),
+        ("passed", ("counts", "guesses"), {}, "TypeError"),
+        ("passed", ("counts", "guesses", "correct"), -1, "correct must be at least 0"),
+        ("passed", ("counts", "guesses", "correct"), 10**400, "correct <= guesses"),
+        ("passed", ("counts", "guesses", "rounds"), 10**15, "rounds must be at most"),
+        ("refuted", ("counts", "delta_guesses", "rounds"), 10**15, "rounds must be at most"),
+        ("refuted", ("counts", "delta_guesses", "guesses"), 2.5, "guesses must be an integer"),
+        ("sequential passed", ("sequential",), False, "KeyError: 'guesses'"),
+        ("sequential passed", ("counts", "bets"), {}, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), -1, "levels or counts of the bets"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 0.7, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 10**30, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 2**62, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0"), [1, 2], "ValueError"),
+        ("sequential passed", ("counts", "bets", "ridge", "levels"), [], "levels or counts of the bets"),
+    ],
+)  # fmt: skip
+def test_impossible_entries_are_named_and_cost_no_time(name, path, value, message, tmp_path, capsys):
+    found = changed(name, path, value)
+    problem = verify(found).problems[0]
+    assert problem.startswith("cannot be computed again: ") and message in problem
+    assert main(["verify", write(tmp_path, found)]) == 1
+    assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "Expecting value"),
+        ("{", "Expecting property name"),
+        ("\N{SNOWMAN}", "Expecting value"),
+        ("[" * 100_000, "recursion"),
+        ('{"format": ' + "9" * 5_000 + "}", "4300 digits"),
+        ("[]", "certificate must have format 'privacy audit 2', got []"),
+        ("3", "certificate must have format"),
+        ("{}", "certificate must have format"),
+        ('{"format": "privacy audit 0"}', "certificate must have format"),
+        ('{"format": null}', "certificate must have format"),
+    ],
+)
+def test_a_file_that_is_no_certificate_is_status_2(text, message, tmp_path, capsys):
+    assert main(["verify", write(tmp_path, text)]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err and "certificate.json" in printed.err and printed.out == ""
+
+
+@pytest.mark.parametrize("key", ["refuted", "rounds", "mechanism"])
+def test_a_key_twice_is_status_2(key, tmp_path, capsys):
+    """A reader would see the first entry, and Python would compute with the second one."""
+    text = json.dumps(stored("passed")).replace(f'"{key}": ', f'"{key}": 7, "{key}": ', 1)
+    assert main(["verify", write(tmp_path, text)]) == 2
+    assert f"keys must be there once, got '{key}' twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("entry", [{1.0}, b"bytes", math.nan, (1, 2), {1: 2}, np.float64(1.0)])
+@pytest.mark.parametrize("digest", ["", None, "as saved"])
+def test_an_entry_that_no_file_holds_has_no_digest(entry, digest):
+    found = stored("passed") | {"versions": entry}
+    if digest != "as saved":
+        found["digest"] = digest
+    assert not verify(found).holds
+    found.pop("digest")
+    assert not verify(found).holds
+
+
+def test_files_that_cannot_be_read_are_status_2(tmp_path, capsys):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "bytes"):
+        assert main(["verify", str(path)]) == 2
+        assert str(path) in capsys.readouterr().err
+
+
+def test_a_certificate_that_does_not_hold_is_status_1(tmp_path, capsys):
+    assert main(["verify", write(tmp_path, changed("passed", ("epsilon_lower",), 0.5))]) == 1
+    true = result("passed").epsilon_lower
+    assert f"epsilon_lower: 0.5 is stored, {true!r} follows" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ saving
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "certificate.json"
+    result("passed").save(path)
+    before = path.read_bytes()
+
+    def full_disk(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_certificate(result("refuted"), path)
+    assert os.listdir(tmp_path) == ["certificate.json"] and path.read_bytes() == before
+    monkeypatch.undo()
+    save_certificate(result("refuted"), path)
+    assert json.loads(path.read_bytes())["refuted"] is True and os.listdir(tmp_path) == ["certificate.json"]
+
+
+def test_a_place_that_takes_no_file_is_an_error_and_stays_as_it_was(tmp_path):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.rglob("*"))
+    for path in ("directory", "missing/certificate.json", "file/certificate.json"):
+        with pytest.raises(OSError, match=path.split("/")[0]):
+            result("passed").save(tmp_path / path)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_command_line_writes_certificates_that_it_verifies(tmp_path, capsys):
+    path = str(tmp_path / "certificate.json")
+    arguments = [
+        "audit",
+        f"{__name__}:too_little_noise",
+        "[0.0]",
+        "[1.0]",
+        "--epsilon",
+        "1",
+        "--n-samples",
+        "1000",
+        "--seed",
+        "3",
+    ]
+    assert main([*arguments, "--certificate", path]) == 1
+    assert "refuted" in capsys.readouterr().out
+    assert main(["verify", path]) == 0 and "follows from" in capsys.readouterr().out
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    assert found["mechanism"].endswith(":too_little_noise") and found["pair"] == "[0.0] and [1.0]"
+    unwritable = str(tmp_path / "missing" / "certificate.json")
+    for place, words in ((unwritable, "must be in an existing folder"), (path, "must be a new file")):
+        assert main([*arguments, "--certificate", place]) == 2  # 1 would say that the claim is refuted
+        printed = capsys.readouterr()
+        assert words in printed.err and "refuted" not in printed.out  # found out before the audit
+    assert main([*arguments, "--certificate", path, "--force"]) == 1

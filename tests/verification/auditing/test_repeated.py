@@ -1,0 +1,250 @@
+"""Mechanisms that run once: every form of output, failures, runs that differ in form, generators, workers.
+
+The audits of sound mechanisms run at false_alarm = 1e-4 with fixed seeds; there are two, so at most 2e-4 for a false
+alarm. Nothing else is random.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+import pytest
+
+from verification import audit, repeated
+from verification.__main__ import main
+from verification.auditing.outputs import prepared
+from verification.profile import privacy_profile
+
+
+def once(data, rng):
+    return data + rng.laplace(scale=0.5)
+
+
+def run(mechanism, *, n_samples=1_000, seed=1, **settings):
+    settings = {"epsilon": 1.0, "false_alarm": 1e-4} | settings
+    return audit(mechanism, 0.0, 1.0, n_samples=n_samples, rng=np.random.default_rng(seed), **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"level": "bit"}])
+def test_too_little_noise_is_refuted_and_enough_is_not(settings):
+    noise = {"scale": 1 / 16} if settings.get("level") == "bit" else {}
+
+    def broken(data, rng):
+        return round((data + rng.laplace(scale=0.2)) * 16) / 16 + 0.0
+
+    def sound(data, rng):
+        return data + (rng.geometric(1 - np.exp(-1 / 16)) - rng.geometric(1 - np.exp(-1 / 16))) / 16 + 0.0 * len(noise)
+
+    assert run(repeated(broken), **settings).refuted
+    assert not run(repeated(sound), **settings).refuted
+
+
+@dataclass
+class Answer:
+    mean: float
+    counts: np.ndarray
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    "form, shapes",
+    [
+        (lambda v: v, [()]),
+        (lambda v: np.float32(v), [()]),
+        (lambda v: np.array([v, 1.0]), [(2,)]),
+        (lambda v: [v, 1.0], [(2,)]),
+        (lambda v: (v, [1, 2]), [(), (2,)]),
+        (lambda v: Pair(v, np.zeros((2, 3))), [(), (2, 3)]),
+        (lambda v: {"a": v, "b": True}, [(), ()]),
+        (lambda v: Answer(v, np.arange(3)), [(), (3,)]),
+        (lambda v: (v, None), [(), ()]),
+    ],
+)
+def test_every_form_of_output_becomes_arrays(form, shapes):
+    mechanism = repeated(lambda data, rng: form(once(data, rng)))
+    found = mechanism(1.0, 7, np.random.default_rng(1))
+    parts = found if isinstance(found, tuple) else (found,)
+    assert isinstance(found, tuple) == (len(shapes) > 1)
+    assert [part.shape for part in parts] == [(7, *shape) for shape in shapes]
+    assert all(part.dtype == np.float64 for part in parts)
+    assert len(np.unique(parts[0].reshape(7, -1)[:, 0])) == 7
+
+
+def test_none_is_the_failure_symbol_whole_or_in_part_and_has_bits_of_its_own():
+    def fails(data, rng):
+        u = rng.random()
+        return None if u < 0.3 else ((u, None) if u < 0.6 else (np.nan, np.ones(2)))
+
+    first, second = repeated(fails)(0, 400, np.random.default_rng(1))
+    whole = np.isnan(first) & np.isnan(second).all(axis=1)
+    assert 60 < whole.sum() < 180 and second.shape == (400, 2)
+    own = np.isnan(first) & ~np.isnan(second).any(axis=1)  # returned np.nan
+    assert own.any() and set(first[own].view(np.uint64)).isdisjoint(first[whole].view(np.uint64))
+
+
+@pytest.mark.parametrize("shy", [0.0, 1.0])
+def test_a_data_set_on_which_every_run_fails_is_an_output_and_not_an_error(shy):
+    result = run(repeated(lambda data, rng: None if data == shy else np.zeros(3)), n_samples=400)
+    assert result.refuted
+
+
+def test_exceptions_end_the_audit_unless_they_are_outputs():
+    def fails(data, rng):
+        if rng.random() < 0.2:
+            raise KeyError("a") if data else ZeroDivisionError("b")
+        return rng.random()
+
+    with pytest.raises(RuntimeError, match=r"mechanism(\.prepare)? raised on x"):
+        run(repeated(fails))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        run(repeated(fails, failures=(KeyError,)))
+    assert run(repeated(fails, failures=(KeyError, ArithmeticError))).refuted  # which one it was tells
+    value, kind = repeated(fails, failures=(KeyError, ArithmeticError))(1.0, 200, np.random.default_rng(1))
+    assert set(kind) == {0, 2} and np.array_equal(np.isnan(value), kind == 2)
+
+
+@pytest.mark.parametrize(
+    "mechanism, message",
+    [
+        (lambda data, rng: np.zeros(rng.integers(1, 4)), r"runs of one shape \(pad with NaN\), got"),
+        (lambda data, rng: [[1.0], [1.0, 2.0]], r"runs of one shape \(pad with NaN\)"),
+        (lambda data, rng: rng.integers(9) if rng.random() < 0.5 else rng.random(), "one type of number in every run"),
+        (lambda data, rng: 1 if data else 1.0, "one type of number in every run, got"),
+        (lambda data, rng: (1.0,) if data else 1.0, "the same parts in every run"),
+        (lambda data, rng: {"a": 1.0, "b": 2.0} if data else {"b": 2.0, "a": 1.0}, "the same parts in every run"),
+        (lambda data, rng: (), "at least one number per run"),
+        (lambda data, rng: {}, "at least one number per run"),
+    ],
+)
+def test_runs_that_differ_in_form_are_refused(mechanism, message):
+    with pytest.raises(ValueError, match=message):
+        run(repeated(mechanism))
+
+
+@pytest.mark.parametrize("output", ["text", 1j, np.longdouble(1), object(), np.ma.masked_array([1.0], [True])])
+def test_outputs_that_are_no_numbers_are_refused(output):
+    with pytest.raises((TypeError, RuntimeError), match="mechanism must return"):
+        run(repeated(lambda data, rng: output))
+
+
+def rare(rate, form):
+    return repeated(lambda data, rng: form(data + rng.laplace(size=3)) if rng.random() < rate else None)
+
+
+@pytest.mark.parametrize("form", [lambda v: v, lambda v: (v, v[0]), lambda v: {"a": v}])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_runs_of_which_few_succeed_have_a_form(form, n_jobs):
+    """A few runs do not show it; blocks without any success have it all the same."""
+    assert run(rare(0.004, form), n_jobs=n_jobs).n_samples == 1_000
+
+
+def test_where_success_is_rarer_than_that_the_error_says_what_to_return():
+    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got shape \(3,\)"):
+        run(rare(2e-4, lambda v: v), n_samples=40_000)
+    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got the parts"):
+        run(rare(2e-4, lambda v: (v, v)), n_samples=40_000)
+    assert run(rare(2e-4, lambda v: v[0]), n_samples=20_000).n_samples == 20_000  # a number has no shape
+
+
+def test_data_that_a_run_changes_are_refused():
+    def greedy(data, rng):
+        data += rng.laplace(size=2)
+        return data.sum()
+
+    with pytest.raises(ValueError, match="must leave its data as they are"):
+        audit(repeated(greedy), np.zeros(2), np.ones(2), epsilon=1.0, n_samples=200)
+
+
+@pytest.mark.parametrize(
+    "mechanism, way",
+    [
+        (lambda data, rng: rng, "by name"),
+        (lambda data, *, rng=None: rng, "by name"),
+        (lambda data, generator: generator, "by place"),
+        (lambda *given: given[1], "by place"),
+        (lambda data, scale=1.0: 0, "not at all"),
+        (max, "by place"),
+    ],
+)
+def test_the_generator_goes_where_the_mechanism_takes_it(mechanism, way):
+    assert repeated(mechanism).way == way
+
+
+def test_a_mechanism_that_takes_no_generator_is_noted():
+    own = np.random.default_rng(3)
+    result = run(repeated(lambda data: data + own.laplace()), n_samples=300)
+    assert any("elsewhere than rng" in note for note in result.notes)
+    stuck = run(repeated(lambda data: data + np.random.default_rng(1).laplace()), n_samples=300)
+    assert any("the mechanism is not random" in note for note in stuck.notes)
+
+
+def test_runs_are_independent_whatever_a_mechanism_does_to_its_generator():
+    def seeds_again(data, rng):
+        return np.random.default_rng(rng.bit_generator.seed_seq).random()
+
+    assert np.unique(repeated(seeds_again)(0, 300, np.random.default_rng(1))).size == 300
+
+
+def test_workers_do_not_change_the_result_and_progress_moves_in_small_steps():
+    alone = run(repeated(once)).as_dict()
+    with joblib.parallel_config(backend="threading"):
+        assert run(repeated(once), n_jobs=2).as_dict() == alone
+    assert prepared(repeated(once), 0.0, 1.0).blocks == 50
+
+
+def test_a_profile_and_densities_take_it_too():
+    def log_density(outputs, data):
+        return -2 * np.abs(outputs - data)
+
+    profile = privacy_profile(
+        repeated(once), 0.0, 1.0, log_density=log_density, n_samples=1_000, rng=np.random.default_rng(1)
+    )
+    assert profile.epsilon_lower(0.0) == pytest.approx(2.0)
+    assert run(repeated(once), log_density=log_density).refuted
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (((3,), {}), "mechanism must be callable"),
+        (((lambda: 1,), {}), r"mechanism must take \(data, rng\) or \(data\)"),
+        (((lambda a, b, c: 1,), {}), r"mechanism must take \(data, rng\) or \(data\)"),
+        (((once,), {"failures": KeyError}), "failures must be a tuple of exception types"),
+        (((once,), {"failures": (KeyboardInterrupt,)}), "failures must be a tuple of exception types"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        repeated(*arguments[0], **arguments[1])
+
+
+def test_the_command_line_takes_it_too(capsys):
+    arguments = [
+        "audit",
+        f"{__name__}:once",
+        "0",
+        "1",
+        "--epsilon",
+        "1",
+        "--n-samples",
+        "1000",
+        "--seed",
+        "1",
+        "--once",
+    ]
+    assert main(arguments) == 1
+    assert "refuted" in capsys.readouterr().out
+
+
+def test_on_another_pair_the_form_may_be_another_one():
+    mechanism = repeated(lambda data, rng: np.asarray(data) + rng.laplace(scale=0.3, size=len(data)))
+    found = [
+        audit(mechanism, [1.0] * d, [1.0] * (d - 1) + [2.0], epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(d))
+        for d in (1, 3)
+    ]
+    assert all(result.refuted for result in found)

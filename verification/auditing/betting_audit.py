@@ -1,0 +1,138 @@
+"""Audit runs as they come: predict each coin from the past, bet on it, learn from it, stop when that is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verification.auditing import outputs as runs
+from verification.auditing import scores
+from verification.auditing.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
+from verification.auditing.bits import bit_features
+from verification.auditing.detection_limit import sequential_limit
+from verification.auditing.result import EXACT_SCORE, NOT_SHARED_NOISE, AuditResult, one_criterion
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+FIRST_BATCH = 8
+GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
+LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")
+TREE_RUNS = 1_000  # from which trees may turn: before, what they see inside a column is mostly luck
+MAX_LEARNED = 60_000  # most recent runs that are learned from
+EXACT = (EXACT_SCORE,)
+
+
+def sequential_audit(
+    runner: runs.Runner,
+    x: Any,
+    x_neighbour: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    n_samples: int,
+    false_alarm: float,
+    level: str,
+    log_density: Callable[..., Any] | None,
+    notes: list[str],
+    n_jobs: int,
+    progress: Callable[[int], None],
+    rng: np.random.Generator,
+) -> AuditResult:
+    """`audit` with ``sequential``; its arguments are checked there.
+
+    Batches grow with the runs so far, so that learning takes a time that is almost linear in their number.
+    """
+    learners = LEARNERS if level == "value" else ("bits", *LEARNERS)
+    names = learners if log_density is None else EXACT
+    tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
+    seen: list[tuple[FloatArray, BoolArray]] = []
+    model: scores.Portfolio | None = None
+    watch, calls, n, stopped, n_bits, types = runs.Watch(), runs.Calls(runner.probed), 0, False, 0, list[str]()
+    looks = 0
+    while n < n_samples and not stopped:
+        looks += 1
+        size = min(_batch(n), n_samples - n)
+        label = rng.integers(2, size=size).astype(bool)
+        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls)
+        rows = runs.as_rows(outputs)
+        watch.see(rows, label)
+        types = runs.type_notes(runner, level)
+        if log_density is not None:
+            whole = outputs if is_tuple else outputs[0]
+            predictions = {EXACT[0]: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
+        else:
+            if level == "bit":
+                n_bits = rows.shape[1]
+                rows = np.column_stack([rows, bit_features(rows)])
+            seen = _latest([*seen, (rows, label)])
+            predictions = {} if model is None else _predictions(model, rows)
+        n += size
+        for table, name in zip(tables, names, strict=True):
+            levels = level_of(predictions.get(name, np.zeros(size)))
+            for coin in (0, 1):
+                table[coin] += np.bincount(levels[label == coin], minlength=LEVELS.size)
+        progress(size)
+        counts = BetCounts(names, tables)
+        if log_e_value(counts, epsilon=epsilon, delta=delta) >= -math.log(false_alarm):
+            stopped = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon
+        if log_density is None and n < n_samples and not stopped:
+            past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+            models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
+            model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
+    calls.check(looks)
+
+    epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
+    delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
+    log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
+    if model is not None and not model.looked and epsilon_lower <= epsilon:
+        types.append(NOT_SHARED_NOISE)
+    best = max(range(len(names)), key=lambda i: log_e_value(counts.only(i), epsilon=epsilon, delta=delta))
+    return AuditResult(
+        refuted=bool(epsilon_lower > epsilon),
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_lower=epsilon_lower,
+        delta_lower=one_criterion(delta_lower, delta, refuted=epsilon_lower > epsilon),
+        p_value=math.exp(min(0.0, -log_e)),
+        e_value=math.exp(min(log_e, 700.0)),
+        n_samples=n,
+        n_certified=n,
+        false_alarm=false_alarm,
+        detection_limit=sequential_limit(epsilon=epsilon, delta=delta, n_samples=n_samples, false_alarm=false_alarm),
+        score=names[best],
+        event="bet on each run from the runs before it",
+        counts={"bets": counts.as_dict()},
+        level=level,
+        sequential=True,
+        notes=(*notes, *watch.notes(), *types),
+        thresholds=(),
+        histogram_edges=np.append(LEVELS - STEP / 2, LEVELS[-1] + STEP / 2),
+        histogram=tables[best][::-1],
+    )
+
+
+def _batch(n: int) -> int:
+    """Runs until the next look."""
+    share = next(share for limit, share in GROWTH if n < limit)
+    return max(FIRST_BATCH, round(share * n))
+
+
+def _predictions(model: scores.Portfolio, rows: FloatArray) -> dict[str, FloatArray]:
+    """Of the learners that have learned something; the mean stands in where no output ever repeated."""
+    names = [name for name in ("bits", *LEARNERS[:-1], "mean", "mean+atoms") if name in model.names]
+    found = scores.evaluate(model, rows, names)
+    last = next((found[name] for name in ("mean+atoms", "mean") if name in found), None)
+    return found if last is None else found | {LEARNERS[-1]: last}
+
+
+def _latest(batches: list[tuple[FloatArray, BoolArray]]) -> list[tuple[FloatArray, BoolArray]]:
+    """The last batches that hold MAX_LEARNED runs together."""
+    total = sum(len(label) for _, label in batches)
+    while total - len(batches[0][1]) >= MAX_LEARNED:
+        total -= len(batches.pop(0)[1])
+    return batches

@@ -1,0 +1,162 @@
+"""Certificates, read again: every bound follows from the counts."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from verification._arguments import check_count, check_delta, check_non_negative, check_probability, check_switch, shown
+from verification.auditing import betting, guessing
+from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
+from verification.auditing.detection_limit import detection_limit, sequential_limit
+from verification.auditing.result import AuditResult, one_criterion
+
+__all__ = ["FORMAT", "MOST_RUNS", "NOT_COVERED", "Verification", "certificate", "save_certificate", "verify"]
+TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
+MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
+MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether the bounds of a certificate follow from its counts."""
+
+    problems: tuple[str, ...]
+    statement: str
+
+    @property
+    def holds(self) -> bool:
+        """No problem was found."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.holds:
+            return f"every bound follows from the stored counts: {self.statement}\n{NOT_COVERED}"
+        return "\n".join(["the certificate does not hold:", *(f"- {problem}" for problem in self.problems)])
+
+
+def verify(stored: Mapping[str, Any]) -> Verification:
+    """Compute every bound, the verdict and its wording again from the counts of a certificate and compare.
+
+    Parameters
+    ----------
+    stored : mapping
+        As `certificate` returns it, or as read from a file.
+
+    Returns
+    -------
+    Verification
+
+    Raises
+    ------
+    ValueError
+        If ``stored`` is no certificate of this format.
+    """
+    if not isinstance(stored, Mapping) or stored.get("format") != FORMAT:
+        raise ValueError(f"certificate must have format {FORMAT!r}, got {shown(stored)}")
+    try:
+        found, problems = _recomputed(stored)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError) as error:
+        return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
+    for name, value in found.items():
+        if not _same(stored.get(name), value):
+            problems.append(f"{name}: {shown(stored.get(name))} is stored, {shown(value)} follows from the counts")
+    if stored.get("not_covered") != NOT_COVERED:
+        problems.append("not_covered: the words are not those of this format")
+    if not problems:  # of what no count leads to; else it is no news
+        digest = digest_of(stored)
+        if digest is None or stored.get("digest") != digest:
+            problems.append("digest: some entry is not as it was saved")
+    return Verification(tuple(problems), str(stored.get("statement", "")))
+
+
+def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    epsilon, delta, error = (stored[name] for name in ("epsilon", "delta", "false_alarm"))
+    check_non_negative(epsilon=epsilon)
+    check_delta(delta)
+    check_probability(false_alarm=error)
+    check_switch(sequential=stored["sequential"])
+    _check_size(n_samples=stored["n_samples"], n_certified=stored["n_certified"])
+    counts, problems, e_value = stored["counts"], [], None
+    if stored["sequential"]:
+        tables = list(counts["bets"].values())
+        if len(tables) > MOST_LEARNERS:
+            raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
+        runs = np.array([[table["label_0"], table["label_1"]] for table in tables])
+        if runs.dtype.kind != "i" or runs.max() > MOST_RUNS:
+            raise ValueError(f"counts of the bets must be integers of at most {MOST_RUNS}")
+        if any(not np.array_equal(table["levels"], betting.LEVELS) for table in tables) or (runs < 0).any():
+            raise ValueError("levels or counts of the bets are not those of this format")
+        if (runs.sum(axis=(1, 2)) != stored["n_certified"]).any():
+            problems.append("the bets do not add up to n_certified")
+        elif (runs.sum(axis=2) != runs[0].sum(axis=1)).any():  # all bet on the same coins
+            problems.append("the bets of different learners are not on the same coins")
+        bets = betting.BetCounts(tuple(counts["bets"]), runs)
+        epsilon_lower = betting.epsilon_bound(bets, claim=epsilon, delta=delta, error=error)
+        delta_lower = betting.delta_bound(bets, epsilon=epsilon, error=error)
+        log_e = betting.log_e_value(bets, epsilon=epsilon, delta=delta)
+        p_value, e_value = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
+    else:
+        guesses = guessing.GuessCounts(**counts["guesses"])
+        others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
+        _check_size(rounds=max(guesses.rounds, others.rounds))
+        if {guesses.rounds, others.rounds} != {stored["n_certified"]}:
+            problems.append("rounds differ from n_certified")
+        if any(found.planned and not found.tails for found in (guesses, others)):  # they would be charged no delta
+            problems.append("guesses are planned, but of no label (tails is 0)")
+        if delta == 0 and guesses.planned != guesses.guesses:
+            problems.append("a pure claim has no simulated coins")
+        epsilon_lower = guessing.epsilon_bound(guesses, delta=delta, error=error)
+        p_value = guessing.p_value(guesses, epsilon=epsilon, delta=delta)
+        delta_lower = guessing.delta_bound(others, epsilon=epsilon, error=error)
+    refuted = epsilon_lower > epsilon
+    if stored["n_certified"] > stored["n_samples"] or (
+        stored["sequential"] and stored["n_certified"] != stored["n_samples"]
+    ):
+        problems.append("n_certified does not fit n_samples")
+    found = {
+        "refuted": refuted,
+        "epsilon_lower": epsilon_lower,
+        "delta_lower": one_criterion(delta_lower, delta, refuted=refuted),
+        "p_value": p_value,
+        "e_value": e_value,
+        "detection_limit": _limit(stored, refuted=refuted),
+    }
+    if not isinstance(stored["looked_for"], list):
+        raise TypeError(f"looked_for must be a list, got {shown(stored['looked_for'])}")
+    fields = {name: stored[name] for name in AuditResult.__slots__ if not name.startswith("histogram")}
+    words = AuditResult(**(fields | found), histogram_edges=np.empty(0), histogram=np.empty((2, 0), dtype=np.int64))
+    return found | {"statement": str(words), "looked_for": list(words.looked_for)}, problems
+
+
+def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
+    """The detection limit; as stored where it follows from more runs than were needed."""
+    claim = {name: stored[name] for name in ("epsilon", "delta", "false_alarm")}
+    if not stored["sequential"]:
+        return detection_limit(n_certified=stored["n_certified"], **claim)
+    return float(stored["detection_limit"]) if refuted else sequential_limit(n_samples=stored["n_samples"], **claim)
+
+
+def _check_size(**runs: Any) -> None:
+    """Raise unless every value is a count that can be computed with."""
+    check_count(least=0, **runs)
+    for name, value in runs.items():
+        if value > MOST_RUNS:
+            raise ValueError(f"{name} must be at most {MOST_RUNS}, got {shown(value)}")
+
+
+def _same(stored: Any, found: Any) -> bool:
+    if isinstance(found, bool) or found is None:
+        return stored is found
+    if isinstance(found, list):
+        return bool(stored == found)
+    if found == math.inf or isinstance(found, str):
+        return bool(stored == ("inf" if found == math.inf else found))
+    if type(stored) not in (int, float) or abs(stored) > sys.float_info.max:
+        return False
+    return math.isclose(stored, found, rel_tol=TOLERANCE)

@@ -1,0 +1,93 @@
+"""Certificates as they are written: what an audit found, as JSON from which every bound can be computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from verification.auditing.result import AuditResult
+
+FORMAT = "privacy audit 2"
+PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
+NOT_COVERED = (
+    "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
+    " fair coin, and no guess saw its own coin. This file cannot show that; only another run of the audit can."
+    " The digest shows what was changed by mistake, not by a forger, who can compute it too."
+)
+
+
+def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
+    """Return the certificate of an audit as plain JSON types.
+
+    Parameters
+    ----------
+    result : AuditResult
+    mechanism, pair : str
+        Names for the reader: which mechanism, which neighbouring data sets.
+
+    Returns
+    -------
+    dict
+        ``format``, ``statement`` (the verdict in words, and that a pass is no proof), ``mechanism``, ``pair``,
+        ``versions``, ``not_covered``, the fields of the result, without the histogram, which no bound follows from,
+        and ``digest`` (SHA-256) of all other entries, because some follow from no count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from verification.auditing.audit import audit
+    >>> coin = lambda data, n, rng: rng.random(n) < data
+    >>> result = audit(coin, 0.3, 0.7, epsilon=0.5, n_samples=2_000, rng=np.random.default_rng(1))
+    >>> from verification.auditing.certificate import verify
+    >>> verify(certificate(result)).holds
+    True
+    """
+    fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
+    found = {
+        "format": FORMAT,
+        "statement": str(result),
+        "mechanism": mechanism,
+        "pair": pair,
+        "not_covered": NOT_COVERED,
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        **fields,
+    }
+    return found | {"digest": digest_of(found)}
+
+
+def save_certificate(result: AuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = "") -> None:
+    """Write the certificate to ``path``, whole or not at all."""
+    target = Path(path)
+    text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text + "\n", encoding="utf-8")
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def digest_of(stored: Mapping[str, Any]) -> str | None:
+    """SHA-256 of all other entries; None if they are no plain JSON, and so came from no certificate."""
+    entries = {name: value for name, value in stored.items() if name != "digest"}
+    try:
+        words = json.dumps(entries, sort_keys=True, allow_nan=False)
+        if json.loads(words) != entries:  # keys that are no text, tuples: another file gives the same words
+            return None
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,312 @@
+"""Run a mechanism on both data sets and check what it returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verification._arguments import check_callable, shown
+from verification.auditing.alike import NAMES, Calls
+from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
+from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
+from verification.auditing.repeated import Repeated
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Outputs = tuple[NDArray[Any], ...]
+
+# Per data set; fixed, so that a result does not depend on the number of workers.
+BLOCKS, LEAST_BLOCK = 4, 25  # several calls, so that runs which share a draw with their call are told from others
+LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themselves
+PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
+SAME_BY_CHANCE = 1e-9
+FAILURE = 1.7e308
+ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
+ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
+SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runner:
+    """A mechanism, prepared for both data sets."""
+
+    sample: Callable[..., Any]  # sample(state, n, rng)
+    states: tuple[Any, Any]  # on x_neighbour, on x: a coin is the index
+    data: tuple[Any, Any] = (None, None)  # as given, which the mechanism leaves as they are
+    fingerprints: tuple[bytes, bytes] | None = None  # of the data before the first run
+    same_data: bool = False
+    blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
+    types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
+    probed: dict[int, list[FloatArray]] = field(default_factory=dict)  # runs of `probe`
+
+    def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
+        """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
+        try:
+            output = self.sample(self.states[which], n, rng)
+        except (OutputError, OutputTypeError):
+            raise
+        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
+            raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
+        self.check_data(which)
+        return _checked(output, n)
+
+    def check_data(self, which: int) -> None:
+        """Raise ValueError if a run changed the data: later runs would be on others."""
+        if self.fingerprints is not None and fingerprint(NAMES[which], self.data[which]) != self.fingerprints[which]:
+            raise ValueError(CHANGED)
+
+
+def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
+    """The runner of a callable ``mechanism(data, n, rng)``, or of ``prepare(data)`` with ``sample(state, n, rng)``."""
+    check_readable(x=x, x_neighbour=x_neighbour)
+    data = (x_neighbour, x)
+    before = (fingerprint(NAMES[0], x_neighbour), fingerprint(NAMES[1], x))
+    same = same_data(x, x_neighbour)
+    if not (hasattr(mechanism, "prepare") and hasattr(mechanism, "sample")):
+        check_callable(mechanism=mechanism)
+        return Runner(mechanism, data, data, before, same)
+    check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
+    if isinstance(mechanism, Repeated):
+        mechanism = mechanism.anew()
+    states = []
+    for given, name in zip(data, NAMES, strict=True):
+        try:
+            states.append(mechanism.prepare(given))
+        except (OutputError, OutputTypeError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
+    runner = Runner(mechanism.sample, (states[0], states[1]), data, before, same, getattr(mechanism, "blocks", None))
+    for which in (0, 1):
+        runner.check_data(which)
+    return runner
+
+
+def run_both(
+    runner: Runner,
+    label: BoolArray,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int = 1,
+    progress: Callable[[int], None] = lambda runs: None,
+    calls: Calls | None = None,
+) -> tuple[Outputs, bool]:
+    """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple.
+
+    Raises ValueError where runs depend on when they were made; with ``calls``, which takes them, the caller looks.
+    """
+    n_ones = int(label.sum())
+    sizes = {1: n_ones, 0: label.size - n_ones}
+    least = LEAST_BLOCK if calls is None else LEAST_IN_BATCH
+    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks, least)]
+    if n_jobs == 1:
+        drawn = []
+        for which, n, own in tasks:
+            drawn.append(runner.draw(which, n, own))
+            progress(n)
+    else:
+        from joblib import Parallel, delayed
+
+        drawn = []
+        for block in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(runner.draw)(*task) for task in tasks):
+            drawn.append(block)
+            progress(len(block[0][0]))
+    shapes = {(is_tuple, tuple(part.shape[1:] for part in block)) for block, is_tuple in drawn}
+    if len(shapes) > 1:
+        mixed = len({is_tuple for is_tuple, _ in shapes}) > 1
+
+        def holder(is_tuple: bool) -> str:
+            return ("a tuple of " if is_tuple else "an array of ") if mixed else ""
+
+        raise ValueError(
+            f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
+            + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
+        )
+    runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
+    made = Calls(runner.probed) if calls is None else calls
+    for (block, _), (which, _, _) in zip(drawn, tasks, strict=True):
+        made.see(as_rows(block), which)
+    if calls is None:
+        made.check()
+    outputs = []
+    for i, first in enumerate(drawn[0][0]):
+        kind = np.result_type(*(block[i].dtype for block, _ in drawn))
+        whole = np.empty((label.size, *first.shape[1:]), dtype=kind)
+        for which, coin in ((1, label), (0, ~label)):
+            pieces = [block[i] for (block, _), task in zip(drawn, tasks, strict=True) if task[0] == which]
+            if pieces:
+                whole[coin] = np.concatenate(pieces)
+        outputs.append(whole)
+    return tuple(outputs), drawn[0][1]
+
+
+def type_notes(runner: Runner, level: str) -> list[str]:
+    """A note when types of number changed from block to block; as bits that is an error, for the type is an output."""
+    if len(runner.types) < 2:
+        return []
+    words = " and ".join(", ".join(types) for types in sorted(runner.types))
+    if level == "bit":
+        raise ValueError(
+            f"mechanism must return one type of number on x and x_neighbour at the level of bits, got {words}"
+        )
+    return [f"outputs of changing type ({words}) were compared as real numbers"]
+
+
+def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:
+    """Notes on the mechanism's randomness from a few runs of their own, on both data sets.
+
+    Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
+    repeat from call to call, and no count of them means anything. With workers also when two copies of the mechanism
+    repeat each other so, as copies of a generator that it keeps would. Outputs with few values coincide by chance; the
+    rule asks for a chance below 1e-9. Raises it, too, for a number that is one value in all runs of a call and another
+    one in the next, or where fewer runs are asked for: such runs are not independent, and would tell the data sets
+    apart though no record does.
+    """
+    seeds = rng.integers(2**32, size=(2, 4))
+    followed = [_probe_one(runner, which, seeds, copies=n_jobs != 1) for which in (1, 0)]
+    notes = [SAME_DATA] if runner.same_data else []
+    return notes if all(followed) else [*notes, ELSEWHERE]
+
+
+def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: bool) -> bool:
+    """`probe` on one data set: whether a generator repeats its runs."""
+
+    drawn = []
+
+    def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
+        parts, _ = own.draw(which, n, np.random.default_rng(seed))
+        drawn.append(as_rows(parts))
+        return np.nan_to_num(drawn[-1], nan=FAILURE)  # NaN would differ from itself
+
+    name = NAMES[which]
+    first, again, other, fewer = rows(seeds[0]), rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
+    runner.probed[which] = [drawn[0], drawn[2]]  # the others had the same generators
+    for more in (again, other, fewer):
+        if first.shape[1:] != more.shape[1:]:
+            raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on {name}")
+        shared = (first == first[0]).all(axis=0) & (more == more[0]).all(axis=0) & (first[0] != more[0])
+        if shared.any():  # by chance less than once in 2^90, whatever the law
+            raise ValueError(
+                f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on {name}"
+                f" and another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
+            )
+    if _repeats(first, other):
+        raise ValueError(
+            f"mechanism must draw its randomness from rng, got the same {PROBES} runs on {name} from two generators"
+        )
+    if np.array_equal(first, again):
+        return True
+    if copies:
+        import cloudpickle
+
+        packed = cloudpickle.dumps(runner)
+        if _repeats(*(rows(seed, cloudpickle.loads(packed)) for seed in seeds)):
+            raise ValueError(
+                f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on"
+                f" {name} from two copies of it, as workers would"
+            )
+    return False
+
+
+def _repeats(first: FloatArray, other: FloatArray) -> bool:
+    """Whether two sets of runs are the same, though chance makes them so less than once in a billion."""
+    counts = np.unique(first, axis=0, return_counts=True)[1] / PROBES
+    return np.array_equal(first, other) and float(counts @ counts) ** PROBES < SAME_BY_CHANCE
+
+
+class Watch:
+    """Notes on outputs that carry no randomness, or nothing at all."""
+
+    def __init__(self) -> None:
+        self.failed = True
+        self.fixed = True
+        self.first: dict[bool, FloatArray] = {}
+
+    def see(self, rows: FloatArray, label: BoolArray) -> None:
+        """Take note of runs, shape (n, d), and their coins; raise ValueError if d changes from call to call."""
+        self.failed &= bool(np.isnan(rows).all())
+        for coin in (True, False):
+            mine = rows[label == coin]
+            if len(mine):
+                first = self.first.setdefault(coin, mine[0])
+                if first.shape != mine.shape[1:]:
+                    raise ValueError(f"{ONE_SHAPE} (pad with NaN), got {first.shape} and {mine.shape[1:]}")
+                self.fixed &= bool(((mine == first) | (np.isnan(mine) & np.isnan(first))).all())
+
+    def notes(self) -> list[str]:
+        """At most one sentence."""
+        if self.failed:
+            return [ALL_FAILED]
+        if self.fixed:
+            return ["the mechanism is not random: each data set has a single output"]
+        return []
+
+
+def as_rows(outputs: Outputs) -> FloatArray:
+    """All parts side by side, shape (n, d)."""
+    return np.column_stack([widened(part.reshape(len(part), -1)) for part in outputs])
+
+
+def child(rng: np.random.Generator) -> np.random.Generator:
+    """A generator of its own for one block of runs."""
+    return np.random.default_rng(rng.integers(2**32, size=4))
+
+
+@contextmanager
+def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A rich progress bar of runs on a terminal, nothing in a pipe."""
+    if not (shown_ and sys.stderr.isatty()):
+        yield lambda runs: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda runs: bar.update(task, advance=runs)
+
+
+def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:
+    """Exact log-likelihood ratio of every run, shape (n,)."""
+    logs = []
+    for data in (x, x_neighbour):
+        values = np.asarray(log_density(outputs, data))
+        if values.dtype.kind not in "biuf" or values.shape != (n,):
+            raise ValueError(
+                f"log_density must return numbers of shape ({n},), got {values.dtype} of shape {values.shape}"
+            )
+        values = values.astype(float)
+        if np.any(np.isnan(values) | (values == np.inf)):
+            raise ValueError(f"log_density must be below infinity and not NaN, got {shown(values)}")
+        logs.append(values)
+    if np.any(np.isneginf(logs[0]) & np.isneginf(logs[1])):
+        raise ValueError("log_density must be above -inf under x or x_neighbour, got -inf under both for a run")
+    # Rounding errors would break the ties that atoms of the ratio are made of.
+    return np.asarray(np.round(logs[0] - logs[1], 9))
+
+
+def _split(n: int, blocks: int | None = None, least: int = LEAST_BLOCK) -> list[int]:
+    """``n`` runs in blocks, larger ones first; no block for none."""
+    if blocks is None:
+        blocks = BLOCKS if n >= BLOCKS * least else 1
+    blocks = min(blocks, n)
+    return [n // blocks + (i < n % blocks) for i in range(blocks)]
+
+
+def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:
+    is_tuple = isinstance(output, tuple)
+    parts = tuple(checked_part(part) for part in (output if is_tuple else (output,)))
+    for part in parts:
+        if part.ndim == 0 or part.shape[0] != n_samples:
+            raise ValueError(
+                f"mechanism must return arrays whose first axis is n_samples = {n_samples}, got shape {part.shape}"
+            )
+    if sum(part[:1].size for part in parts) == 0 and n_samples > 0:
+        raise ValueError(f"mechanism must return at least one number per run, got {shown(output)}")
+    return parts, is_tuple

@@ -1,0 +1,97 @@
+"""What a part of an output may be: numbers that a double holds exactly, and nothing beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verification._arguments import shown
+
+FloatArray = NDArray[np.float64]
+
+EXACT = 2**53  # integers up to it are doubles
+MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of a float
+ONE_SHAPE = "mechanism must return runs of one shape"
+
+
+class OutputError(ValueError):
+    """Runs that cannot be put side by side."""
+
+
+class OutputTypeError(TypeError):
+    """An output of which some would go unseen."""
+
+
+def checked_part(part: Any) -> NDArray[Any]:
+    """A copy of ``part`` as a plain array of numbers; raise TypeError or ValueError where some of it would go unseen.
+
+    Refused are masked arrays and labelled ones, alone or in lists, complex numbers, objects, floats of more than 64
+    bits and integers beyond 2^53.
+    """
+    _check_plain(part)
+    try:
+        array = np.array(part)  # a copy, because the next call may write to the same memory
+    except ValueError as error:  # lists of different lengths
+        raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shown(part)}") from error
+    except OverflowError as error:
+        raise OutputError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
+    if array.dtype.kind not in "biuf":
+        raise OutputTypeError(
+            f"mechanism must return numbers (NaN for failure), got dtype {array.dtype}: {shown(part)}"
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        raise OutputTypeError(
+            f"mechanism must return floats of at most 64 bits, got dtype {array.dtype}, whose last bits would go unseen"
+        )
+    if array.dtype.kind in "iu" and array.size and (array.max() > EXACT or array.min() < -EXACT):
+        _raise_beyond(array.min(), array.max())
+    if array.dtype.kind == "f" and not isinstance(part, (np.ndarray, np.generic, float)):
+        _check_integers_among_floats(part, array)
+    return array
+
+
+def widened(part: NDArray[Any]) -> FloatArray:
+    """``part`` in double precision: every number exactly, and the content of every NaN in the same leading bits."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN; its content is copied below
+        wide = part.astype(np.float64)
+    if part.dtype.kind == "f" and part.dtype.itemsize in MANTISSA and np.isnan(wide).any():
+        word, stored = MANTISSA[part.dtype.itemsize]
+        native = np.ascontiguousarray(part.astype(part.dtype.newbyteorder("="), copy=False))
+        bits = native.view(word).astype(np.uint64)
+        content = (bits & np.uint64(2**stored - 1)) << np.uint64(52 - stored)
+        sign = (bits >> np.uint64(8 * part.dtype.itemsize - 1)) << np.uint64(63)
+        whole = (sign | np.uint64(0x7FF << 52) | content).view(np.float64)
+        wide = np.where(np.isnan(wide), whole, wide)
+    return wide
+
+
+def _check_plain(part: Any) -> None:
+    """Raise where NumPy would drop a mask or labels, also those of the entries of a list."""
+    if isinstance(part, np.ma.MaskedArray):
+        raise OutputTypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
+    if hasattr(part, "to_numpy"):
+        raise OutputTypeError(
+            "mechanism must return plain arrays, got a"
+            f" {type(part).__name__}, whose labels would go unseen; return its to_numpy()"
+        )
+    if isinstance(part, (list, tuple)):
+        for entry in part:
+            if not isinstance(entry, (float, int)):
+                _check_plain(entry)
+
+
+def _check_integers_among_floats(part: Any, array: NDArray[Any]) -> None:
+    """Raise where a list holds an integer beyond 2^53 beside a float, whose type NumPy then gives to both."""
+    if np.any(np.isfinite(array) & (np.abs(array) >= EXACT)):
+        whole = [v for v in np.array(part, dtype=object).ravel() if isinstance(v, (int, np.integer))]
+        if whole and (max(whole) > EXACT or min(whole) < -EXACT):
+            _raise_beyond(min(whole), max(whole))
+
+
+def _raise_beyond(least: Any, largest: Any) -> None:
+    raise OutputError(
+        "integer outputs must lie within 2^53, beyond which low digits would go unseen; return high and low"
+        f" parts, got values from {least} to {largest}"
+    )

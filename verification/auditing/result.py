@@ -1,0 +1,154 @@
+"""What an audit found, what it would have caught, and the counts that prove it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verification.auditing.column_pairs import MOST_COLUMNS, RUNS_PER_COLUMN
+
+EXACT_SCORE = "exact log-likelihood ratio"
+BY_DENSITY = "the densities given"
+SHARED_NOISE = "sums of columns that share noise"
+BY_VALUE = (
+    "single columns and their tails",
+    "sums, differences and products of columns",
+    SHARED_NOISE,
+    "regions of up to four columns",
+    "failures and infinities",
+    "values that repeat",
+    "the number of equal values in a run",
+    "what numbers leave when divided by 1 or by the step of their grid",
+)
+BY_BIT = (
+    "each of the 64 bits of every number",
+    "the parity of two bits of a number",
+    "bits of a number counted in steps of a grid of a power of two",
+)
+NOT_SHARED_NOISE = (
+    f"{SHARED_NOISE} were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each of them fewer than"
+    f" {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditResult:
+    """A certified verdict on one privacy claim, one mechanism and one pair of neighbouring data sets.
+
+    ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
+    nothing: read it with ``detection_limit``, which holds for violations that the scores can see, and ``looked_for``,
+    which says what those are.
+    """
+
+    refuted: bool
+    epsilon: float  # the claim
+    delta: float  # the claim
+    epsilon_lower: float  # certified: the true epsilon at the claimed delta is at least this
+    delta_lower: float  # certified: the true delta at the claimed epsilon is at least this
+    p_value: float  # of the claim: at most b with probability at most b if it holds
+    e_value: float | None  # of the claim, with ``sequential``: expectation at most 1 if it holds
+    n_samples: int  # runs of the mechanism, both data sets together
+    n_certified: int  # of these, the runs behind the bounds
+    false_alarm: float
+    # Smallest epsilon that is refuted with probability 0.9 where a score shows it; infinite if none: detection_limit.py
+    detection_limit: float
+    score: str  # name of the score that ranked the outputs
+    event: str  # the certified event in words
+    counts: dict[str, Any]  # certified counts; the bounds follow from them
+    level: str  # "value" or "bit"
+    sequential: bool
+    notes: tuple[str, ...]  # what a reader should know about the mechanism's outputs
+    thresholds: tuple[float, ...]  # of the score, in the event
+    histogram_edges: NDArray[np.float64]  # (bins + 1,), score of the certify part
+    histogram: NDArray[np.int64]  # (2, bins): runs on x, runs on x_neighbour
+
+    def __post_init__(self) -> None:
+        for name in ("histogram_edges", "histogram"):
+            array = np.array(getattr(self, name))
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
+        if self.score == EXACT_SCORE:
+            return (BY_DENSITY,)
+        kinds = BY_VALUE if self.level == "value" else (*BY_VALUE, *BY_BIT)
+        return tuple(kind for kind in kinds if kind != SHARED_NOISE or NOT_SHARED_NOISE not in self.notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf" or "-inf"."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        plain["counts"] = dict(self.counts)
+        plain["thresholds"] = list(self.thresholds)
+        plain["notes"] = list(self.notes)
+        plain["looked_for"] = list(self.looked_for)
+        plain["histogram_edges"] = self.histogram_edges.tolist()
+        plain["histogram"] = self.histogram.tolist()
+        return {name: _finite(value) for name, value in plain.items()}
+
+    def __str__(self) -> str:
+        claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta > 0 else "")
+        bound = f"epsilon is at least {self.epsilon_lower:.4g}"
+        if self.delta > 0:
+            bound += f" at delta = {self.delta:g}"
+        certified = f"(certified, error probability {self.false_alarm:g})"
+        if self.sequential and self.refuted:
+            certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
+        notes = "".join(f"; note: {note}" for note in self.notes)
+        if self.refuted:
+            return f"claim {claim} refuted: {bound} {certified}{notes}"
+        power = power_words(self.detection_limit, self.looked_for, "this audit")
+        return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"
+
+    def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate.py."""
+        from verification.auditing.certificate_writing import save_certificate
+
+        save_certificate(self, path, mechanism=mechanism, pair=pair)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the score under both data sets and the chosen thresholds; return the matplotlib axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.subplots()[1]
+        for counts, name in zip(self.histogram, ("x", "x_neighbour"), strict=True):
+            ax.stairs(counts / max(1, counts.sum()), self.histogram_edges, label=name, fill=True, alpha=0.5)
+        low, high = self.histogram_edges[[0, -1]]
+        for threshold in self.thresholds:
+            ax.axvline(np.clip(threshold, low, high), color="black", linestyle="--", linewidth=1)
+        ax.set_xlabel(f"score: {self.score} (log-odds of x)")
+        ax.set_ylabel("share of runs")
+        ax.set_title("refuted" if self.refuted else "no violation found")
+        ax.legend()
+        return ax
+
+
+def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
+    """What a pass is worth: the detection limit, never without the kinds of violation that it holds for."""
+    if math.isinf(limit):
+        return f"{audit} had too few samples to catch any epsilon"
+    return f"{audit} would have caught epsilon >= {limit:.4g} if it shows in {', '.join(looked_for)}"
+
+
+def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:
+    """For delta > 0, a bound of delta that agrees with the verdict: rounding must not let two bounds disagree."""
+    if delta == 0:
+        return delta_lower
+    return max(delta_lower, float(np.nextafter(delta, 1))) if refuted else min(delta_lower, delta)
+
+
+def _finite(value: Any) -> Any:
+    """``value`` with infinite floats written as strings, because JSON has none."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

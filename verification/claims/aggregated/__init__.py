@@ -1,0 +1,1 @@
+"""Claims on the aggregated populous estimator, with a reference written apart from the package."""

@@ -1,0 +1,1 @@
+"""Claims on Gaussians, divergences and mechanisms, and definitions that every family of claims shares."""

@@ -1,0 +1,1 @@
+"""Claims on DP-EM: sensitivity, noise, composition, whole runs."""

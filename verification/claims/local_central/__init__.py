@@ -1,0 +1,1 @@
+"""Claims on the local and central mixtures of Harrington and Mayolo."""

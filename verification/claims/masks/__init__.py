@@ -1,0 +1,1 @@
+"""Claims on the masks of components and mixtures: privacy, accuracy, constants."""

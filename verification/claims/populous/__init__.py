@@ -1,0 +1,1 @@
+"""Claims on the Private Populous Estimator with one fit."""

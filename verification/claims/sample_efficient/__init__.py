@@ -1,0 +1,1 @@
+"""Claims of Ashtiani, Majid and Narayanan (2024)."""

@@ -1,0 +1,1 @@
+"""Claims on total variation and the distances between parameters, with their triangle inequalities."""
