@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm.bayes.marks import USE, mark, marks
 from pm_dpgmm.methods.sketch.sites import sites_of
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _fingerprints(release: Released | Mixture) -> set[str]:
     if isinstance(release, Mixture):
         return found
     if "sketches" in release.noise:
-        sites = sites_of(release, Evidence.from_arrays(release.raw, release.noise))
+        sites = sites_of(release, SketchStatistics.from_arrays(release.raw, release.noise))
         return found | {site["fingerprint"] for site in sites}
     if release.raw:
         digest = hashlib.sha256()

@@ -11,9 +11,9 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.privacy.guarantee import Neighbouring
-from pm_dpgmm.privacy.noise import IntArray, Rng, coins, discrete_gaussian, permutation
+from pm_dpgmm.privacy.noise import IntArray, Rng, bernoullis, discrete_gaussian, permutation
 
 GRID = 2**30  # counts are released in steps of 1/GRID
 EXPONENTS = np.arange(-100, 101)  # public bins of the scale, powers of 2; larger and smaller ones go to the ends
@@ -56,20 +56,20 @@ class Box:
 def noisy_box(
     records: Records,
     *,
-    budget: GaussianBudget,
+    budget: GaussianFilter,
     share: Fraction,
     neighbouring: Neighbouring,
     scale_part: Fraction = Fraction(1, 2),
     paired: float = 1.0,
     rng: Rng = None,
-) -> tuple[Box, GaussianBudget]:
+) -> tuple[Box, GaussianFilter]:
     """Release a scale and an interval for every column of unbounded records.
 
     Parameters
     ----------
     records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers; what is not finite is in no bin.
-    budget : GaussianBudget
+    budget : GaussianFilter
         Its ``failure`` is used up by this release: call it once for a budget.
     share : Fraction
         Of the budget's limit.
@@ -85,7 +85,7 @@ def noisy_box(
     Returns
     -------
     box : Box
-    budget : GaussianBudget
+    budget : GaussianFilter
         What is left.
 
     Raises
@@ -101,7 +101,7 @@ def noisy_box(
     Examples
     --------
     >>> records = np.random.default_rng(1).normal(loc=1e6, size=(5000, 1))
-    >>> box, left = noisy_box(records, budget=GaussianBudget.of(1.0, 1e-6, failure=1e-7), share=Fraction(1, 10),
+    >>> box, left = noisy_box(records, budget=GaussianFilter.of(1.0, 1e-6, failure=1e-7), share=Fraction(1, 10),
     ...                       neighbouring=Neighbouring.REPLACE_ONE)
     >>> low, high = box.columns[0].interval
     >>> 1e6 - 20 < low < 1e6 < high < 1e6 + 20
@@ -133,11 +133,11 @@ def noisy_cells(
     intervals: FloatArray,
     n_cells: int,
     *,
-    budget: GaussianBudget,
+    budget: GaussianFilter,
     share: Fraction,
     neighbouring: Neighbouring,
     rng: Rng = None,
-) -> tuple[FloatArray, float, GaussianBudget]:
+) -> tuple[FloatArray, float, GaussianFilter]:
     """Release counts of equal cells of an interval a column; what lies outside, or is not finite, is in no cell.
 
     Parameters
@@ -155,7 +155,7 @@ def noisy_cells(
         With noise.
     noise_scale : float
         Its standard deviation.
-    budget : GaussianBudget
+    budget : GaussianFilter
         What is left.
 
     Guarantee
@@ -164,7 +164,7 @@ def noisy_cells(
 
     Examples
     --------
-    >>> budget, interval = GaussianBudget.of(1.0, 1e-6), np.array([[-1.0, 1.0]])
+    >>> budget, interval = GaussianFilter.of(1.0, 1e-6), np.array([[-1.0, 1.0]])
     >>> counts, noise_scale, left = noisy_cells(np.zeros((5000, 1)), interval, 4, budget=budget,
     ...                                         share=Fraction(1, 50), neighbouring=Neighbouring.REPLACE_ONE)
     >>> counts.shape, round(noise_scale, 1)
@@ -184,8 +184,8 @@ def noisy_cells(
 
 
 def noisy_count(
-    records: Records, *, budget: GaussianBudget, share: Fraction, rng: Rng = None
-) -> tuple[int, GaussianBudget]:
+    records: Records, *, budget: GaussianFilter, share: Fraction, rng: Rng = None
+) -> tuple[int, GaussianFilter]:
     """Release the number of records, private under add-remove neighbours, and what is left of the budget.
 
     Guarantee
@@ -207,7 +207,9 @@ def _sample(records: Records, probability: float, rng: Rng) -> FloatArray:
     """Every record with this probability, by a secret coin of its own."""
     if probability >= 1:
         return records if isinstance(records, np.ndarray) else np.concatenate(list(records))
-    return np.concatenate([block[coins(len(block), probability=probability, rng=rng)] for block in blocks_of(records)])
+    return np.concatenate(
+        [block[bernoullis(len(block), probability=probability, rng=rng)] for block in blocks_of(records)]
+    )
 
 
 def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:

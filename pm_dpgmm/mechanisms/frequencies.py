@@ -25,7 +25,7 @@ FACTOR_ERROR = 4e-15  # of a computed feature, for each base pair that is multip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RieszFrames:
+class RieszProduct:
     """F frames of D base frequencies each; a frame holds all signed sums of subsets of its base frequencies.
 
     Parameters
@@ -43,7 +43,7 @@ class RieszFrames:
 
     Examples
     --------
-    >>> frames = RieszFrames(np.eye(3)[None], centre=np.zeros(3))
+    >>> frames = RieszProduct(np.eye(3)[None], centre=np.zeros(3))
     >>> frames.n_frequencies, int(frames.squared_sensitivity(Neighbouring.REPLACE_ONE))
     (13, 16)
     """
@@ -111,7 +111,7 @@ class RieszFrames:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FejerLadder:
+class FejerHarmonics:
     """Multiples 1..J of one frequency with the amplitudes of the Fejer kernel, for a single column.
 
     Parameters
@@ -130,7 +130,7 @@ class FejerLadder:
 
     Examples
     --------
-    >>> int(FejerLadder(step=0.5, order=16, centre=0.0).squared_sensitivity(Neighbouring.REPLACE_ONE))
+    >>> int(FejerHarmonics(step=0.5, order=16, centre=0.0).squared_sensitivity(Neighbouring.REPLACE_ONE))
     17
     """
 
@@ -188,17 +188,17 @@ class FejerLadder:
         return {"kind": self.kind, "step": self.step, "order": self.order, "centre": self.centre}
 
 
-Frequencies = RieszFrames | FejerLadder
+Frequencies = RieszProduct | FejerHarmonics
 
 
 def frequencies_from_dict(fields: Mapping[str, Any]) -> Frequencies:
     """Inverse of ``to_dict`` for fields from anywhere; ValueError when the kind is unknown or a value is wrong."""
     if not isinstance(fields, Mapping):
         raise ValueError(f"frequencies must be a mapping, got {shown(fields)}")
-    if fields.get("kind") == RieszFrames.kind:
-        return RieszFrames(finite_numbers(fields["bases"], "bases"), finite_numbers(fields["centre"], "centre"))
-    if fields.get("kind") == FejerLadder.kind:
-        return FejerLadder(fields["step"], fields["order"], fields["centre"])
+    if fields.get("kind") == RieszProduct.kind:
+        return RieszProduct(finite_numbers(fields["bases"], "bases"), finite_numbers(fields["centre"], "centre"))
+    if fields.get("kind") == FejerHarmonics.kind:
+        return FejerHarmonics(fields["step"], fields["order"], fields["centre"])
     raise ValueError(f"kind of frequencies must be 'riesz' or 'fejer', got {shown(fields.get('kind'))}")
 
 

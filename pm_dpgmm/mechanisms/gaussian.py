@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_delta, check_positive
-from pm_dpgmm.privacy.curves import GaussianLoss
+from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.gaussian_curve import gaussian_delta
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
@@ -45,7 +45,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 def gaussian_mechanism(
     value: ArrayLike, *, sensitivity: float, epsilon: float, delta: float, rng: Rng = None
-) -> tuple[FloatArray, float, GaussianLoss]:
+) -> tuple[FloatArray, float, GaussianProfile]:
     """Add Gaussian noise, exactly calibrated, that makes ``value`` (epsilon, delta)-DP.
 
     Parameters
@@ -65,7 +65,7 @@ def gaussian_mechanism(
         Multiples of a public grid, 2^-32 of the noise scale.
     noise_scale : float
         Standard deviation of the noise, in the unit of ``value``.
-    loss : GaussianLoss
+    loss : GaussianProfile
         Privacy curve of this release.
 
     Raises
@@ -97,4 +97,4 @@ def gaussian_mechanism(
     # clipping to 2^61 steps moves two values no farther apart, so the sensitivity holds for any input
     rounded = np.rint(np.clip(exact / grid, -(2.0**61), 2.0**61)).astype(np.int64)
     noisy = rounded + discrete_gaussian(exact.shape, scale=float(scale), rng=rng)
-    return np.asarray(noisy * grid, dtype=float), scale * grid, GaussianLoss(steps / scale, slack)
+    return np.asarray(noisy * grid, dtype=float), scale * grid, GaussianProfile(steps / scale, slack)

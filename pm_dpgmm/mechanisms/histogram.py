@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive
-from pm_dpgmm.privacy.curves import GeometricLoss
+from pm_dpgmm.privacy.curves import GeometricProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_laplace, laplace_scale
 
@@ -44,7 +44,7 @@ def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntA
     return np.bincount(flat, minlength=math.prod(shape)).astype(np.int64).reshape(shape)
 
 
-def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1) -> GeometricLoss:
+def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1) -> GeometricProfile:
     """Noise scale and exact privacy curve of :func:`noisy_counts`."""
     check_positive(epsilon=epsilon)
     if epsilon < SMALLEST_EPSILON:
@@ -53,12 +53,12 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: 
     scale = laplace_scale(changed, epsilon)
     if scale < SMALLEST_SCALE:
         raise ValueError(f"epsilon must be at most {changed / SMALLEST_SCALE:g} for integer noise, got {epsilon:g}")
-    return GeometricLoss(scale=scale, n_counts=changed)
+    return GeometricProfile(scale=scale, n_counts=changed)
 
 
 def noisy_counts(
     counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1, rng: Rng = None
-) -> tuple[IntArray, GeometricLoss]:
+) -> tuple[IntArray, GeometricProfile]:
     """Add independent geometric (discrete Laplace) noise to every cell of one or more histograms.
 
     Parameters
@@ -79,7 +79,7 @@ def noisy_counts(
     noisy : ndarray of int64, shape of ``counts``
         May be negative. Noise: P[z] proportional to exp(-|z| / scale), scale 2/epsilon or 1/epsilon for
         each histogram.
-    loss : GeometricLoss
+    loss : GeometricProfile
         Exact privacy curve.
 
     Guarantee

@@ -2,7 +2,7 @@
 
 A component N(mu, Sigma) is lifted to [[Sigma + mu mu', mu], [mu', 1]]; an average of lifted components is positive
 definite, with a corner that need not be 1. The mask is not private alone: it hides which of two averages at distance
-``omega`` it was given, and a test (mechanisms/pass_table.py) answers for the distance.
+``omega`` it was given, and a test (mechanisms/propose_test_release.py) answers for the distance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy import optimize
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive
 from pm_dpgmm.mechanisms.masks import PUBLISHED_STEP
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
 LARGEST_OMEGA = 0.9
@@ -101,7 +101,7 @@ def lifted_mask(
     ---------
     For two averages at distance at most ``omega`` (lifted_mask.md), after some relabelling of the components, the
     outputs are (epsilon, delta)-indistinguishable with the curve of
-    :class:`pm_dpgmm.privacy.lifted_mask_curve.LiftedMaskLoss`.
+    :class:`pm_dpgmm.privacy.lifted_mask_curve.LiftedMaskProfile`.
     """
     k, d = means.shape
     noisy = weights + noise.weight(d) * standard_normal(k, rng=rng)
@@ -182,7 +182,7 @@ def largest_omega(*, epsilon: float, delta: float, eta: float, dimension: int) -
     check_delta(delta, zero=False)
 
     def excess(log_omega: float) -> float:
-        loss = LiftedMaskLoss(omega=math.exp(log_omega), eta=eta, dimension=dimension)
+        loss = LiftedMaskProfile(omega=math.exp(log_omega), eta=eta, dimension=dimension)
         return math.log(loss.delta(epsilon) / delta)
 
     low, high = math.log(LEAST_OMEGA), math.log(LARGEST_OMEGA)

@@ -14,7 +14,7 @@ from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive, check_probability
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss, RenyiLoss
+from pm_dpgmm.privacy.curves import PointProfile, RenyiProfile
 from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
 PUBLISHED_STEP = 2.0**-30  # released numbers are rounded to this share of a released standard deviation
@@ -122,7 +122,7 @@ def mask_log_moment(order: float, *, radius: float, noise: MaskNoise, n_features
     return n_components * (covariance + mean + weight)
 
 
-def mask_loss(*, radius: float, noise: MaskNoise, n_features: int, n_components: int) -> RenyiLoss:
+def mask_loss(*, radius: float, noise: MaskNoise, n_features: int, n_components: int) -> RenyiProfile:
     """Privacy curve of the mixture mask for mixtures within ``radius`` in dist_PARAM (both orders of the pair)."""
     check_probability(radius=radius)
     check_count(n_features=n_features, n_components=n_components)
@@ -134,7 +134,7 @@ def mask_loss(*, radius: float, noise: MaskNoise, n_features: int, n_components:
     proved = {z: moment for z, moment in moments.items() if math.isfinite(moment)}
     if not proved:
         raise ValueError(f"radius must be small enough for the proof (about 0.03), got {radius:g}")
-    return RenyiLoss(tuple(1 + z for z in proved), tuple(m / z for z, m in proved.items()))
+    return RenyiProfile(tuple(1 + z for z in proved), tuple(m / z for z, m in proved.items()))
 
 
 def largest_radius(*, epsilon: float, delta: float, noise: MaskNoise, n_features: int, n_components: int) -> float:
@@ -208,6 +208,6 @@ def _lemma_radius(epsilon: float, delta: float, *, noise: MaskNoise, n_features:
     return min(weight, mean, covariance)
 
 
-def paper_loss(epsilon: float, delta: float) -> PointLoss:
+def paper_loss(epsilon: float, delta: float) -> PointProfile:
     """The published lemmas prove one (epsilon, delta) pair and no curve."""
-    return PointLoss(epsilon, delta)
+    return PointProfile(epsilon, delta)

@@ -1,7 +1,8 @@
 """Noisy counts, sums and second moments of the records around public centres. Proof: moments.md.
 
-Every record counts once: for its nearest centre (`Cells`), or in shares for all components of a released mixture
-(`Parts`). What it adds is computed from that record alone, in one order of operations, and rounded to an integer grid.
+Every record counts once: for its nearest centre (`VoronoiPartition`), or in shares for all components of a released
+mixture (`SoftPartition`). What it adds is computed from that record alone, in one order of operations, and rounded to
+an integer grid.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import FloatArray, freeze
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
@@ -32,7 +33,7 @@ LOGARITHM = tuple(2 / (2 * k + 1) for k in range(11))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class VoronoiPartition:
     """Public centres; a record belongs to the nearest one.
 
     Parameters
@@ -62,7 +63,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class SoftPartition:
     """A released mixture; a record belongs to its components by their posterior probabilities.
 
     Parameters
@@ -92,7 +93,7 @@ class Parts:
     def of(
         cls, origin: FloatArray, unit: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray, *,
         reach: float,
-    ) -> Parts:  # fmt: skip
+    ) -> SoftPartition:  # fmt: skip
         """Components of a mixture with covariances L L'; radii are ``reach`` root mean square distances."""
         logs = np.log(np.maximum(weights, 1e-12)) - np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         radii = reach * np.sqrt(np.square(factors).sum(axis=(1, 2)))
@@ -104,7 +105,7 @@ class Parts:
         return self.centres.shape
 
 
-Partition = Cells | Parts
+Partition = VoronoiPartition | SoftPartition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +114,7 @@ class NoisyMoments:
 
     Attributes
     ----------
-    partition : Cells or Parts
+    partition : VoronoiPartition or SoftPartition
     counts : ndarray, shape (G,)
         Numbers of records, with noise of standard deviation ``noise_scale`` / COUNT_WEIGHT.
     sums : ndarray, shape (G, n_features)
@@ -139,21 +140,21 @@ def noisy_moments(
     records: Records,
     partition: Partition,
     *,
-    budget: GaussianBudget,
+    budget: GaussianFilter,
     share: Fraction,
     neighbouring: Neighbouring,
     n_threads: int = 1,
     rng: Rng = None,
-) -> tuple[NoisyMoments, GaussianBudget]:
+) -> tuple[NoisyMoments, GaussianFilter]:
     """Release counts, sums and second moments of the records in every part.
 
     Parameters
     ----------
     records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers: a record with one that is not finite counts for the first part, at its centre.
-    partition : Cells or Parts
+    partition : VoronoiPartition or SoftPartition
         A function of public numbers, public randomness and earlier releases.
-    budget : GaussianBudget
+    budget : GaussianFilter
         Of the whole transcript; this release takes ``share`` of its limit.
     share : Fraction
     neighbouring : Neighbouring
@@ -165,7 +166,7 @@ def noisy_moments(
     Returns
     -------
     moments : NoisyMoments
-    budget : GaussianBudget
+    budget : GaussianFilter
         What is left.
 
     Raises
@@ -181,8 +182,8 @@ def noisy_moments(
     Examples
     --------
     >>> records = np.random.default_rng(1).normal(size=(5000, 2))
-    >>> cells = Cells(np.zeros(2), np.ones(2), centres=[[-1.0, 0.0], [1.0, 0.0]], radii=[3.0, 3.0])
-    >>> moments, left = noisy_moments(records, cells, budget=GaussianBudget.of(1.0, 1e-6), share=Fraction(1, 4),
+    >>> cells = VoronoiPartition(np.zeros(2), np.ones(2), centres=[[-1.0, 0.0], [1.0, 0.0]], radii=[3.0, 3.0])
+    >>> moments, left = noisy_moments(records, cells, budget=GaussianFilter.of(1.0, 1e-6), share=Fraction(1, 4),
     ...                               neighbouring=Neighbouring.REPLACE_ONE)
     >>> moments.counts.shape, moments.squares.shape, round(moments.noise_scale, 1)
     ((2,), (2, 2, 2), 17.9)
@@ -230,7 +231,7 @@ def _block_sums(rows: FloatArray, partition: Partition, shape: tuple[int, ...], 
     def sums(start: int) -> NDArray[np.int64]:
         out = np.zeros(shape, dtype=np.int64)
         part = rows[start : start + BLOCK]
-        if isinstance(partition, Cells):
+        if isinstance(partition, VoronoiPartition):
             _cell_sums(part, partition.origin, partition.unit, partition.centres, partition.radii, out)
         else:
             _part_sums(

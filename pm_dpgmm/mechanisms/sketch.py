@@ -10,7 +10,7 @@ from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.frequencies import Frequencies
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
@@ -22,7 +22,7 @@ class NoisySketch:
 
     Attributes
     ----------
-    frequencies : RieszFrames or FejerLadder
+    frequencies : RieszProduct or FejerHarmonics
     values : ndarray, shape (2, n_frequencies)
         Sums over the records of amplitude * cos(phase) and of amplitude * sin(phase), with noise.
     noise_scale : float
@@ -48,21 +48,21 @@ def noisy_sketch(
     blocks: Records,
     frequencies: Frequencies,
     *,
-    budget: GaussianBudget,
+    budget: GaussianFilter,
     share: Fraction,
     neighbouring: Neighbouring,
     n_threads: int = 1,
     rng: Rng = None,
-) -> tuple[NoisySketch, GaussianBudget]:
+) -> tuple[NoisySketch, GaussianFilter]:
     """Release the characteristic function of the records at public frequencies.
 
     Parameters
     ----------
     blocks : ndarray, shape (N, n_features), or iterable of such arrays
         The records. Any numbers: a phase that is not finite counts as 0.
-    frequencies : RieszFrames or FejerLadder
+    frequencies : RieszProduct or FejerHarmonics
         A function of public numbers, public randomness and earlier releases.
-    budget : GaussianBudget
+    budget : GaussianFilter
         Of the whole transcript; this release takes ``share`` of its limit.
     share : Fraction
     neighbouring : Neighbouring
@@ -75,7 +75,7 @@ def noisy_sketch(
     Returns
     -------
     sketch : NoisySketch
-    budget : GaussianBudget
+    budget : GaussianFilter
         What is left.
 
     Raises
@@ -90,9 +90,9 @@ def noisy_sketch(
 
     Examples
     --------
-    >>> from pm_dpgmm.mechanisms.frequencies import FejerLadder
+    >>> from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
     >>> records = np.random.default_rng(1).normal(size=(1000, 1))
-    >>> sketch, left = noisy_sketch(records, FejerLadder(0.5, 16, 0.0), budget=GaussianBudget.of(1.0, 1e-6),
+    >>> sketch, left = noisy_sketch(records, FejerHarmonics(0.5, 16, 0.0), budget=GaussianFilter.of(1.0, 1e-6),
     ...                             share=Fraction(1), neighbouring=Neighbouring.REPLACE_ONE)
     >>> sketch.values.shape, round(sketch.noise_scale, 1)
     ((2, 16), 17.4)
@@ -109,8 +109,8 @@ def noisy_sketch(
 
 
 def sketch_cost(
-    frequencies: Frequencies, *, budget: GaussianBudget, share: Fraction, neighbouring: Neighbouring
-) -> tuple[int, GaussianBudget]:
+    frequencies: Frequencies, *, budget: GaussianFilter, share: Fraction, neighbouring: Neighbouring
+) -> tuple[int, GaussianFilter]:
     """Noise scale of :func:`noisy_sketch` in grid steps, and what is left; ValueError as there. Sees no record."""
     n_numbers, squared = 2 * frequencies.n_frequencies, frequencies.squared_sensitivity(neighbouring)
     if neighbouring is Neighbouring.ADD_REMOVE:

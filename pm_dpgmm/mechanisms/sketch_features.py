@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
-from pm_dpgmm.mechanisms.frequencies import Frequencies, RieszFrames
+from pm_dpgmm.mechanisms.frequencies import Frequencies, RieszProduct
 from pm_dpgmm.privacy.noise import IntArray
 
 GRID = 2.0**-30  # spacing of the features
@@ -36,7 +36,7 @@ def sketch_sums(blocks: Records, frequencies: Frequencies, *, n_threads: int = 1
     ----------
     blocks : ndarray, shape (N, n_features), or iterable of such arrays
         Any numbers: a phase that is not finite counts as 0.
-    frequencies : RieszFrames or FejerLadder
+    frequencies : RieszProduct or FejerHarmonics
     n_threads : int
         Threads; the result is the same integers for any number.
 
@@ -70,13 +70,13 @@ def _sums_of(rows: FloatArray, frequencies: Frequencies, n_threads: int) -> IntA
         raise ValueError(f"X must have {frequencies.n_features} columns as the frequencies, got shape {rows.shape}")
     parts = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
     steps = frequencies.amplitudes / GRID
-    if isinstance(frequencies, RieszFrames):
+    if isinstance(frequencies, RieszProduct):
         turns, centre, n_composites = frequencies.bases / (2 * math.pi), frequencies.centre, len(frequencies.signs)
         steps = steps[:n_composites]
     else:
         turns, centre = np.full((1, 1, 1), frequencies.step / (2 * math.pi)), np.array([frequencies.centre])
         n_composites = frequencies.order
-    kernel = _frame_sums if isinstance(frequencies, RieszFrames) else _ladder_sums
+    kernel = _frame_sums if isinstance(frequencies, RieszProduct) else _ladder_sums
 
     def sums(part: FloatArray) -> IntArray:
         out = np.zeros((2, len(turns), n_composites), dtype=np.int64)
@@ -136,7 +136,7 @@ def _sum_rounded(values: FloatArray, step: float, n: int) -> int:
 def _frame_sums(
     rows: FloatArray, centre: FloatArray, turns: FloatArray, steps: FloatArray, out: NDArray[np.int64]
 ) -> None:
-    """Signed sums of base phases by complex products, in the order of ``RieszFrames.signs``."""
+    """Signed sums of base phases by complex products, in the order of ``RieszProduct.signs``."""
     n_frames, n_base, _ = turns.shape
     tile = np.empty((centre.size, TILE))
     c, s = np.empty((steps.size, TILE)), np.empty((steps.size, TILE))

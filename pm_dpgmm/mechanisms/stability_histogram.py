@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pm_dpgmm._arguments import check_delta, check_positive
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
-from pm_dpgmm.privacy.curves import PrivacyLoss, SumLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import CompositionProfile, PrivacyProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, truncated_discrete_laplace
 
@@ -23,13 +23,13 @@ def _checked(key: Key) -> Key:
 
 def stability_loss(
     *, epsilon: float, delta: float, neighbouring: Neighbouring
-) -> tuple[TruncatedLaplaceLoss, PrivacyLoss]:
+) -> tuple[TruncatedLaplaceProfile, PrivacyProfile]:
     """Noise of one key, and the privacy curve of the whole histogram."""
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
     changed = 2 if neighbouring is Neighbouring.REPLACE_ONE else 1
     one = truncated_laplace_loss(sensitivity=1, epsilon=epsilon / changed, delta=delta / changed)
-    return one, one if changed == 1 else SumLoss(one, one, split=epsilon / 2)
+    return one, one if changed == 1 else CompositionProfile(one, one, split=epsilon / 2)
 
 
 def stability_histogram(
@@ -39,7 +39,7 @@ def stability_histogram(
     delta: float,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     rng: Rng = None,
-) -> tuple[dict[Key, int], PrivacyLoss]:
+) -> tuple[dict[Key, int], PrivacyProfile]:
     """Noisy counts of the keys that enough records share; no list of possible keys is needed.
 
     Parameters
@@ -59,7 +59,7 @@ def stability_histogram(
     histogram : dict
         Noisy count of every kept key, in sorted order: the order of the records would be a leak. A key is
         kept when its noisy count exceeds the noise bound A, so a key that no record has is never kept.
-    loss : PrivacyLoss
+    loss : PrivacyProfile
         Privacy curve of the release.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, check_real
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.noise import Rng, laplace_scale, truncated_discrete_laplace
 
 GRID_STEPS = 2**20  # grid points in one sensitivity for real-valued statistics
@@ -23,7 +23,7 @@ def truncation_bound(*, sensitivity: float, epsilon: float, delta: float) -> flo
     return sensitivity / epsilon * math.log1p(math.expm1(epsilon) / (2 * delta))
 
 
-def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) -> TruncatedLaplaceLoss:
+def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) -> TruncatedLaplaceProfile:
     """Smallest truncation of integer noise that is (epsilon, delta)-DP, with its exact curve.
 
     The scale is sensitivity / epsilon; the bound is the least integer at which the ``sensitivity`` largest
@@ -34,25 +34,25 @@ def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) ->
     check_delta(delta, zero=False)
     scale = laplace_scale(sensitivity, epsilon)
     low, high = sensitivity - 1, sensitivity  # low fails or is not allowed, high is the candidate
-    while TruncatedLaplaceLoss(scale, high, sensitivity).delta(epsilon) > delta:
+    while TruncatedLaplaceProfile(scale, high, sensitivity).delta(epsilon) > delta:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if TruncatedLaplaceLoss(scale, middle, sensitivity).delta(epsilon) > delta:
+        if TruncatedLaplaceProfile(scale, middle, sensitivity).delta(epsilon) > delta:
             low = middle
         else:
             high = middle
-    return TruncatedLaplaceLoss(scale, high, sensitivity)
+    return TruncatedLaplaceProfile(scale, high, sensitivity)
 
 
-def truncated_laplace_count(value: int, *, loss: TruncatedLaplaceLoss, rng: Rng = None) -> int:
+def truncated_laplace_count(value: int, *, loss: TruncatedLaplaceProfile, rng: Rng = None) -> int:
     """Add bounded noise to an integer.
 
     Parameters
     ----------
     value : int
         Exact statistic; neighbouring data sets move it by at most ``loss.shift``.
-    loss : TruncatedLaplaceLoss
+    loss : TruncatedLaplaceProfile
         Scale and bound of the noise, from :func:`truncated_laplace_loss`.
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
@@ -78,7 +78,7 @@ def truncated_laplace_count(value: int, *, loss: TruncatedLaplaceLoss, rng: Rng 
 
 def truncated_laplace(
     value: float, *, sensitivity: float, epsilon: float, delta: float, rng: Rng = None
-) -> tuple[float, TruncatedLaplaceLoss]:
+) -> tuple[float, TruncatedLaplaceProfile]:
     """Add bounded noise to a real number, on a public grid of 2^-20 sensitivities.
 
     Parameters
@@ -95,7 +95,7 @@ def truncated_laplace(
     value : float
         Noisy value, a multiple of the grid; the noise never exceeds :func:`truncation_bound` by more than
         the rounding (a few millionths of it).
-    loss : TruncatedLaplaceLoss
+    loss : TruncatedLaplaceProfile
         Exact privacy curve of the release, in grid steps.
 
     Raises

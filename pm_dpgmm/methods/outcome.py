@@ -30,7 +30,7 @@ class Problem:
     choices: tuple[int, ...] = ()  # numbers of components to choose from, increasing; n_components is the last
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def component_choices(self) -> tuple[int, ...]:
         """Numbers of components that the mixture may have."""
         return self.choices or (self.n_components,)
 

@@ -22,7 +22,7 @@ from pm_dpgmm.files.untrusted_json import check_depth
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 
@@ -146,7 +146,7 @@ def check_statistics(
     if "sites" in noise:
         _check_sites(noise["sites"])
     if "sketches" in noise:
-        evidence = Evidence.from_arrays(raw, noise)
+        evidence = SketchStatistics.from_arrays(raw, noise)
         if len(evidence.unit) != mixture.n_features:
             raise ValueError(
                 f"sketches must have {mixture.n_features} columns as the mixture, got {len(evidence.unit)}"

@@ -13,7 +13,7 @@ from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import MaxLoss, SumLoss
+from pm_dpgmm.privacy.curves import CompositionProfile, MaximumProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable, split_budget
 from pm_dpgmm.privacy.noise import Rng
 
@@ -90,13 +90,13 @@ class TwoPhase:
         crude, rest = self.phases(problem)
         test = self.crude.constants(crude).table.curve
         # the sketch has a domain or has to find one, which the first phase decides
-        either = MaxLoss((self.sketch.budget(rest).loss(), self.sketch.budget(_bounded(rest, None)).loss()))
+        either = MaximumProfile((self.sketch.budget(rest).loss(), self.sketch.budget(_bounded(rest, None)).loss()))
         return Guarantee(
             problem.epsilon,
             problem.delta,
             problem.neighbouring,
             "populous release, then private sketch (methods/two_phase.md)",
-            SumLoss(test, either, split=crude.epsilon),
+            CompositionProfile(test, either, split=crude.epsilon),
         )
 
     def check(self, problem: Problem) -> None:

@@ -17,7 +17,7 @@ from pm_dpgmm.methods.sketch.caveats import FitWarning
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import Fitted, SketchData
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.privacy.guarantee import Unstable
@@ -90,7 +90,7 @@ def predicted_gap(data: SketchData, truth: Mixture, n_records: float) -> float:
 
 def released_data(release: Release) -> SketchData:
     """Frequencies and noise of a sketch release."""
-    return sketch_data(Evidence.from_arrays(release.raw, release.noise))
+    return sketch_data(SketchStatistics.from_arrays(release.raw, release.noise))
 
 
 def _fit(truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], rng: np.random.Generator) -> Release:

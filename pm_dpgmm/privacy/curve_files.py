@@ -8,18 +8,18 @@ from typing import Any
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.privacy.curves import (
     SPLITS,
-    GaussianLoss,
-    GeometricLoss,
-    MaxLoss,
-    PointLoss,
-    PrivacyLoss,
-    RenyiLoss,
-    SumLoss,
-    TableLoss,
-    TruncatedLaplaceLoss,
+    CompositionProfile,
+    GaussianProfile,
+    GeometricProfile,
+    MaximumProfile,
+    PointProfile,
+    PrivacyProfile,
+    RenyiProfile,
+    TableProfile,
+    TruncatedLaplaceProfile,
 )
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-from pm_dpgmm.privacy.propose_test_release import PassTableLoss
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile
 
 MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
 # A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 10 s.
@@ -34,13 +34,21 @@ POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
 LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
 
-LOSSES: dict[str, Callable[..., PrivacyLoss]] = {
+LOSSES: dict[str, Callable[..., PrivacyProfile]] = {
     loss.kind: loss
-    for loss in (PointLoss, GeometricLoss, GaussianLoss, TruncatedLaplaceLoss, RenyiLoss, TableLoss, LiftedMaskLoss)
+    for loss in (
+        PointProfile,
+        GeometricProfile,
+        GaussianProfile,
+        TruncatedLaplaceProfile,
+        RenyiProfile,
+        TableProfile,
+        LiftedMaskProfile,
+    )
 }
 
 
-def loss_from_dict(fields: Mapping[str, Any]) -> PrivacyLoss:
+def profile_from_dict(fields: Mapping[str, Any]) -> PrivacyProfile:
     """Inverse of ``to_dict`` for fields from anywhere.
 
     Raises
@@ -55,15 +63,15 @@ def loss_from_dict(fields: Mapping[str, Any]) -> PrivacyLoss:
     return _made(fields)
 
 
-def _made(fields: Mapping[str, Any]) -> PrivacyLoss:
+def _made(fields: Mapping[str, Any]) -> PrivacyProfile:
     kind = fields["kind"]
     try:
-        if kind == SumLoss.kind:
-            return SumLoss(_made(fields["first"]), _made(fields["second"]), fields["split"])
-        if kind == MaxLoss.kind:
-            return MaxLoss(tuple(_made(part) for part in fields["parts"]))
-        if kind == PassTableLoss.kind:
-            return PassTableLoss(tuple(fields["probabilities"]), _made(fields["loss"]))
+        if kind == CompositionProfile.kind:
+            return CompositionProfile(_made(fields["first"]), _made(fields["second"]), fields["split"])
+        if kind == MaximumProfile.kind:
+            return MaximumProfile(tuple(_made(part) for part in fields["parts"]))
+        if kind == ProposeTestReleaseProfile.kind:
+            return ProposeTestReleaseProfile(tuple(fields["probabilities"]), _made(fields["loss"]))
         parameters = {name: value for name, value in fields.items() if name != "kind"}
         return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
     except (TypeError, OverflowError) as error:
@@ -80,35 +88,40 @@ def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
     if depth > MOST_NESTED:
         raise ValueError(f"privacy losses must be nested at most {MOST_NESTED} deep, got more")
     kind = fields.get("kind")
-    if not isinstance(kind, str) or kind not in (*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind):
-        kinds = [*LOSSES, SumLoss.kind, MaxLoss.kind, PassTableLoss.kind]
+    if not isinstance(kind, str) or kind not in (
+        *LOSSES,
+        CompositionProfile.kind,
+        MaximumProfile.kind,
+        ProposeTestReleaseProfile.kind,
+    ):
+        kinds = [*LOSSES, CompositionProfile.kind, MaximumProfile.kind, ProposeTestReleaseProfile.kind]
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
-    if kind == SumLoss.kind:
+    if kind == CompositionProfile.kind:
         parts = (_part(fields, part) for part in ("first", "second"))
         return SUM_STEPS + sum(_steps(part, depth + 1, lifted, SPLITS * n) for part in parts)
-    if kind == MaxLoss.kind:
+    if kind == MaximumProfile.kind:
         return sum(PART_STEPS + _steps(part, depth + 1, lifted, n) for part in _numbers(fields, "parts", dict))
-    if kind == PassTableLoss.kind:
+    if kind == ProposeTestReleaseProfile.kind:
         pairs = 3 * len(_numbers(fields, "probabilities"))
         return PASS_STEPS + PAIR_STEPS * pairs + _steps(_part(fields, "loss"), depth + 1, lifted, pairs * n)
     for name, value in fields.items():
         if name != "kind":
             _check_sizes(kind, name, value if isinstance(value, (list, tuple)) else [value])
-    if kind == GeometricLoss.kind:
+    if kind == GeometricProfile.kind:
         n_counts = _part(fields, "n_counts")
         if not isinstance(n_counts, int) or n_counts > MOST_COUNTS:
             raise ValueError(f"n_counts must be an integer of at most {MOST_COUNTS}, got {shown(n_counts)}")
         return n * (COUNTS_STEPS + COUNT_STEPS * n_counts)
-    if kind == LiftedMaskLoss.kind:
+    if kind == LiftedMaskProfile.kind:
         lifted.add(str(sorted(fields.items())))
         return LIFTED_CALL + n
-    if kind == TableLoss.kind:  # bisected
+    if kind == TableProfile.kind:  # bisected
         return n * (TABLE_STEPS + len(_numbers(fields, "epsilons")) // POINTS)
-    if kind == RenyiLoss.kind:
+    if kind == RenyiProfile.kind:
         return n * (ORDERS_STEPS + len(_numbers(fields, "orders")))
-    if kind == GaussianLoss.kind:
+    if kind == GaussianProfile.kind:
         return GAUSSIAN_CALL + n * GAUSSIAN_STEPS
-    return n * (LAPLACE_STEPS if kind == TruncatedLaplaceLoss.kind else POINT_STEPS)
+    return n * (LAPLACE_STEPS if kind == TruncatedLaplaceProfile.kind else POINT_STEPS)
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Any:

@@ -9,10 +9,10 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 
 if TYPE_CHECKING:
-    from pm_dpgmm.privacy.curves import PrivacyLoss
+    from pm_dpgmm.privacy.curves import PrivacyProfile
 
 
-def values(loss: PrivacyLoss, epsilons: FloatArray) -> FloatArray:
+def values(loss: PrivacyProfile, epsilons: FloatArray) -> FloatArray:
     """``loss.delta`` at every one of ``epsilons``, shape (n,), up to rounding: by ``loss.curve`` where there is one."""
     at_once = getattr(loss, "curve", None)
     if at_once is None:

@@ -25,7 +25,7 @@ from pm_dpgmm.privacy.worst_pair import WorstPair, response
 SPLITS = 202  # of epsilon that a sum of two losses tries
 
 
-class PrivacyLoss(Protocol):
+class PrivacyProfile(Protocol):
     """What every privacy curve offers."""
 
     kind: ClassVar[str]
@@ -57,7 +57,7 @@ class _Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class PointLoss(_Parameters):
+class PointProfile(_Parameters):
     """All that follows from (epsilon0, delta0)-DP alone: Kairouz, Oh, Viswanath (2015), Theorem 3.1."""
 
     epsilon0: float
@@ -81,7 +81,7 @@ class PointLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricLoss(_Parameters):
+class GeometricProfile(_Parameters):
     """``n_counts`` counts, each moved by one, with discrete Laplace noise of ``scale``: the exact curve.
 
     One count moved by one is randomised response at 1/scale: the loss is +1/scale when the output does not
@@ -113,12 +113,12 @@ class GeometricLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianLoss(_Parameters):
+class GaussianProfile(_Parameters):
     """Gaussian noise, ``mu`` = sensitivity / noise scale: exact curve of Balle and Wang (2018), Theorem 8.
 
     ``slack`` pays for the distance in total variation between the sampler's law and a rounded Gaussian; it
     adds (1 + exp(epsilon)) slack (mechanisms/gaussian.md). Outside an event of probability ``failure`` the law is as
-    said, inside it is anything (mechanisms/gaussian_budget.md).
+    said, inside it is anything (mechanisms/gaussian_filter.md).
     """
 
     mu: float
@@ -162,7 +162,7 @@ class GaussianLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedLaplaceLoss(_Parameters):
+class TruncatedLaplaceProfile(_Parameters):
     """An integer moved by at most ``shift`` plus discrete Laplace noise conditioned on [-bound, bound]."""
 
     scale: float
@@ -204,7 +204,7 @@ class TruncatedLaplaceLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class RenyiLoss(_Parameters):
+class RenyiProfile(_Parameters):
     """Renyi divergences at finitely many orders (above 1), turned into (epsilon, delta).
 
     delta = exp((order - 1)(divergence - epsilon)) (1 - 1/order)^order / (order - 1), the conversion of
@@ -233,15 +233,15 @@ class RenyiLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class SumLoss(_Parameters):
+class CompositionProfile(_Parameters):
     """Basic composition of two releases: the least first.delta(e) + second.delta(epsilon - e) over splits.
 
     ``split`` is the epsilon that the first was made for; it is tried besides a grid. Every split is valid, so a coarse
     search costs accuracy and never soundness.
     """
 
-    first: PrivacyLoss
-    second: PrivacyLoss
+    first: PrivacyProfile
+    second: PrivacyProfile
     split: float
     kind: ClassVar[str] = "sum"
     __reduce__ = by_constructor
@@ -270,10 +270,10 @@ class SumLoss(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class MaxLoss(_Parameters):
+class MaximumProfile(_Parameters):
     """Parallel composition, the largest delta of the ``parts`` at every epsilon: each person is in one of them."""
 
-    parts: tuple[PrivacyLoss, ...]
+    parts: tuple[PrivacyProfile, ...]
     kind: ClassVar[str] = "max"
     __reduce__ = by_constructor
 
@@ -300,15 +300,15 @@ class MaxLoss(_Parameters):
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
     def worst_pair(self) -> WorstPair | None:
-        gaussian = [part for part in self.parts if isinstance(part, GaussianLoss)]
+        gaussian = [part for part in self.parts if isinstance(part, GaussianProfile)]
         if len(gaussian) < len(self.parts):
             return None
         # larger parameters dominate
-        return GaussianLoss(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).worst_pair()
+        return GaussianProfile(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).worst_pair()
 
 
 @dataclass(frozen=True, slots=True)
-class TableLoss(_Parameters):
+class TableProfile(_Parameters):
     """A curve given by points; between points the value at the smaller epsilon counts."""
 
     epsilons: tuple[float, ...]

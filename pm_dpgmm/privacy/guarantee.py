@@ -25,8 +25,8 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.privacy.curve_files import loss_from_dict
-from pm_dpgmm.privacy.curves import PointLoss, PrivacyLoss, TableLoss
+from pm_dpgmm.privacy.curve_files import profile_from_dict
+from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile, TableProfile
 from pm_dpgmm.privacy.worst_pair import WorstPair
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
@@ -64,7 +64,7 @@ class Guarantee:
         Replacing one record (number of records public) or adding or removing one.
     mechanism : str
         What made the release, with the source of the proof.
-    loss : PrivacyLoss
+    loss : PrivacyProfile
         Upper bound of delta for every epsilon; the exact curve where that is known.
     private : bool
         False for a release whose noise came from a known seed, as :class:`pm_dpgmm.Release` says: nobody is protected.
@@ -76,8 +76,8 @@ class Guarantee:
 
     Examples
     --------
-    >>> from pm_dpgmm.privacy.curves import GaussianLoss
-    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianLoss(mu=1.0))
+    >>> from pm_dpgmm.privacy.curves import GaussianProfile
+    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianProfile(mu=1.0))
     >>> round(float(g.curve(1.0)), 4), round(g.epsilon_at(1e-3), 2)
     (0.1269, 3.14)
     """
@@ -86,7 +86,7 @@ class Guarantee:
     delta: float
     neighbouring: Neighbouring
     mechanism: str
-    loss: PrivacyLoss
+    loss: PrivacyProfile
     private: bool = True
     __reduce__ = by_constructor
 
@@ -133,7 +133,7 @@ class Guarantee:
         missing = [name for name in cls.__slots__ if name not in fields and name != "private"]
         if missing:
             raise ValueError(f"guarantee must have the field {missing[0]!r}, got {shown(sorted(fields))}")
-        loss = loss_from_dict(fields["loss"])
+        loss = profile_from_dict(fields["loss"])
         relation = Neighbouring.parse(fields["neighbouring"])
         epsilon, delta = fields["epsilon"], fields["delta"]
         check_positive(epsilon=epsilon)
@@ -255,8 +255,8 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
 
     Examples
     --------
-    >>> from pm_dpgmm.privacy.curves import GaussianLoss
-    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianLoss(mu=1.0))
+    >>> from pm_dpgmm.privacy.curves import GaussianProfile
+    >>> g = Guarantee(1.0, 0.13, Neighbouring.REPLACE_ONE, "Gaussian", GaussianProfile(mu=1.0))
     >>> round(compose(g, g, delta=1e-3).epsilon, 2)  # mu = sqrt(2); basic composition gives 6.9
     4.85
     """
@@ -271,7 +271,7 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
         raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")
     total, slack = WorstPair(), 0.0
     for guarantee in guarantees:
-        pair = guarantee.loss.worst_pair() or PointLoss(guarantee.epsilon, guarantee.delta).worst_pair()
+        pair = guarantee.loss.worst_pair() or PointProfile(guarantee.epsilon, guarantee.delta).worst_pair()
         total = total.times(pair)
         slack += getattr(guarantee.loss, "slack", 0.0)  # total variation of each sampler, so these add up
 
@@ -298,7 +298,9 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     # the table is a step function: the stated pair becomes one of its points, and holds from there on
     order = int(np.searchsorted(epsilons, epsilon))
     deltas = np.insert(deltas, order, delta)
-    loss = TableLoss(tuple(np.insert(epsilons, order, epsilon).tolist()), tuple(np.minimum.accumulate(deltas).tolist()))
+    loss = TableProfile(
+        tuple(np.insert(epsilons, order, epsilon).tolist()), tuple(np.minimum.accumulate(deltas).tolist())
+    )
     names = "; ".join(guarantee.mechanism for guarantee in guarantees)
     if len(names) > LONGEST_COMPOSITION:
         names = f"{len(guarantees)} releases, among them {names[:LONGEST_COMPOSITION]}..."

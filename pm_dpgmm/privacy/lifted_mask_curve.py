@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # relative allowance for floating point, far above 1e-16 times
 
 
 @dataclass(frozen=True, slots=True)
-class LiftedMaskLoss:
+class LiftedMaskProfile:
     """Mask of lifted averages that are within ``omega`` of each other, in both orders of the pair.
 
     ``omega``^2 bounds the sum over components of d_AI^2 plus the sum over weights of (difference / kappa)^2;
@@ -42,7 +42,7 @@ class LiftedMaskLoss:
 
     Examples
     --------
-    >>> loss = LiftedMaskLoss(omega=0.019, eta=0.05, dimension=3)
+    >>> loss = LiftedMaskProfile(omega=0.019, eta=0.05, dimension=3)
     >>> loss.delta(1.0) < 1e-6 < loss.delta(0.9)
     True
     """
@@ -143,7 +143,7 @@ class LiftedMaskLoss:
 
 
 @functools.lru_cache(maxsize=64)
-def _contours(loss: LiftedMaskLoss) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _contours(loss: LiftedMaskProfile) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The contours that are best somewhere, and where each but the first starts to be."""
     best: list[tuple[float, float]] = []
     starts: list[float] = []
@@ -159,5 +159,5 @@ def _contours(loss: LiftedMaskLoss) -> tuple[FloatArray, FloatArray, FloatArray]
 
 
 @functools.lru_cache(maxsize=64)
-def _steps(loss: LiftedMaskLoss) -> FloatArray:
+def _steps(loss: LiftedMaskProfile) -> FloatArray:
     return loss.steps()

@@ -121,7 +121,7 @@ def permutation(n: int, *, rng: Rng = None) -> IntArray:
     return np.array(order, dtype=np.int64)
 
 
-def places(n: int, n_places: int, *, rng: Rng = None) -> IntArray:
+def random_assignment(n: int, n_places: int, *, rng: Rng = None) -> IntArray:
     """``n`` independent places, each uniform in range(n_places)."""
     check_count(least=0, n=n)
     check_count(n_places=n_places)
@@ -130,14 +130,14 @@ def places(n: int, n_places: int, *, rng: Rng = None) -> IntArray:
     return np.array([secrets.randbelow(n_places) for _ in range(n)], dtype=np.int64)
 
 
-def coins(n: int, *, probability: float, rng: Rng = None) -> NDArray[np.bool_]:
+def bernoullis(n: int, *, probability: float, rng: Rng = None) -> NDArray[np.bool_]:
     """Independent coins, each True with this probability, to a precision of 2^-32."""
     check_count(least=0, n=n)
     drawn = rng.integers(2**32, size=n) if rng is not None else np.frombuffer(secrets.token_bytes(4 * n), np.uint32)
     return np.asarray(drawn < round(probability * 2**32))
 
 
-def coin(probability: float, *, rng: Rng = None) -> bool:
+def bernoulli(probability: float, *, rng: Rng = None) -> bool:
     """One coin that is True with this probability: on the release path exactly, not to a number of bits.
 
     A float is an integer over a power of two. The number of random bits is the same for every probability.

@@ -1,4 +1,4 @@
-"""Privacy curve of a test by a pass table with the release after it. Proof: mechanisms/pass_table.md."""
+"""Privacy curve of a test by a pass table with the release after it. Proof: mechanisms/propose_test_release.md."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.privacy.curve_values import values
 
 if TYPE_CHECKING:
-    from pm_dpgmm.privacy.curves import PrivacyLoss
+    from pm_dpgmm.privacy.curves import PrivacyProfile
 
 ROUNDING = 1e-12  # relative allowance of the left side for floating point
 
 
-def divergence(p: float, q: float, loss: PrivacyLoss, epsilon: float) -> float:
+def divergence(p: float, q: float, loss: PrivacyProfile, epsilon: float) -> float:
     """Left side of (4): bound of the hockey-stick divergence of test and release, passing with ``p`` against ``q``.
 
     Rounded upwards.
@@ -45,7 +45,7 @@ def adjacent_pairs(probabilities: tuple[float, ...]) -> list[tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class PassTableLoss:
+class ProposeTestReleaseProfile:
     """Test and release together: the largest left side of (4) over neighbouring levels, at every epsilon.
 
     ``probabilities`` are those of the levels 0, 1, ...; ``loss`` is the curve of the release in both orders of
@@ -53,7 +53,7 @@ class PassTableLoss:
     """
 
     probabilities: tuple[float, ...]
-    loss: PrivacyLoss
+    loss: PrivacyProfile
     kind: ClassVar[str] = "pass-table"
     __reduce__ = by_constructor
 

@@ -14,9 +14,9 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.choice import choose
 from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.sites import sites_of
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
-from pm_dpgmm.privacy.curves import MaxLoss, PrivacyLoss
+from pm_dpgmm.privacy.curves import MaximumProfile, PrivacyProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
 from pm_dpgmm.release.selection import with_fit
@@ -76,7 +76,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
         if "sketches" not in item.noise:
             raise ValueError(f"releases must be of method 'sketch', got one of method {item.method!r}")
     numbers = read_choices(max(item.n_components for item in given) if n_components is None else n_components)
-    found = [Evidence.from_arrays(item.raw, item.noise) for item in given]
+    found = [SketchStatistics.from_arrays(item.raw, item.noise) for item in given]
     for i, evidence in enumerate(found):
         check_fittable(evidence, f"releases[{i}]")
     for i, evidence in enumerate(found):
@@ -104,7 +104,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     return with_fit(base, evidence, fit, choice)
 
 
-def added(evidence: list[Evidence]) -> Evidence:
+def added(evidence: list[SketchStatistics]) -> SketchStatistics:
     """Sums of sketches with equal frequencies; the moments are those of the first that has any, scaled."""
     sketches = []
     for parts in zip(*(item.sketches for item in evidence), strict=True):
@@ -130,10 +130,12 @@ def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guaran
 
     The stated epsilon is the largest, and delta what all of them hold there.
     """
-    losses: dict[PrivacyLoss, None] = {}  # in order, each once
+    losses: dict[PrivacyProfile, None] = {}  # in order, each once
     for guarantee in guarantees:
-        losses |= dict.fromkeys(guarantee.loss.parts if isinstance(guarantee.loss, MaxLoss) else (guarantee.loss,))
-    loss = next(iter(losses)) if len(losses) == 1 else MaxLoss(tuple(losses))
+        losses |= dict.fromkeys(
+            guarantee.loss.parts if isinstance(guarantee.loss, MaximumProfile) else (guarantee.loss,)
+        )
+    loss = next(iter(losses)) if len(losses) == 1 else MaximumProfile(tuple(losses))
     delta = max(guarantee.delta for guarantee in guarantees)
     epsilon = max(guarantee.epsilon for guarantee in guarantees)
     told = "; ".join(
@@ -146,7 +148,7 @@ def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guaran
     return Guarantee(epsilon, delta, guarantees[0].neighbouring, words, loss)
 
 
-def _check_same(place: int, releases: list[Release], found: Evidence, first: Evidence) -> None:
+def _check_same(place: int, releases: list[Release], found: SketchStatistics, first: SketchStatistics) -> None:
     """Raise ValueError that names what of a release differs from the first one."""
     one, other = releases[0], releases[place]
     hint = "make the others with fit_gmm(..., like=the first release)"

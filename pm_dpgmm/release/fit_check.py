@@ -16,7 +16,7 @@ from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_checks import check_histogram
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import distances
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
@@ -183,7 +183,7 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
 
 
 def _check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
     data = sketch_data(evidence)
     if mixtures is None:

@@ -15,7 +15,7 @@ from pm_dpgmm.methods.sketch.choice import PRICE, Choice, choose, price_of
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.model import Fitted
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
 from pm_dpgmm.release.count_selection import compared_counts, count_price, is_count_release, refit_counts
 
@@ -147,7 +147,9 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
     )
 
 
-def with_fit(release: AnyRelease, evidence: Evidence, fit: SketchFit, choice: Choice | None = None) -> AnyRelease:
+def with_fit(
+    release: AnyRelease, evidence: SketchStatistics, fit: SketchFit, choice: Choice | None = None
+) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
     noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
     noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
@@ -157,16 +159,16 @@ def with_fit(release: AnyRelease, evidence: Evidence, fit: SketchFit, choice: Ch
     return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
 
 
-def _evidence(release: Released, verb: str) -> Evidence:
+def _evidence(release: Released, verb: str) -> SketchStatistics:
     if "sketches" not in release.noise:
         raise ValueError(
             f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
         )
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_fittable(evidence, "release")
     return evidence
 
 
-def _own(release: Released, evidence: Evidence) -> dict[int, Fitted]:
+def _own(release: Released, evidence: SketchStatistics) -> dict[int, Fitted]:
     """The release's mixture as a start."""
     return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}

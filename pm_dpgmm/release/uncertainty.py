@@ -174,7 +174,7 @@ def standard_errors(release: Released) -> StandardErrors:
     by_logit = np.diag(weights) - np.outer(weights, weights)
     row, column = np.tril_indices(d)
     entries = found.factors[:, row, column]
-    lengths = np.sqrt(np.square(widened(found.factors, law.data.ridge)).sum(axis=2))
+    lengths = np.sqrt(np.square(widened(found.factors, law.data.variance_floor)).sum(axis=2))
     slopes = entries / lengths[:, row] * np.where(row == column, entries, 1.0) * unit[row]
     roots = root[n_logits + k * d :].reshape(k, len(row), -1)
     by_column = np.zeros((k, d, root.shape[1]))

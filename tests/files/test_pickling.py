@@ -13,7 +13,7 @@ from sklearn.base import clone
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.planning.result import Trial
-from pm_dpgmm.privacy.curves import MaxLoss, PointLoss, SumLoss, TableLoss
+from pm_dpgmm.privacy.curves import CompositionProfile, MaximumProfile, PointProfile, TableProfile
 from verification.fuzz.releases import FILES
 
 NAMES = sorted(path.stem for path in FILES.glob("*.json"))
@@ -62,8 +62,8 @@ def plain(value):
 @pytest.fixture(scope="module")
 def results():
     release = dpg.load(FILES / "sketch_one_column.json")
-    point = PointLoss(1.0, 1e-6)
-    composed = SumLoss(MaxLoss((point, TableLoss((0.0, 1.0), (0.5, 1e-6)))), point, split=0.5)
+    point = PointProfile(1.0, 1e-6)
+    composed = CompositionProfile(MaximumProfile((point, TableProfile((0.0, 1.0), (0.5, 1e-6)))), point, split=0.5)
     trial = Trial(False, 0.1, 0.1, 0.1, 0.1, 0.1, None, 1.0)
     return {
         **{name: dpg.load(FILES / f"{name}.json") for name in NAMES},

@@ -92,7 +92,7 @@ def run(folder, kinds, *, n_jobs, time_limit=None, progress=lambda done, total: 
 
 
 def undisturbed(folder, places):
-    """Fits of the subsets at ``places`` if their learners are good, in this process and in calls of their own."""
+    """Fits of the subsets at ``random_assignment`` if their learners are good, in this process and in calls of their own."""
     folder.mkdir()
     found = {}
     for place in places:

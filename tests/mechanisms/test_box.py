@@ -11,11 +11,11 @@ from scipy import stats
 
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import GRID, location_threshold, noisy_box
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-BUDGET = GaussianBudget.of(1.0, 1e-2, failure=5e-3)
+BUDGET = GaussianFilter.of(1.0, 1e-2, failure=5e-3)
 SETTINGS = {"budget": BUDGET, "share": Fraction(1), "neighbouring": REPLACE}
 FAR = 1e6
 
@@ -100,7 +100,7 @@ def test_what_a_record_shows_by_its_bin_is_paid_for(name, back, epsilon):
     threshold = location_threshold(SCALE * GRID, failure=LONE, n_features=1) / GRID
     pair = CASES[name][::-1] if back else CASES[name]
     exact = exact_delta(pair, epsilon, threshold)
-    assert exact <= GaussianBudget(Fraction(2, SCALE**2), LONE).loss().delta(epsilon)
+    assert exact <= GaussianFilter(Fraction(2, SCALE**2), LONE).loss().delta(epsilon)
     if any(count == 1 and beside == 0 for count, beside in zip(*pair, strict=True)):
         assert exact >= 0.999 * LONE
 
@@ -109,7 +109,7 @@ def test_a_threshold_for_noise_alone_would_not_do():
     """The planted fault: without a lone record's own count in the threshold."""
     threshold = location_threshold(SCALE * GRID, failure=LONE, n_features=1) / GRID - 1
     exact = exact_delta(CASES["alone to alone"], 1.0, threshold)
-    assert exact > 1.5 * GaussianBudget(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
+    assert exact > 1.5 * GaussianFilter(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
 
 
 def test_to_try_again_until_a_bin_is_kept_would_not_do():
@@ -123,7 +123,7 @@ def test_to_try_again_until_a_bin_is_kept_would_not_do():
         masses[0, 0, 0] = 0.0
         masses /= masses.sum()
     exact = np.maximum(0, one - math.e * other).sum()
-    assert exact > 100 * GaussianBudget(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
+    assert exact > 100 * GaussianFilter(Fraction(2, SCALE**2), LONE).loss().delta(1.0)
 
 
 # ------------------------------------------------------------------ matchings and samples

@@ -15,7 +15,7 @@ from pm_dpgmm.mechanisms.truncated_laplace import (
     truncated_laplace_loss,
     truncation_bound,
 )
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import truncated_discrete_laplace
 from verification.neighbours import add_remove_pairs, replace_one_pairs
@@ -62,7 +62,7 @@ def test_the_bound_is_the_smallest_that_keeps_delta(epsilon, delta, sensitivity)
     loss = truncated_laplace_loss(sensitivity=sensitivity, epsilon=epsilon, delta=delta)
     assert loss.delta(epsilon) <= delta
     if loss.bound > sensitivity:
-        assert TruncatedLaplaceLoss(loss.scale, loss.bound - 1, sensitivity).delta(epsilon) > delta
+        assert TruncatedLaplaceProfile(loss.scale, loss.bound - 1, sensitivity).delta(epsilon) > delta
 
 
 def test_bound_at_an_epsilon_whose_quotient_rounds_down():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames, frequencies_from_dict
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct, frequencies_from_dict
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
@@ -33,7 +33,7 @@ def largest_squared_change(frequencies, *, starts=60, seed=0):
 
 @pytest.mark.parametrize("n_base", [1, 2, 3, 4, 5])
 def test_a_frame_holds_one_of_each_pair_of_signed_sums(n_base):
-    frames = RieszFrames(np.eye(n_base)[None], np.zeros(n_base))
+    frames = RieszProduct(np.eye(n_base)[None], np.zeros(n_base))
     found = {tuple(w) for w in frames.frequencies.astype(int).tolist()}
     assert len(found) == frames.n_frequencies == (3**n_base - 1) // 2
     assert not found & {tuple(-x for x in w) for w in found}
@@ -46,7 +46,7 @@ def test_a_frame_holds_one_of_each_pair_of_signed_sums(n_base):
 )
 def test_frames_attain_their_sensitivity_and_never_exceed_it(n_base, n_frames, n_features):
     bases = np.random.default_rng(1).normal(size=(n_frames, n_base, n_features))
-    frames = RieszFrames(bases, np.zeros(n_features))
+    frames = RieszProduct(bases, np.zeros(n_features))
     bound = float(frames.squared_sensitivity(REPLACE))
     assert bound == n_frames * 2 ** (n_base + 1)
     found = largest_squared_change(frames, starts=30)
@@ -66,7 +66,7 @@ def largest_by_phases(signs, squared_amplitudes):
 @pytest.mark.parametrize("n_base, sums_only, equal", [(2, 9, 12), (3, 20, 36), (4, 43.0902, 108)])
 def test_wrong_frames_break_the_bound(n_base, sums_only, equal):
     """Three planted faults: both composites are the sum; all amplitudes are 1; the norm is paid, not 2 W + 2."""
-    frames = RieszFrames(np.eye(n_base)[None], np.zeros(n_base))
+    frames = RieszProduct(np.eye(n_base)[None], np.zeros(n_base))
     signs, squares = frames.signs, frames.amplitudes**2
     paid = float(frames.squared_sensitivity(REPLACE))
     assert largest_by_phases(signs, squares) == pytest.approx(paid, rel=1e-6)
@@ -76,7 +76,7 @@ def test_wrong_frames_break_the_bound(n_base, sums_only, equal):
 
 
 def test_frequencies_that_are_multiples_of_each_other_do_no_harm():
-    frames = RieszFrames(np.array([[[1.0], [2.0], [3.0], [4.0]]]), np.zeros(1))
+    frames = RieszProduct(np.array([[[1.0], [2.0], [3.0], [4.0]]]), np.zeros(1))
     shifts = np.linspace(0, 2 * math.pi, 20_001)
     kernels = frames.amplitudes**2 @ np.cos(frames.frequencies @ shifts[None])
     assert 2 * (kernels[0] - kernels.min()) <= float(frames.squared_sensitivity(REPLACE)) * (1 + 1e-12)
@@ -84,7 +84,7 @@ def test_frequencies_that_are_multiples_of_each_other_do_no_harm():
 
 @pytest.mark.parametrize("order", [1, 2, 8, 16, 24, 33])
 def test_ladders_attain_their_sensitivity_and_never_exceed_it(order):
-    ladder = FejerLadder(step=1.0, order=order, centre=0.0)
+    ladder = FejerHarmonics(step=1.0, order=order, centre=0.0)
     assert (ladder.amplitudes**2).sum() == pytest.approx(order / 2)
     zeros = 2 * math.pi * np.arange(1, order + 1) / (order + 1)
     for shift in zeros:
@@ -95,7 +95,7 @@ def test_ladders_attain_their_sensitivity_and_never_exceed_it(order):
 
 
 @pytest.mark.parametrize(
-    "frequencies", [RieszFrames(np.ones((3, 4, 5)), np.zeros(5)), FejerLadder(0.3, 16, 2.0)], ids=["riesz", "fejer"]
+    "frequencies", [RieszProduct(np.ones((3, 4, 5)), np.zeros(5)), FejerHarmonics(0.3, 16, 2.0)], ids=["riesz", "fejer"]
 )
 def test_one_record_more_or_less_is_the_norm(frequencies):
     norm = Fraction((frequencies.amplitudes**2).sum()).limit_denominator(10**6)
@@ -106,7 +106,7 @@ def test_one_record_more_or_less_is_the_norm(frequencies):
 
 @pytest.mark.parametrize(
     "frequencies",
-    [RieszFrames(np.ones((1, 2, 3)) / 3, np.full(3, 0.1)), FejerLadder(0.3, 16, 2.0)],
+    [RieszProduct(np.ones((1, 2, 3)) / 3, np.full(3, 0.1)), FejerHarmonics(0.3, 16, 2.0)],
     ids=["riesz", "fejer"],
 )
 def test_saved_frequencies_are_the_same_numbers(frequencies):
@@ -118,14 +118,14 @@ def test_saved_frequencies_are_the_same_numbers(frequencies):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: RieszFrames(np.ones((2, 3)), np.zeros(3)), "bases must have shape"),
-        (lambda: RieszFrames(np.ones((1, 7, 3)), np.zeros(3)), "D at most 6"),
-        (lambda: RieszFrames(np.ones((1, 2, 3)), np.zeros(2)), "centre must have shape"),
-        (lambda: RieszFrames(np.full((1, 2, 3), np.nan), np.zeros(3)), "must be finite"),
-        (lambda: FejerLadder(0.0, 16, 0.0), "step"),
-        (lambda: FejerLadder(1.0, 0, 0.0), "order"),
-        (lambda: FejerLadder(1.0, 2000, 0.0), "at most 1024"),
-        (lambda: FejerLadder(1.0, 2, math.inf), "centre"),
+        (lambda: RieszProduct(np.ones((2, 3)), np.zeros(3)), "bases must have shape"),
+        (lambda: RieszProduct(np.ones((1, 7, 3)), np.zeros(3)), "D at most 6"),
+        (lambda: RieszProduct(np.ones((1, 2, 3)), np.zeros(2)), "centre must have shape"),
+        (lambda: RieszProduct(np.full((1, 2, 3), np.nan), np.zeros(3)), "must be finite"),
+        (lambda: FejerHarmonics(0.0, 16, 0.0), "step"),
+        (lambda: FejerHarmonics(1.0, 0, 0.0), "order"),
+        (lambda: FejerHarmonics(1.0, 2000, 0.0), "at most 1024"),
+        (lambda: FejerHarmonics(1.0, 2, math.inf), "centre"),
         (lambda: frequencies_from_dict({"kind": "grid"}), "kind of frequencies"),
     ],
 )

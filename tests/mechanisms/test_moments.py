@@ -9,19 +9,21 @@ import pytest
 from scipy import optimize, stats
 
 from pm_dpgmm.mechanisms import moments
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, Parts, moment_sums, noisy_moments
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
+from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, SoftPartition, VoronoiPartition, moment_sums, noisy_moments
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-BUDGET = GaussianBudget.of(1.0, 1e-6)
+BUDGET = GaussianFilter.of(1.0, 1e-6)
 RNG = np.random.default_rng(11)
 D, G = 3, 4
-CELLS = Cells(RNG.normal(size=D), np.array([1.0, 2.0, 0.1]), RNG.normal(size=(G, D)), np.array([0.5, 1.0, 2.0, 0.01]))
+CELLS = VoronoiPartition(
+    RNG.normal(size=D), np.array([1.0, 2.0, 0.1]), RNG.normal(size=(G, D)), np.array([0.5, 1.0, 2.0, 0.01])
+)
 FACTORS = np.tril(0.3 * RNG.normal(size=(G, D, D))) + 0.5 * np.eye(D)
 FACTORS[:, range(D), range(D)] = np.abs(FACTORS[:, range(D), range(D)]) + 0.1
-PARTS = Parts.of(CELLS.origin, CELLS.unit, np.full(G, 1 / G), CELLS.centres, FACTORS, reach=2.0)
+PARTS = SoftPartition.of(CELLS.origin, CELLS.unit, np.full(G, 1 / G), CELLS.centres, FACTORS, reach=2.0)
 BOTH = pytest.mark.parametrize("partition", [CELLS, PARTS], ids=["cells", "parts"])
 
 
@@ -86,8 +88,8 @@ def test_the_bounds_are_reached_by_maximisation_and_never_passed(partition):
 
 def test_worst_pairs_are_at_an_angle_in_one_cell_or_in_two_cells():
     one, two = (
-        Cells(*np.array([[0, 0], [1, 1.0]]), [[0, 0]], [1]),
-        Cells(*np.array([[0, 0], [1, 1.0]]), [[0, 0], [9, 0]], [1, 2]),
+        VoronoiPartition(*np.array([[0, 0], [1, 1.0]]), [[0, 0]], [1]),
+        VoronoiPartition(*np.array([[0, 0], [1, 1.0]]), [[0, 0], [9, 0]], [1, 2]),
     )
     angle = one_by_one(np.array([[1.0, 0.0], [-0.5, math.sqrt(3) / 2]]), one) * GRID
     apart = one_by_one(np.array([[1.0, 0.0], [13.0, 0.0]]), two) * GRID
@@ -96,7 +98,9 @@ def test_worst_pairs_are_at_an_angle_in_one_cell_or_in_two_cells():
     opposite = one_by_one(np.array([[1.0, 0.0], [-1.0, 0.0]]), one) * GRID
     assert np.square(opposite[0] - opposite[1]).sum() == pytest.approx(4.0, abs=1e-8)
     # soft: both shares one half, a centre at distance .5 of the record
-    half = Parts.of(np.zeros(1), np.ones(1), np.full(2, 0.5), np.array([[-0.5], [0.5]]), np.ones((2, 1, 1)), reach=1.0)
+    half = SoftPartition.of(
+        np.zeros(1), np.ones(1), np.full(2, 0.5), np.array([[-0.5], [0.5]]), np.ones((2, 1, 1)), reach=1.0
+    )
     shared = one_by_one(np.array([[0.0]]), half).reshape(2, 3) * GRID
     assert np.allclose(shared, [[0.25, 0.25, 0.125], [0.25, -0.25, 0.125]])
 
@@ -115,7 +119,7 @@ def test_off_the_diagonal_each_number_stands_for_two():
     """The planted fault: without the factor the inner product is no square of y.y', and two records come too close."""
     y, z = np.array([[1.0, 1.0]]) / math.sqrt(2), np.array([[1.0, -1.0]]) / math.sqrt(2)
     assert features(y)[0] @ features(z)[0] == pytest.approx(0.25)
-    cell = Cells(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones(1))
+    cell = VoronoiPartition(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones(1))
     assert np.allclose(one_by_one(y, cell) * GRID, features(y), atol=GRID)
 
 
@@ -152,7 +156,7 @@ def test_computed_features_are_as_exact_as_is_paid_for(n_parts):
     rng = np.random.default_rng(n_parts)
     ball = 0.3 * rng.normal(size=(n_parts, D))
     factors = np.tile(np.eye(D), (n_parts, 1, 1))
-    parts = Parts.of(np.zeros(D), np.ones(D), np.full(n_parts, 1 / n_parts), ball, factors, reach=0.1)
+    parts = SoftPartition.of(np.zeros(D), np.ones(D), np.full(n_parts, 1 / n_parts), ball, factors, reach=0.1)
     row, column = np.triu_indices(D)
     root = np.where(row == column, 1.0, moments.ROOT_TWO)
     worst, most, shares, y = 0.0, Fraction(0), np.empty(n_parts), np.empty(D)
@@ -227,7 +231,7 @@ def test_a_record_that_is_not_finite_counts_for_the_first_part_at_its_centre(par
 
 def test_a_radius_of_nothing_or_without_end_gives_no_numbers_but_zeros():
     for radius in (0.0, np.inf, np.nan):
-        cell = Cells(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.array([radius]))
+        cell = VoronoiPartition(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.array([radius]))
         for row in ([0.0, 3.0], [1e308, 0.0], [0.0, 0.0]):
             found = moment_sums(np.array([row]), cell)
             assert found[0, 0] == round(COUNT_WEIGHT / GRID) and not found[0, 1:].any()
@@ -274,8 +278,8 @@ def test_the_exponential_and_the_logarithm_are_those_of_the_library():
 def test_what_is_released_are_the_counts_sums_and_products_of_the_records():
     """Off the diagonal too, where the integers carry a factor sqrt(2)."""
     y = np.random.default_rng(8).uniform(-0.6, 0.6, (50_000, 2)) @ np.array([[0.8, 0.5], [0.0, 0.6]])
-    whole = Cells(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones(1))
-    budget = GaussianBudget.of(1.0, 1e-6)
+    whole = VoronoiPartition(np.zeros(2), np.ones(2), np.zeros((1, 2)), np.ones(1))
+    budget = GaussianFilter.of(1.0, 1e-6)
     found, _ = noisy_moments(
         y, whole, budget=budget, share=Fraction(1), neighbouring=REPLACE, rng=np.random.default_rng(1)
     )

@@ -9,16 +9,16 @@ from scipy import stats
 
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import EXPONENTS, location_threshold, noisy_box, noisy_cells
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID, sketch_sums
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-BUDGET = GaussianBudget.of(1.0, 1e-6, failure=1e-7)
-FRAMES = RieszFrames(np.random.default_rng(1).normal(size=(2, 4, 3)), np.zeros(3))
-LADDER = FejerLadder(0.5, 16, 0.0)
+BUDGET = GaussianFilter.of(1.0, 1e-6, failure=1e-7)
+FRAMES = RieszProduct(np.random.default_rng(1).normal(size=(2, 4, 3)), np.zeros(3))
+LADDER = FejerHarmonics(0.5, 16, 0.0)
 
 
 # ------------------------------------------------------------------ sketch
@@ -133,7 +133,7 @@ def test_records_that_are_not_finite_are_in_no_bin():
 
 def test_the_box_needs_a_failure_probability():
     with pytest.raises(ValueError, match="failure must be greater than 0"):
-        find(np.zeros((10, 1)), budget=GaussianBudget.of(1.0, 1e-6))
+        find(np.zeros((10, 1)), budget=GaussianFilter.of(1.0, 1e-6))
 
 
 def test_a_lone_record_is_kept_as_rarely_as_promised():

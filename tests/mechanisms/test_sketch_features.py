@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from pm_dpgmm.mechanisms import sketch_features
-from pm_dpgmm.mechanisms.frequencies import FACTOR_ERROR, FejerLadder, RieszFrames
+from pm_dpgmm.mechanisms.frequencies import FACTOR_ERROR, FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.gaussian import SMALLEST_EPSILON
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID, MAX_RECORDS, sketch_sums, sums_and_number
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 RNG = np.random.default_rng(5)
-FRAMES = RieszFrames(RNG.normal(size=(2, 4, 3)), np.array([0.3, -1.0, 2.0]))
-LADDER = FejerLadder(0.7, 16, 0.3)
+FRAMES = RieszProduct(RNG.normal(size=(2, 4, 3)), np.array([0.3, -1.0, 2.0]))
+LADDER = FejerHarmonics(0.7, 16, 0.3)
 BOTH = pytest.mark.parametrize("frequencies", [FRAMES, LADDER], ids=["riesz", "fejer"])
 
 
@@ -79,7 +79,7 @@ def test_sums_do_not_depend_on_order_blocks_or_threads(frequencies, monkeypatch)
 
 def test_phases_by_matrix_products_depend_on_the_block():
     """The planted fault of blocks: the order of a matrix product is that of the library, which looks at the shape."""
-    frames = RieszFrames(np.random.default_rng(6).normal(size=(2, 4, 64)), np.zeros(64))
+    frames = RieszProduct(np.random.default_rng(6).normal(size=(2, 4, 64)), np.zeros(64))
     records = 1e9 * np.random.default_rng(7).normal(size=(1_000, 64))
 
     def by_matrix(rows):
@@ -143,16 +143,16 @@ def test_no_two_records_are_farther_apart_than_the_bound(frequencies, scale):
 @pytest.mark.parametrize(
     "frequencies",
     [
-        FejerLadder(0.7, 24, 0.3),
-        FejerLadder(0.7, 1024, 0.3),
-        RieszFrames(np.random.default_rng(8).normal(size=(20, 4, 20)), np.zeros(20)),
+        FejerHarmonics(0.7, 24, 0.3),
+        FejerHarmonics(0.7, 1024, 0.3),
+        RieszProduct(np.random.default_rng(8).normal(size=(20, 4, 20)), np.zeros(20)),
     ],
     ids=["fejer 24", "fejer 1024", "20 frames"],
 )
 def test_the_worst_pairs_of_the_package_reach_the_bound_and_climbing_does_not_pass_it(frequencies, size):
     """A shift to a zero of every kernel, from many records; then the best of random steps, in the kernel's integers."""
     rng = np.random.default_rng(1)
-    if isinstance(frequencies, FejerLadder):
+    if isinstance(frequencies, FejerHarmonics):
         shift = np.array([2 * math.pi / (frequencies.order + 1) / frequencies.step])
     else:
         shift = np.linalg.solve(frequencies.bases[:, 0], np.full(20, math.pi))
@@ -178,9 +178,9 @@ def test_the_worst_pairs_of_the_package_reach_the_bound_and_climbing_does_not_pa
 @pytest.mark.parametrize(
     "frequencies, beyond",
     [
-        (FejerLadder(1.0, 1, 0.0), 1.3),
-        (FejerLadder(1.0, 16, 0.0), 1.3),
-        (RieszFrames(np.eye(2)[None], np.zeros(2)), 1.3),
+        (FejerHarmonics(1.0, 1, 0.0), 1.3),
+        (FejerHarmonics(1.0, 16, 0.0), 1.3),
+        (RieszProduct(np.eye(2)[None], np.zeros(2)), 1.3),
     ],
     ids=["fejer 1", "fejer 16", "riesz 2"],
 )
@@ -203,11 +203,11 @@ def test_records_that_seek_half_integers_need_the_rounding_term(frequencies, bey
 def test_one_record_has_the_norm_that_add_remove_pays_for(frequencies, monkeypatch):
     """Every record has the norm sqrt(W), to half a step a number; with the count feature, what `spend` is told."""
     told = []
-    spend = GaussianBudget.spend
+    spend = GaussianFilter.spend
     monkeypatch.setattr(
-        GaussianBudget, "spend", lambda self, steps, **rest: told.append(steps) or spend(self, steps, **rest)
+        GaussianFilter, "spend", lambda self, steps, **rest: told.append(steps) or spend(self, steps, **rest)
     )
-    settings = {"budget": GaussianBudget.of(1.0, 1e-6), "share": Fraction(1), "neighbouring": Neighbouring.ADD_REMOVE}
+    settings = {"budget": GaussianFilter.of(1.0, 1e-6), "share": Fraction(1), "neighbouring": Neighbouring.ADD_REMOVE}
     noisy_sketch(np.zeros((1, columns(frequencies))), frequencies, **settings, rng=np.random.default_rng(1))
     n_numbers = 2 * frequencies.n_frequencies
     norm = math.sqrt(frequencies.squared_sensitivity(Neighbouring.ADD_REMOVE)) / GRID
@@ -223,7 +223,7 @@ def test_one_record_has_the_norm_that_add_remove_pays_for(frequencies, monkeypat
 @pytest.mark.parametrize("scale", [1e8, 1e16])
 @pytest.mark.parametrize(
     "frequencies",
-    [RieszFrames(np.random.default_rng(0).normal(size=(1, 4, 5)), np.zeros(5)), FejerLadder(0.3, 16, 0.0)],
+    [RieszProduct(np.random.default_rng(0).normal(size=(1, 4, 5)), np.zeros(5)), FejerHarmonics(0.3, 16, 0.0)],
     ids=["riesz", "fejer"],
 )
 def test_composite_phases_computed_directly_break_the_bound(frequencies, scale):
@@ -251,7 +251,7 @@ def test_what_is_not_a_number_counts_as_a_phase_of_zero(frequencies):
 
 def test_rounding_needs_its_term():
     """On a coarse grid integer features pass the unrounded bound, and never the one that is paid for."""
-    ladder = FejerLadder(1.0, 8, 0.0)
+    ladder = FejerHarmonics(1.0, 8, 0.0)
     angles = np.linspace(0, 2 * math.pi, 2_000)[:, None]
     phases = angles * np.arange(1, 9)
     exact = np.concatenate([ladder.amplitudes * np.cos(phases), ladder.amplitudes * np.sin(phases)], axis=1)
@@ -268,7 +268,7 @@ def test_sums_of_the_most_records_fit():
     """At the least epsilon the noise of a thousandth of the budget has 45 scales of room beside the largest sum."""
     for frequencies in (FRAMES, LADDER):
         extreme = np.abs(sketch_sums(np.atleast_1d(frequencies.centre)[None], frequencies)).max()
-        scale, _ = GaussianBudget.of(SMALLEST_EPSILON, 1e-6).spend(
+        scale, _ = GaussianFilter.of(SMALLEST_EPSILON, 1e-6).spend(
             bound(frequencies), share=Fraction(1, 1000), n_numbers=99
         )
         assert MAX_RECORDS * int(extreme) + 45 * scale < 2**62
@@ -318,7 +318,7 @@ def test_base_pairs_have_the_length_that_the_bound_takes():
 
 @pytest.mark.parametrize("order", [1, 16, 24, 64, 256, 1024])
 def test_features_of_a_ladder_are_as_exact_as_is_paid_for(order):
-    ladder = FejerLadder(2 * math.pi, order, 0.0)
+    ladder = FejerHarmonics(2 * math.pi, order, 0.0)
     worst = 0.0
     with mpmath.workdps(30):
         for turn, direction in zip(SOME_TURNS, directions(SOME_TURNS), strict=True):
@@ -336,7 +336,7 @@ def test_features_of_a_ladder_are_as_exact_as_is_paid_for(order):
 
 @pytest.mark.parametrize("n_base", [1, 2, 3, 4, 5, 6])
 def test_features_of_a_frame_are_as_exact_as_is_paid_for(n_base):
-    frames = RieszFrames(np.eye(n_base)[None], np.zeros(n_base))
+    frames = RieszProduct(np.eye(n_base)[None], np.zeros(n_base))
     signs, steps = frames.signs, np.full(len(frames.signs), FINE)
     rows = np.random.default_rng(n_base).choice(SOME_TURNS, size=(8, n_base))
     rows[0] = LONGEST
@@ -357,5 +357,5 @@ def test_amplitudes_are_within_the_rest_of_the_error():
     left = FACTOR_ERROR - (22 + math.sqrt(5)) * 2.0**-53
     for order in (1, 2, 16, 24, 64, 256, 1024):
         exact = [mpmath.sqrt(mpmath.mpf(order + 1 - j) / (order + 1)) for j in range(1, order + 1)]
-        found = FejerLadder(1.0, order, 0.0).amplitudes.tolist()
+        found = FejerHarmonics(1.0, order, 0.0).amplitudes.tolist()
         assert max(abs(float(a - b)) for a, b in zip(exact, found, strict=True)) + 2.0**-53 < order * left

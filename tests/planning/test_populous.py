@@ -12,7 +12,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.learners.fits import stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether
-from pm_dpgmm.mechanisms.pass_table import PassTable
+from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities
 from pm_dpgmm.planning.trials import public_mixture
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "method": "populous"}
@@ -107,13 +107,13 @@ def test_fits_that_fail_or_find_another_mode_are_counted():
 
 
 def test_predicted_probabilities_are_those_of_the_coins_that_are_thrown(monkeypatch):
-    thrown, really = [], PassTable.passes
+    thrown, really = [], PassProbabilities.passes
 
     def passes(table, level, *, rng):
         thrown.append((level, table.probability(level), really(table, level, rng=rng)))
         return thrown[-1][2]
 
-    monkeypatch.setattr(PassTable, "passes", passes)
+    monkeypatch.setattr(PassProbabilities, "passes", passes)
     found = dpg.plan(11_800, **ONE, **BUDGET, **WHERE, n_simulations=8, learner=Moments(2))
     levels, probabilities, passed = zip(*thrown, strict=True)
     assert found.agreement.levels == levels and found.agreement.probabilities == probabilities

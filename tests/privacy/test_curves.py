@@ -8,31 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from pm_dpgmm.privacy.curve_files import loss_from_dict
+from pm_dpgmm.privacy.curve_files import profile_from_dict
 from pm_dpgmm.privacy.curve_values import values
 from pm_dpgmm.privacy.curves import (
     SPLITS,
-    GaussianLoss,
-    GeometricLoss,
-    MaxLoss,
-    PointLoss,
-    RenyiLoss,
-    SumLoss,
-    TableLoss,
-    TruncatedLaplaceLoss,
+    CompositionProfile,
+    GaussianProfile,
+    GeometricProfile,
+    MaximumProfile,
+    PointProfile,
+    RenyiProfile,
+    TableProfile,
+    TruncatedLaplaceProfile,
 )
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-from pm_dpgmm.privacy.propose_test_release import PassTableLoss, adjacent_pairs, divergence
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
 from verification.references.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 
 LOSSES = [
-    PointLoss(1.0, 1e-5),
-    GeometricLoss(2.0, 2),
-    GaussianLoss(0.5, slack=1e-15),
-    TruncatedLaplaceLoss(20.0, 100, 7),
-    RenyiLoss((2.0, 4.0, 8.0), (0.1, 0.2, 0.4)),
-    TableLoss((0.0, 1.0, 2.0), (0.5, 0.1, 0.0)),
-    SumLoss(GeometricLoss(2.0, 1), TruncatedLaplaceLoss(20.0, 100, 7), 0.5),
+    PointProfile(1.0, 1e-5),
+    GeometricProfile(2.0, 2),
+    GaussianProfile(0.5, slack=1e-15),
+    TruncatedLaplaceProfile(20.0, 100, 7),
+    RenyiProfile((2.0, 4.0, 8.0), (0.1, 0.2, 0.4)),
+    TableProfile((0.0, 1.0, 2.0), (0.5, 0.1, 0.0)),
+    CompositionProfile(GeometricProfile(2.0, 1), TruncatedLaplaceProfile(20.0, 100, 7), 0.5),
 ]
 
 
@@ -50,14 +50,14 @@ def test_truncated_laplace_curve_is_the_sum_over_its_table_and_grows_with_the_sh
     p = np.where(np.abs(z) <= bound, np.exp(-np.abs(z) / scale), 0.0)
     p /= p.sum()
     smaller = data.draw(st.integers(1, shift))
-    curve = TruncatedLaplaceLoss(scale, bound, shift).delta(epsilon)
+    curve = TruncatedLaplaceProfile(scale, bound, shift).delta(epsilon)
     assert curve == pytest.approx(hockey_stick(p, np.roll(p, shift), epsilon), abs=1e-12)
     assert hockey_stick(p, np.roll(p, smaller), epsilon) <= curve + 1e-12
 
 
 def test_truncated_laplace_on_a_fine_grid_is_the_continuous_one():
     steps = 4096
-    loss = TruncatedLaplaceLoss(2.0 * steps, 9 * steps, steps)
+    loss = TruncatedLaplaceProfile(2.0 * steps, 9 * steps, steps)
     for epsilon in (0.0, 0.1, 0.3, 0.49, 0.6):
         # a grid of 1/4096 moves masses and thresholds by about that much
         expected = truncated_laplace_delta(epsilon, scale=2.0, bound=9.0, shift=1.0)
@@ -78,7 +78,7 @@ def test_geometric_curve_is_the_sum_over_the_table_of_all_counts(scale, n_counts
     joint_p, joint_q = np.ones(1), np.ones(1)
     for _ in range(n_counts):
         joint_p, joint_q = np.outer(joint_p, p).ravel(), np.outer(joint_q, q).ravel()
-    assert GeometricLoss(scale, n_counts).delta(epsilon) == pytest.approx(
+    assert GeometricProfile(scale, n_counts).delta(epsilon) == pytest.approx(
         hockey_stick(joint_p, joint_q, epsilon), abs=1e-9
     )
 
@@ -87,14 +87,14 @@ def test_geometric_curve_is_the_sum_over_the_table_of_all_counts(scale, n_counts
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 40.0])
 def test_gaussian_curve_agrees_with_the_reference(mu, epsilon):
     expected = float(gaussian_delta(epsilon, noise_multiplier=1 / mu))
-    assert GaussianLoss(mu).delta(epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+    assert GaussianProfile(mu).delta(epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
 @given(mu=st.floats(0.05, 3), epsilon=st.floats(0.01, 8))
 def test_renyi_conversion_is_never_below_the_exact_gaussian_curve(mu, epsilon):
     orders = tuple(1 + np.geomspace(0.05, 500, 80))
-    loss = RenyiLoss(orders, tuple(order * mu**2 / 2 for order in orders))
-    assert loss.delta(epsilon) >= GaussianLoss(mu).delta(epsilon)
+    loss = RenyiProfile(orders, tuple(order * mu**2 / 2 for order in orders))
+    assert loss.delta(epsilon) >= GaussianProfile(mu).delta(epsilon)
 
 
 @given(epsilon0=st.floats(0, 5), delta0=st.floats(0, 0.5), epsilon=st.floats(0, 6))
@@ -102,7 +102,7 @@ def test_point_loss_is_the_curve_of_randomised_response_with_a_leak(epsilon0, de
     a = math.exp(epsilon0) / (1 + math.exp(epsilon0))
     p = np.array([delta0, 0.0, (1 - delta0) * a, (1 - delta0) * (1 - a)])
     q = np.array([0.0, delta0, (1 - delta0) * (1 - a), (1 - delta0) * a])
-    assert PointLoss(epsilon0, delta0).delta(epsilon) == pytest.approx(hockey_stick(p, q, epsilon), abs=1e-12)
+    assert PointProfile(epsilon0, delta0).delta(epsilon) == pytest.approx(hockey_stick(p, q, epsilon), abs=1e-12)
 
 
 @given(
@@ -115,9 +115,9 @@ def test_curves_of_known_pairs_hold_below_0_where_pass_tables_ask(epsilon0, delt
     noise = np.exp(-np.abs(np.arange(-shift - extra, shift + extra + 1)) / scale)
     p, q = (np.concatenate([*ends]) / noise.sum() for ends in ((noise, np.zeros(shift)), (np.zeros(shift), noise)))
     pairs = {
-        PointLoss(epsilon0, delta0): ([delta0, 0, more, less], [0, delta0, less, more]),
-        TruncatedLaplaceLoss(scale, shift + extra, shift): (p, q),
-        GeometricLoss(scale, 1): (special.expit([1 / scale, -1 / scale]), special.expit([-1 / scale, 1 / scale])),
+        PointProfile(epsilon0, delta0): ([delta0, 0, more, less], [0, delta0, less, more]),
+        TruncatedLaplaceProfile(scale, shift + extra, shift): (p, q),
+        GeometricProfile(scale, 1): (special.expit([1 / scale, -1 / scale]), special.expit([-1 / scale, 1 / scale])),
     }
     for loss, (one, other) in pairs.items():
         exact = np.maximum(0, np.subtract(one, np.multiply(math.exp(epsilon), other))).sum()
@@ -125,7 +125,7 @@ def test_curves_of_known_pairs_hold_below_0_where_pass_tables_ask(epsilon0, delt
 
 
 def test_a_test_and_randomised_response_keep_under_the_curve_of_the_pass_table():
-    loss = PassTableLoss((0.0, 0.01, 0.9, 1.0), PointLoss(0.5))
+    loss = ProposeTestReleaseProfile((0.0, 0.01, 0.9, 1.0), PointProfile(0.5))
     answers = special.expit([0.5, -0.5])
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         for p, q in adjacent_pairs(loss.probabilities):
@@ -138,19 +138,21 @@ def test_every_curve_falls_stays_within_0_and_1_and_survives_json(loss):
     epsilons = np.linspace(0, 20, 81)
     deltas = np.array([loss.delta(e) for e in epsilons])
     assert (np.diff(deltas) <= 1e-15).all() and deltas.min() >= 0 and deltas.max() <= 1
-    again = loss_from_dict(loss.to_dict())
+    again = profile_from_dict(loss.to_dict())
     assert again == loss
 
 
-NESTED = SumLoss(
-    PassTableLoss((0.0, 1e-6, 1e-3, 0.5, 0.999, 1.0), LiftedMaskLoss(0.012, 0.05, 3)),
-    MaxLoss((GaussianLoss(0.2, slack=1e-15, failure=1e-9), GaussianLoss(0.15))),
+NESTED = CompositionProfile(
+    ProposeTestReleaseProfile((0.0, 1e-6, 1e-3, 0.5, 0.999, 1.0), LiftedMaskProfile(0.012, 0.05, 3)),
+    MaximumProfile((GaussianProfile(0.2, slack=1e-15, failure=1e-9), GaussianProfile(0.15))),
     0.3,
 )
 
 
 @pytest.mark.parametrize(
-    "loss", [*LOSSES, LiftedMaskLoss(0.3, 0.5, 2), *NESTED.second.parts, NESTED.first, NESTED.second, NESTED], ids=repr
+    "loss",
+    [*LOSSES, LiftedMaskProfile(0.3, 0.5, 2), *NESTED.second.parts, NESTED.first, NESTED.second, NESTED],
+    ids=repr,
 )
 def test_many_values_at_once_are_the_values_one_by_one(loss):
     epsilons = np.concatenate([np.linspace(0, 3, 40), [7.9999, 8.0, 8.0001, 30.0]])
@@ -173,8 +175,8 @@ def test_sums_try_every_split():
 
 
 def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():
-    loss = SumLoss(GaussianLoss(0.5), GaussianLoss(1.0), 1.0)
-    exact = GaussianLoss(math.hypot(0.5, 1.0))
+    loss = CompositionProfile(GaussianProfile(0.5), GaussianProfile(1.0), 1.0)
+    exact = GaussianProfile(math.hypot(0.5, 1.0))
     for epsilon in np.linspace(0, 8, 17):
         assert loss.delta(epsilon) >= exact.delta(epsilon)
 
@@ -190,4 +192,4 @@ def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():
 )
 def test_unknown_curves_are_refused(fields, words):
     with pytest.raises(ValueError, match=words):
-        loss_from_dict(fields)
+        profile_from_dict(fields)

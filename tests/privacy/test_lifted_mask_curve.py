@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pm_dpgmm.mechanisms.lifted_mask import closed_form_epsilon, largest_omega
-from pm_dpgmm.privacy.curve_files import loss_from_dict
-from pm_dpgmm.privacy.lifted_mask_curve import REACH, STEP, LiftedMaskLoss
+from pm_dpgmm.privacy.curve_files import profile_from_dict
+from pm_dpgmm.privacy.lifted_mask_curve import REACH, STEP, LiftedMaskProfile
 from verification.claims.aggregated import curve as reference
 
 # Largest omega at delta = 1e-6 as published with the theorem: epsilon, eta, then D = 2, 3, 6, 11.
@@ -29,7 +29,7 @@ def test_largest_omega_is_the_published_one_and_below_the_exact_one(epsilon, eta
     found = largest_omega(epsilon=epsilon, delta=1e-6, eta=eta, dimension=dimension)
     # the figure is rounded, and found with longer pieces
     assert published - 0.5e-5 <= found <= published * 1.0015
-    assert LiftedMaskLoss(found, eta, dimension).delta(epsilon) <= 1e-6
+    assert LiftedMaskProfile(found, eta, dimension).delta(epsilon) <= 1e-6
     exact = reference.largest_omega(epsilon, 1e-6, dimension, eta, exact=True)
     assert 0.97 < found / exact < 1
     # The same theorem on other grids, either may be luckier: a tenth of delta, which goes with the 28th power of omega.
@@ -50,7 +50,7 @@ def test_share_of_the_exact_omega_is_the_stated_one(eta, least):
 @settings(deadline=None, max_examples=60)
 def test_no_exact_curve_of_one_eigenvalue_or_of_weights_exceeds_the_bound(share, eta, dimension, epsilon):
     omega = share * min(0.6, 1.5 * eta)
-    bound = LiftedMaskLoss(omega, eta, dimension).delta(epsilon)
+    bound = LiftedMaskProfile(omega, eta, dimension).delta(epsilon)
     rounding = 1e-12  # of differences of tails near 1
     for x in (-omega, omega, -omega / 2):
         assert reference.single_delta(epsilon, x, dimension, eta) <= bound + rounding
@@ -65,10 +65,10 @@ def test_random_spreads_over_rows_and_weights_stay_below_the_bound():
         xs = rng.normal(size=dimension + 1) * rng.choice([0.1, 1.0, -3.0], size=dimension + 1)
         xs *= omega / np.linalg.norm(xs)
         found = reference.spread_delta(epsilon, xs[:-1], float(xs[-1]), dimension, eta)
-        assert found <= LiftedMaskLoss(omega, eta, dimension).delta(epsilon) * (1 + 1e-5)  # quadrature
+        assert found <= LiftedMaskProfile(omega, eta, dimension).delta(epsilon) * (1 + 1e-5)  # quadrature
 
 
-@pytest.mark.parametrize("loss", [LiftedMaskLoss(0.019, 0.05, 3), LiftedMaskLoss(0.3, 0.5, 2)])
+@pytest.mark.parametrize("loss", [LiftedMaskProfile(0.019, 0.05, 3), LiftedMaskProfile(0.3, 0.5, 2)])
 def test_the_curve_is_a_falling_step_function_at_every_real_epsilon_and_survives_json(loss):
     epsilons = np.linspace(-REACH - 1, REACH + 2, 6001)
     deltas = np.array([loss.delta(e) for e in epsilons.tolist()])
@@ -80,14 +80,14 @@ def test_the_curve_is_a_falling_step_function_at_every_real_epsilon_and_survives
     for epsilon in (0.25, 1.0, 3.0):  # grid points
         mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * loss.delta(epsilon)
         assert loss.delta(-epsilon) <= mirrored * (1 + 1e-11)
-    assert loss_from_dict(loss.to_dict()) == loss and loss.worst_pair() is None
+    assert profile_from_dict(loss.to_dict()) == loss and loss.worst_pair() is None
     assert 0 < loss.delta(math.inf) < 1e-100
 
 
 @given(share=st.floats(0.01, 0.99), omega=st.floats(1e-4, 0.5), eta=st.floats(0.02, 1.0), dimension=st.integers(2, 12))
 @settings(deadline=None, max_examples=60)
 def test_moments_are_those_of_the_reference_and_fall_over_x_squared(share, omega, eta, dimension):
-    loss, order = LiftedMaskLoss(omega, eta, dimension), share / math.expm1(omega)
+    loss, order = LiftedMaskProfile(omega, eta, dimension), share / math.expm1(omega)
     xs = omega * np.linspace(-1, 1, 20)
     values = np.array([float(loss.log_moment(x, order)) for x in xs])
     # Lambda is a difference of terms of size D order x
@@ -98,7 +98,7 @@ def test_moments_are_those_of_the_reference_and_fall_over_x_squared(share, omega
 
 
 def test_contours_bound_the_integral_that_they_replace():
-    loss = LiftedMaskLoss(0.05, 0.2, 3)
+    loss = LiftedMaskProfile(0.05, 0.2, 3)
     lambdas, logs = loss.contours()
     for i in (*range(0, len(lambdas), 16), len(lambdas) - 1):  # the moments are largest on the last one
         place, u = lambdas[i], lambdas[i] * np.append(0, np.geomspace(1e-4, 1e5, 20_000))
@@ -113,7 +113,10 @@ def test_contours_bound_the_integral_that_they_replace():
 
 @pytest.mark.parametrize("omega, eta, dimension", [(0.012, 0.05, 3), (0.3, 0.5, 2), (0.99, 1e-3, 50), (1e-9, 0.05, 3)])
 def test_the_best_contour_is_found_without_a_look_at_all(omega, eta, dimension):
-    loss, epsilons = LiftedMaskLoss(omega, eta, dimension), np.append(np.linspace(0, 10, 2_000), np.geomspace(11, 1e9))
+    loss, epsilons = (
+        LiftedMaskProfile(omega, eta, dimension),
+        np.append(np.linspace(0, 10, 2_000), np.geomspace(11, 1e9)),
+    )
     lambdas, logs = loss.contours()
     least = np.min(logs - lambdas * (1 - 1e-12) * epsilons[:, None], axis=1)
     assert loss.bounds(epsilons) == pytest.approx(np.maximum(np.exp(np.minimum(least, 0)), 1e-300), rel=1e-12, abs=0)
@@ -130,15 +133,15 @@ def test_the_closed_form_is_a_weaker_bound(eta, share):
     assert share < low / exact < 0.85
     for delta in (1e-9, 1e-6, 1e-3):
         epsilon = closed_form_epsilon(delta=delta, omega=exact, eta=eta, dimension=3)
-        assert LiftedMaskLoss(exact, eta, 3).delta(epsilon) <= delta
+        assert LiftedMaskProfile(exact, eta, 3).delta(epsilon) <= delta
 
 
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: LiftedMaskLoss(1.5, 0.05, 3), "omega must lie"),
-        (lambda: LiftedMaskLoss(0.1, 0.0, 3), "eta must be"),
-        (lambda: LiftedMaskLoss(0.1, 0.1, 1), "dimension must be at least 2"),
+        (lambda: LiftedMaskProfile(1.5, 0.05, 3), "omega must lie"),
+        (lambda: LiftedMaskProfile(0.1, 0.0, 3), "eta must be"),
+        (lambda: LiftedMaskProfile(0.1, 0.1, 1), "dimension must be at least 2"),
         (lambda: largest_omega(epsilon=1.0, delta=0.0, eta=0.1, dimension=2), "delta must be greater than 0"),
         (lambda: largest_omega(epsilon=1e-9, delta=1e-200, eta=0.1, dimension=2), "leave room"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 
-from pm_dpgmm.privacy.curves import GaussianLoss, GeometricLoss, PointLoss, TableLoss
+from pm_dpgmm.privacy.curves import GaussianProfile, GeometricProfile, PointProfile, TableProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, compose
 from pm_dpgmm.privacy.worst_pair import MOST_LOSSES, WorstPair, merged, response
 
@@ -50,7 +50,7 @@ def product(losses):
 def test_gaussians_compose_to_the_gaussian_of_the_root_of_the_sum_of_squares(mus):
     with mpmath.workdps(60):
         whole = mpmath.sqrt(sum(mpmath.mpf(mu) ** 2 for mu in mus))
-    for epsilon, found in zip(EPSILONS, product(map(GaussianLoss, mus)).curve(EPSILONS), strict=True):
+    for epsilon, found in zip(EPSILONS, product(map(GaussianProfile, mus)).curve(EPSILONS), strict=True):
         true = gaussian(epsilon, whole)
         assert true <= found <= true * (1 + RELATIVE) + ABSOLUTE
 
@@ -58,9 +58,11 @@ def test_gaussians_compose_to_the_gaussian_of_the_root_of_the_sum_of_squares(mus
 @pytest.mark.parametrize("each, times", [(1e-6, 30), (0.02, 200), (1.0, 20), (30.0, 3), (400.0, 2)])
 @pytest.mark.parametrize("made", ["points", "counts"])
 def test_pure_releases_compose_to_the_binomial(each, times, made):
-    points = [PointLoss(each)] * times
+    points = [PointProfile(each)] * times
     losses = (
-        points if made == "points" else [GeometricLoss(1 / each, times // 2), GeometricLoss(1 / each, -(-times // 2))]
+        points
+        if made == "points"
+        else [GeometricProfile(1 / each, times // 2), GeometricProfile(1 / each, -(-times // 2))]
     )
     step = each if made == "points" else 1 / (1 / each)
     pair = product(losses)
@@ -73,7 +75,7 @@ def test_pure_releases_compose_to_the_binomial(each, times, made):
 
 
 def test_a_gaussian_and_responses_compose_to_the_sum_over_the_responses():
-    pair = product([GaussianLoss(0.7), PointLoss(0.5), PointLoss(0.5), GaussianLoss(0.2)])
+    pair = product([GaussianProfile(0.7), PointProfile(0.5), PointProfile(0.5), GaussianProfile(0.2)])
     for epsilon, found in zip(EPSILONS, pair.curve(EPSILONS), strict=True):
         with mpmath.workdps(60):
             keep = 1 / (1 + mpmath.exp(mpmath.mpf("-0.5")))
@@ -86,7 +88,7 @@ def test_a_gaussian_and_responses_compose_to_the_sum_over_the_responses():
 def test_many_different_losses_keep_a_bounded_number_and_stay_above():
     """Sixteen responses have 2^16 sums; on the grid they stay above the exact curve, and close."""
     each = np.random.default_rng(0).uniform(0.2, 1.0, 16).tolist()
-    pair = product([PointLoss(e) for e in each])
+    pair = product([PointProfile(e) for e in each])
     assert len(pair.losses) <= MOST_LOSSES
     sums, masses = np.zeros(1), np.ones(1)
     for e in each:
@@ -106,10 +108,10 @@ def test_compositions_are_those_of_dp_accounting_less_what_its_grid_costs():
     """Another library by another route: privacy loss distributions on a grid, rounded pessimistically."""
     intervals = {"value_discretization_interval": 1e-4}
     parts = [
-        (GaussianLoss(0.7), pld.from_gaussian_mechanism(1 / 0.7, **intervals)),
-        (GaussianLoss(0.4), pld.from_gaussian_mechanism(1 / 0.4, **intervals)),
-        (PointLoss(0.3, 1e-5), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.3, 1e-5), **intervals)),
-        (PointLoss(0.9), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.9, 0.0), **intervals)),
+        (GaussianProfile(0.7), pld.from_gaussian_mechanism(1 / 0.7, **intervals)),
+        (GaussianProfile(0.4), pld.from_gaussian_mechanism(1 / 0.4, **intervals)),
+        (PointProfile(0.3, 1e-5), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.3, 1e-5), **intervals)),
+        (PointProfile(0.9), pld.from_privacy_parameters(DifferentialPrivacyParameters(0.9, 0.0), **intervals)),
     ]
     epsilons = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
     found = product([loss for loss, _ in parts]).curve(epsilons)
@@ -126,13 +128,19 @@ def guarantee(epsilon, loss):
 def test_large_epsilons_compose(epsilon):
     """Curves above 1, and masses that underflow, were errors."""
     noisy = (
-        guarantee(epsilon, GaussianLoss(0.2, slack=1e-14)) if epsilon < 700 else guarantee(epsilon, GaussianLoss(0.2))
+        guarantee(epsilon, GaussianProfile(0.2, slack=1e-14))
+        if epsilon < 700
+        else guarantee(epsilon, GaussianProfile(0.2))
     )
-    for part in (noisy, guarantee(epsilon, PointLoss(epsilon)), guarantee(epsilon, GeometricLoss(1 / epsilon, 1))):
+    for part in (
+        noisy,
+        guarantee(epsilon, PointProfile(epsilon)),
+        guarantee(epsilon, GeometricProfile(1 / epsilon, 1)),
+    ):
         total = compose(part, part, delta=0.5)
-        assert total.epsilon <= 2 * epsilon and isinstance(total.loss, TableLoss)
+        assert total.epsilon <= 2 * epsilon and isinstance(total.loss, TableProfile)
         assert max(total.loss.deltas) <= 1 and total.curve(0.0) <= 1
-    pure = guarantee(epsilon, PointLoss(epsilon))
+    pure = guarantee(epsilon, PointProfile(epsilon))
     assert compose(pure, pure, delta=0.0).epsilon == 2 * epsilon
 
 
@@ -140,18 +148,18 @@ def test_hostile_noise_takes_neither_memory_nor_time():
     """One Gaussian with mu = 300 took a grid of gigabytes."""
     start = time.perf_counter()
     parts = [
-        guarantee(5e4, GaussianLoss(300.0)),
-        guarantee(1e12, PointLoss(1e12)),
-        guarantee(2e6, GeometricLoss(1e-3, 1024)),
+        guarantee(5e4, GaussianProfile(300.0)),
+        guarantee(1e12, PointProfile(1e12)),
+        guarantee(2e6, GeometricProfile(1e-3, 1024)),
     ]
-    total = compose(*parts, *[guarantee(3.0, PointLoss(e)) for e in np.linspace(0.1, 3, 12)], delta=0.9999)
+    total = compose(*parts, *[guarantee(3.0, PointProfile(e)) for e in np.linspace(0.1, 3, 12)], delta=0.9999)
     assert total.curve(1.0) > 0.99
     assert time.perf_counter() - start < 20
 
 
 def test_a_count_of_large_epsilon_keeps_the_digits_of_its_lies():
     """1 - expit(30) has three digits: the curve was 8e-4 too low."""
-    loss = GeometricLoss(1 / 30, 3)
+    loss = GeometricProfile(1 / 30, 3)
     for epsilon in (10.0, 29.0):
         assert loss.delta(epsilon) == pytest.approx(float(binomial(epsilon, 30.0, 3)), rel=1e-12)
     assert response(30.0).masses[0] == pytest.approx(float(1 / (1 + Fraction(math.exp(30.0)))), rel=1e-14)

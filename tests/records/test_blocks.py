@@ -17,8 +17,8 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums, sums_and_number
 from pm_dpgmm.methods.sketch import location
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(11)
 X = RNG.normal(size=(2_503, 3)) * np.array([1.0, 1e-7, 1e9])
 NAMES = ("a", "b", "c")
 FRAME = pd.DataFrame(X, columns=NAMES)
-FRAMES = RieszFrames(RNG.normal(size=(2, 3, 3)) / X.std(axis=0), np.zeros(3))
+FRAMES = RieszProduct(RNG.normal(size=(2, 3, 3)) / X.std(axis=0), np.zeros(3))
 SUMS = sketch_sums(X, FRAMES)
 CLUSTERS = pd.DataFrame(
     np.random.default_rng(5).normal(size=(4_000, 2)) + np.repeat([[0.0], [6.0]], 2_000, axis=0), columns=["a", "b"]
@@ -96,7 +96,7 @@ def test_sums_over_blocks_are_those_of_the_array_in_memory(source, tmp_path):
 
 
 def test_one_column_may_have_one_dimension():
-    ladder, column = FejerLadder(0.7, 16, 0.3), X[:, 0]
+    ladder, column = FejerHarmonics(0.7, 16, 0.3), X[:, 0]
     for source in (
         column,
         da.from_array(column, chunks=600),
@@ -131,7 +131,7 @@ def test_workers_can_sum_their_own_blocks(tmp_path):
 def test_a_private_sketch_of_blocks_is_that_of_the_array():
     def sketch(records):
         return noisy_sketch(
-            records, FRAMES, budget=GaussianBudget.of(1.0, 1e-6), share=1,
+            records, FRAMES, budget=GaussianFilter.of(1.0, 1e-6), share=1,
             neighbouring=Neighbouring.REPLACE_ONE, rng=np.random.default_rng(0),
         )[0]  # fmt: skip
 

@@ -113,14 +113,14 @@ def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features
 
 def test_a_rejected_start_is_finished_with_its_duels(judge, stop_after, tmp_path, monkeypatch):
     judge(rejected=True)
-    duels, real = [], sketch_rounds.noisy_duel
+    duels, real = [], sketch_rounds.noisy_log_likelihood_ratio
 
     def watched(*given, **settings):
         found = real(*given, **settings)
         duels.append(list(found[:2]))
         return found
 
-    monkeypatch.setattr(sketch_rounds, "noisy_duel", watched)
+    monkeypatch.setattr(sketch_rounds, "noisy_log_likelihood_ratio", watched)
     X, count = records_of(3), stop_after(None)
     whole = dpg.fit_gmm(X, 2, **BOUNDS, **BUDGET)
     n_releases, released = len(count), list(duels)

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
-from pm_dpgmm.methods.sketch.statistics import Evidence
-from pm_dpgmm.privacy.curves import GaussianLoss, MaxLoss, PointLoss
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.privacy.curves import GaussianProfile, MaximumProfile, PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.combining import added, parallel
 
@@ -43,7 +43,7 @@ def test_the_sum_of_four_sites_has_the_noise_of_one_release_with_four_times_the_
     """Kolmogorov-Smirnov, against the normal law and against one such release; false alarms below 2e-5."""
     reference = Reference.of(dpg.fit_gmm(people(2_000, 1), 2, **BUDGET))
     relation = Neighbouring.REPLACE_ONE
-    problem, budget = Problem(500, 2, 2, 1.0, 1e-6, None, relation), GaussianBudget.of(1.0, 1e-6)
+    problem, budget = Problem(500, 2, 2, 1.0, 1e-6, None, relation), GaussianFilter.of(1.0, 1e-6)
     records = [people(500, 10 + i) for i in range(SITES)]
     merged = added([sketch_like(part, reference, budget, problem, rng=None) for part in records])
     # four times the variance: a quarter of mu^2, with all records in one place
@@ -109,20 +109,20 @@ def test_everyone_has_the_guarantee_of_the_weakest_site(sites):
 
 
 def test_parallel_composition_of_curves():
-    loss = MaxLoss((GaussianLoss(0.5, failure=1e-4), GaussianLoss(1.0), PointLoss(0.2, 1e-3)))
+    loss = MaximumProfile((GaussianProfile(0.5, failure=1e-4), GaussianProfile(1.0), PointProfile(0.2, 1e-3)))
     for epsilon in (0.0, 0.1, 1.0, 10.0):
         assert loss.delta(epsilon) == max(part.delta(epsilon) for part in loss.parts)
     guarantees = [
-        Guarantee(e, 0.2, Neighbouring.REPLACE_ONE, "test", GaussianLoss(mu)) for e, mu in ((1.0, 1.0), (2.0, 1.0))
+        Guarantee(e, 0.2, Neighbouring.REPLACE_ONE, "test", GaussianProfile(mu)) for e, mu in ((1.0, 1.0), (2.0, 1.0))
     ]
     site = {"epsilon": 1.0, "delta": 0.2}
     found = parallel(guarantees, [site, site])
-    assert found.loss == GaussianLoss(1.0) and found.epsilon == 2.0  # one curve: nothing to take the largest of
+    assert found.loss == GaussianProfile(1.0) and found.epsilon == 2.0  # one curve: nothing to take the largest of
     assert Guarantee.from_dict(found.to_dict()) == found
     mixed = dataclasses.replace(found, loss=loss)
     assert Guarantee.from_dict(mixed.to_dict()) == mixed and parallel([mixed, mixed], [site] * 2).loss == loss
     with pytest.raises(ValueError, match="parts must hold at least one loss"):
-        MaxLoss(())
+        MaximumProfile(())
 
 
 def test_under_add_remove_numbers_of_records_add_up_with_their_noise():
@@ -130,7 +130,7 @@ def test_under_add_remove_numbers_of_records_add_up_with_their_noise():
     first = dpg.fit_gmm(people(3_000, 1), 2, **settings)
     both = dpg.combine([first, dpg.fit_gmm(people(2_000, 2), 2, like=first, **settings)])
     assert both.n_records is None and both.guarantee.neighbouring is Neighbouring.ADD_REMOVE
-    assert abs(Evidence.from_arrays(both.raw, both.noise).n_records - 5_000) < 100
+    assert abs(SketchStatistics.from_arrays(both.raw, both.noise).n_records - 5_000) < 100
 
 
 def test_what_may_not_be_added_is_named(sites):
@@ -165,7 +165,7 @@ def test_what_may_not_be_added_is_named(sites):
 
 def test_the_guarantee_of_very_many_sites_can_be_loaded():
     """Their names alone were longer than a file may hold."""
-    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "a sketch", GaussianLoss(0.2))
+    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "a sketch", GaussianProfile(0.2))
     site = {"epsilon": 1.0, "delta": 1e-6, "n_records": 9, "fingerprint": "x"}
     whole = parallel([one] * 30_000, [site] * 30_000)
     assert Guarantee.from_dict(whole.to_dict()) == whole
@@ -176,13 +176,13 @@ def test_sites_whose_curves_no_file_may_hold_are_refused_before_the_fit(sites, m
     from pm_dpgmm.release import combining
 
     monkeypatch.setattr(combining, "choose", lambda *given, **named: pytest.fail("a fit began"))
-    losses = MaxLoss(tuple(GaussianLoss(0.1 + 1e-7 * i) for i in range(20_000)))
+    losses = MaximumProfile(tuple(GaussianProfile(0.1 + 1e-7 * i) for i in range(20_000)))
     large = dataclasses.replace(sites[1], guarantee=dataclasses.replace(sites[1].guarantee, loss=losses))
     with pytest.raises(ValueError, match="must give a release that can be loaded"):
         dpg.combine([sites[0], large])
 
 
 def test_a_composition_of_very_many_releases_can_be_loaded():
-    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "x" * 500_000, GaussianLoss(0.2))
+    one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "x" * 500_000, GaussianProfile(0.2))
     whole = dpg.compose(one, one, one, delta=1e-5)
     assert Guarantee.from_dict(whole.to_dict()) == whole and whole.mechanism.startswith("composition of 3 releases")

@@ -11,7 +11,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import _packed, _slopes, distances
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.fit_check import CountLaw, check_fit, mixtures_of
@@ -172,7 +172,7 @@ def test_counts_choose_the_number_of_components():
 def test_noise_on_the_number_of_records_is_one_more_direction_of_the_law():
     """Chi-square before the step and log-determinant equal those of the whole covariance."""
     release = fitted(1, 2, method="sketch", neighbouring="add-remove")
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     data, found = sketch_data(evidence), as_start(evidence, release.mixture, release.background_weight)
     before, after, _, log_determinant, _ = distances(data, found)
     covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found)) * data.n_records

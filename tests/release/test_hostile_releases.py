@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.duel import duel_sum
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.moments import Cells, Parts, moment_sums
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
+from pm_dpgmm.mechanisms.log_likelihood_ratio import log_likelihood_ratio_sum
+from pm_dpgmm.mechanisms.moments import SoftPartition, VoronoiPartition, moment_sums
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.like import Reference
-from pm_dpgmm.methods.sketch.statistics import Evidence
-from pm_dpgmm.methods.sketch.statistics_checks import check_evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.methods.sketch.statistics_checks import check_statistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
-from pm_dpgmm.privacy.curve_files import _steps, loss_from_dict
-from pm_dpgmm.privacy.curves import RenyiLoss, TableLoss
+from pm_dpgmm.privacy.curve_files import _steps, profile_from_dict
+from pm_dpgmm.privacy.curves import RenyiProfile, TableProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
 from verification.fuzz.releases import FILES, run
 
@@ -51,7 +51,7 @@ def test_files_of_every_method_from_earlier_versions_still_load(name):
 
 def reference(change):
     """A reference whose first sketch is changed, made by hand: no constructor has seen it."""
-    evidence = Evidence.from_arrays(*_parts())
+    evidence = SketchStatistics.from_arrays(*_parts())
     return replace(evidence, sketches=(replace(evidence.sketches[0], **change),))
 
 
@@ -60,7 +60,7 @@ def _parts():
     return release.raw, release.noise
 
 
-PLANE = RieszFrames(np.ones((1, 1, 5)), np.zeros(5))
+PLANE = RieszProduct(np.ones((1, 1, 5)), np.zeros(5))
 BAD_SKETCHES = {
     "frequencies of more columns": ({"frequencies": PLANE, "values": np.zeros((2, 1))}, "frequencies for 1 columns"),
     "scale 0": ({"noise_scale": 0.0}, "noise_scale must be finite and greater than 0, got 0.0"),
@@ -70,8 +70,8 @@ BAD_SKETCHES = {
     "values of another shape": ({"values": np.zeros((2, 3))}, r"values must have shape \(2, 16\)"),
     "values that are not finite": ({"values": np.full((2, 16), np.inf)}, "values must be finite, got inf"),
     "no records": ({"n_records": 0.0}, "n_records must be finite, and at least 1"),
-    "frequencies that overflow": ({"frequencies": FejerLadder(1e300, 16, 0.0)}, "frequencies in units must be"),
-    "a centre far away": ({"frequencies": FejerLadder(1.0, 16, 1e300)}, "centre must be of size at most 1e.120"),
+    "frequencies that overflow": ({"frequencies": FejerHarmonics(1e300, 16, 0.0)}, "frequencies in units must be"),
+    "a centre far away": ({"frequencies": FejerHarmonics(1.0, 16, 1e300)}, "centre must be of size at most 1e.120"),
 }
 
 
@@ -123,23 +123,25 @@ def test_what_was_released_of_the_place_of_records_is_checked_too(case):
 
 
 def test_a_reference_may_not_ask_for_hours_or_gigabytes():
-    ladder = FejerLadder(1.0, 1024, 0.0)
+    ladder = FejerHarmonics(1.0, 1024, 0.0)
     sketches = [NoisySketch(ladder, np.zeros((2, 1024)), 1.0, 10.0)] * 3
     with pytest.raises(ValueError, match="like must hold sketches of at most 2048 numbers, got 6144"):
-        Reference.of(Evidence(tuple(sketches), np.ones(1)))
+        Reference.of(SketchStatistics(tuple(sketches), np.ones(1)))
     with pytest.raises(ValueError, match="sketches must be 1 to 64, got 90"):
-        Reference.of(Evidence(tuple(sketches * 30), np.ones(1)))
-    frames = RieszFrames(np.ones((300, 4, 2)), np.zeros(2))
-    plane = Evidence((NoisySketch(frames, np.zeros((2, frames.n_frequencies)), 1.0, 10.0),), np.ones(2))
+        Reference.of(SketchStatistics(tuple(sketches * 30), np.ones(1)))
+    frames = RieszProduct(np.ones((300, 4, 2)), np.zeros(2))
+    plane = SketchStatistics((NoisySketch(frames, np.zeros((2, frames.n_frequencies)), 1.0, 10.0),), np.ones(2))
     with pytest.raises(ValueError, match="like must hold moments of cells, where a fit to 2 columns starts"):
         Reference.of(plane)
 
 
 def test_shares_of_the_budget_never_round_to_nothing(tmp_path):
     """Noise scales far apart: shares used to be rounded to 0, and the fit failed with the budget spent."""
-    ladder = FejerLadder(1.0, 3, 0.0)
+    ladder = FejerHarmonics(1.0, 3, 0.0)
     scales = (1e12, 1.0, 1e3, 1e11)
-    evidence = Evidence(tuple(NoisySketch(ladder, np.zeros((2, 3)), scale, 50.0) for scale in scales), np.ones(1))
+    evidence = SketchStatistics(
+        tuple(NoisySketch(ladder, np.zeros((2, 3)), scale, 50.0) for scale in scales), np.ones(1)
+    )
     shares = Reference.of(evidence).shares(Neighbouring.REPLACE_ONE)
     assert sum(shares) == 1 and min(shares) > 0.9e-6
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
@@ -148,15 +150,15 @@ def test_shares_of_the_budget_never_round_to_nothing(tmp_path):
 
 
 def test_evidence_checks_what_belongs_together():
-    evidence = Evidence.from_arrays(*_parts())
+    evidence = SketchStatistics.from_arrays(*_parts())
     other = replace(evidence.sketches[0], frequencies=replace(evidence.sketches[0].frequencies, centre=9.0))
     with pytest.raises(ValueError, match="sketches must have the same centre"):
-        check_evidence(replace(evidence, sketches=(evidence.sketches[0], other)))
+        check_statistics(replace(evidence, sketches=(evidence.sketches[0], other)))
     noisy = replace(evidence.sketches[0], n_records_scale=2.0)
     with pytest.raises(ValueError, match="number of records with noise, or none, got both"):
-        check_evidence(replace(evidence, sketches=(evidence.sketches[0], noisy)))
+        check_statistics(replace(evidence, sketches=(evidence.sketches[0], noisy)))
     with pytest.raises(ValueError, match="unit must be a row of positive numbers"):
-        check_evidence(replace(evidence, unit=np.array([-1.0])))
+        check_statistics(replace(evidence, unit=np.array([-1.0])))
 
 
 # ---------------------------------------------------------------------- doors of compiled kernels
@@ -165,24 +167,25 @@ def test_no_kernel_reads_rows_of_another_width():
     with pytest.raises(ValueError, match=r"X must have 5 columns as the frequencies, got shape \(3, 2\)"):
         sketch_sums(rows, PLANE)
     with pytest.raises(ValueError, match=r"X must have 1 columns as the frequencies, got shape \(3, 2\)"):
-        sketch_sums(rows, FejerLadder(1.0, 2, 0.0))
-    cells = Cells(np.zeros(4), np.ones(4), np.zeros((1, 4)), np.ones(1))
+        sketch_sums(rows, FejerHarmonics(1.0, 2, 0.0))
+    cells = VoronoiPartition(np.zeros(4), np.ones(4), np.zeros((1, 4)), np.ones(1))
     with pytest.raises(ValueError, match=r"X must have 4 columns as the centres, got shape \(3, 2\)"):
         moment_sums(rows, cells)
     one, other = (
-        Parts.of(np.zeros(d), np.ones(d), np.ones(1), np.zeros((1, d)), np.eye(d)[None], reach=2.0) for d in (3, 4)
+        SoftPartition.of(np.zeros(d), np.ones(d), np.ones(1), np.zeros((1, d)), np.eye(d)[None], reach=2.0)
+        for d in (3, 4)
     )
     with pytest.raises(ValueError, match="X must have 3 columns as the mixtures"):
-        duel_sum(rows, one, one)
+        log_likelihood_ratio_sum(rows, one, one)
     with pytest.raises(ValueError, match="other must have 3 features as one has, got 4"):
-        duel_sum(np.zeros((3, 3)), one, other)
+        log_likelihood_ratio_sum(np.zeros((3, 3)), one, other)
     with pytest.raises(ValueError, match="must fit 2 frequencies in 1 columns"):
         feature_covariance(np.ones((2, 1)), np.ones(1), np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
 @pytest.mark.parametrize("part", ["origin", "unit", "log_weights", "centres", "whiteners", "radii"])
 def test_partitions_have_shapes_that_fit(part):
-    whole = Parts.of(np.zeros(2), np.ones(2), np.ones(1), np.zeros((1, 2)), np.eye(2)[None], reach=2.0)
+    whole = SoftPartition.of(np.zeros(2), np.ones(2), np.ones(1), np.zeros((1, 2)), np.eye(2)[None], reach=2.0)
     with pytest.raises(ValueError, match="must have shape"):
         replace(whole, **{part: np.ones(7)})
 
@@ -326,7 +329,7 @@ def both(first, second):
 )
 def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
     with pytest.raises(ValueError, match="privacy loss must take at most 500000 steps"):
-        loss_from_dict(loss)
+        profile_from_dict(loss)
 
 
 def a_leaf(rng):
@@ -362,7 +365,7 @@ def test_whatever_passes_the_check_is_evaluated_in_seconds():
         with contextlib.suppress(ValueError):
             steps = _steps(fields, 1, set())
             start = time.perf_counter()
-            loss = loss_from_dict(fields)
+            loss = profile_from_dict(fields)
             if steps < 20_000:
                 continue
             assert 0 <= loss.delta(1.0) <= 1 + 1e-9
@@ -375,10 +378,10 @@ def largest(make):
     size, step = 1, 2**14
     while step:
         with contextlib.suppress(ValueError):
-            loss_from_dict(make(size + step))
+            profile_from_dict(make(size + step))
             size += step
         step //= 2
-    return loss_from_dict(make(size))
+    return profile_from_dict(make(size))
 
 
 def passing(levels, loss):
@@ -434,9 +437,9 @@ def test_an_epsilon_takes_few_values_of_the_curve():
 
 def test_no_curve_of_nan_passes_for_a_guarantee():
     with pytest.raises(ValueError, match="divergences must be at least 0"):
-        RenyiLoss((2.0,), (math.nan,))
+        RenyiProfile((2.0,), (math.nan,))
     with pytest.raises(ValueError, match="deltas must lie from 0 to 1"):
-        TableLoss((0.0, 1.0), (0.5, -1.0))
+        TableProfile((0.0, 1.0), (0.5, -1.0))
 
     class Nowhere:
         def delta(self, epsilon):
@@ -513,7 +516,7 @@ def test_an_infinite_misfit_can_be_saved(tmp_path):
     from pm_dpgmm.release.selection import with_fit
 
     release = dpg.load(FILES / "sketch_one_column.json")
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     found = as_start(evidence, release.mixture, release.background_weight)
     nothing = SketchFit(sketch_data(evidence), found, math.inf)
     with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.released_checks import SCHEMA_VERSION
-from pm_dpgmm.privacy.curves import GaussianLoss, GeometricLoss, PointLoss
+from pm_dpgmm.privacy.curves import GaussianProfile, GeometricProfile, PointProfile
 from verification.claims.common.strategies import mixtures
 
 
@@ -18,7 +18,7 @@ def make(mixture=None, **change):
     mixture = mixture or dpg.Mixture([0.25, 0.75], [[0.0, 1.0], [5.0, 6.0]], [np.eye(2), 2 * np.eye(2)])
     fields = {
         "mixture": mixture,
-        "guarantee": dpg.Guarantee(1.0, 0.0, "replace-one", "test mechanism", GeometricLoss(2.0, 2)),
+        "guarantee": dpg.Guarantee(1.0, 0.0, "replace-one", "test mechanism", GeometricProfile(2.0, 2)),
         "method": "histogram",
         "settings": {"n_cells": None},
         "raw": {"counts": np.arange(4.0).reshape(2, 2)},
@@ -61,7 +61,7 @@ def test_a_release_cannot_be_changed():
         ({"feature_names": ("one",)}, "feature_names must have 2 entries, got 1"),
         ({"n_records": 0}, "n_records must be at least 1"),
         (
-            {"guarantee": dpg.Guarantee(1.0, 0.2, "add-remove", "test", GaussianLoss(1.0))},
+            {"guarantee": dpg.Guarantee(1.0, 0.2, "add-remove", "test", GaussianProfile(1.0))},
             "n_records must be None under add-remove",
         ),
     ],
@@ -134,7 +134,7 @@ def test_summary_and_card_say_what_is_protected_and_what_it_cost(tmp_path):
         assert words in text
     card = release.card(tmp_path / "card.md").read_text()
     assert text in card and "| 1e-06 | 1 |" in card and "discrete Laplace" in card
-    approximate = make(guarantee=dpg.Guarantee(1.0, 1e-6, "replace-one", "m", PointLoss(1.0, 1e-6)))
+    approximate = make(guarantee=dpg.Guarantee(1.0, 1e-6, "replace-one", "m", PointProfile(1.0, 1e-6)))
     assert "except for a probability of 1e-06" in approximate.summary()
     assert repr(approximate) == "<Release: 2 components, 2 features, histogram, epsilon=1, delta=1e-06, replace-one>"
 

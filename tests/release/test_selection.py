@@ -9,7 +9,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.choice import choose, n_free, price_of, score
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
 
@@ -78,7 +78,7 @@ def test_select_k_finds_the_true_number_and_says_why(line, plane, tmp_path):
 
 
 def test_the_price_of_a_parameter(line):
-    evidence = Evidence.from_arrays(line.raw, line.noise)
+    evidence = SketchStatistics.from_arrays(line.raw, line.noise)
     assert price_of("aic", evidence) == 2 and price_of(3.5, evidence) == 3.5
     assert price_of("bic", evidence) == pytest.approx(np.log(evidence.sketches[0].values.size))
     one = choose(evidence, [2])

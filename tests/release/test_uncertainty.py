@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.frequencies import FejerLadder
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.sketch.fit import error_root, moved, reweighted
 from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.background import BackgroundWarning
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
@@ -62,12 +62,12 @@ def test_intervals_of_one_column_cover_the_truth():
 
     Together with the search, over 40 data sets: weights 0.89, means 0.92, standard deviations 0.93.
     """
-    ladder = FejerLadder(2 * np.pi / 100, 16, 40.0)
+    ladder = FejerHarmonics(2 * np.pi / 100, 16, 40.0)
     truth = Fitted(COLUMN.weights, (COLUMN.means - 40) / 40, np.sqrt(COLUMN.covariances) / 40)
     prior, rng, covered, too_narrow = Prior(0.5, 1 / 6), np.random.default_rng(3), [], []
     for _ in range(200):
         sketch, _ = noisy_sketch(
-            COLUMN.sample(10_000, rng=rng), ladder, budget=GaussianBudget.of(1.0, 1e-6), share=Fraction(1),
+            COLUMN.sample(10_000, rng=rng), ladder, budget=GaussianFilter.of(1.0, 1e-6), share=Fraction(1),
             neighbouring=Neighbouring.REPLACE_ONE, rng=rng,
         )  # fmt: skip
         data = SketchData.of([sketch], np.array([40.0]))
@@ -112,7 +112,7 @@ def test_draws_vary_by_the_standard_errors_around_the_release(name, request):
 
 def test_noise_on_the_number_of_records_widens_the_errors(pair):
     """Of the weights, if at all: every other parameter hardly moves with the count."""
-    evidence = Evidence.from_arrays(pair.raw, pair.noise)
+    evidence = SketchStatistics.from_arrays(pair.raw, pair.noise)
     assert evidence.sketches[0].n_records_scale > 0
     data = SketchData.of(evidence.sketches, evidence.unit)
     found = Fitted(pair.weights, (pair.means - data.centre) / data.unit, np.linalg.cholesky(pair.covariances) / 12.5)

@@ -41,7 +41,7 @@ def mean_test(e_values):
 
 
 @dataclass
-class Evidence:
+class SketchStatistics:
     """What a family needs of an audit result."""
 
     p_value: float
@@ -153,13 +153,13 @@ def test_capital_of_sound_bets_stopped_at_their_own_levels_rarely_refutes():
 
 
 def test_family_chooses_the_rule_by_the_evidence():
-    fixed = {"a": Evidence(0.001), "b": Evidence(0.03), "c": Evidence(0.04)}
+    fixed = {"a": SketchStatistics(0.001), "b": SketchStatistics(0.03), "c": SketchStatistics(0.04)}
     assert family(fixed) == holm({"a": 0.001, "b": 0.03, "c": 0.04}, error=0.05)
-    sequential = {"a": Evidence(0.001, 900.0), "b": Evidence(0.9, 1.0)}
+    sequential = {"a": SketchStatistics(0.001, 900.0), "b": SketchStatistics(0.9, 1.0)}
     assert family(sequential, error=0.01) == e_holm({"a": 900.0, "b": 1.0}, error=0.01)
-    mixed = {"a": Evidence(0.001), "b": Evidence(0.01, 50.0), "c": Evidence(1.0, 0.0)}
+    mixed = {"a": SketchStatistics(0.001), "b": SketchStatistics(0.01, 50.0), "c": SketchStatistics(1.0, 0.0)}
     assert family(mixed) == holm({"a": 0.001, "b": 0.02, "c": 1.0}, error=0.05)
-    assert family({"a": Evidence(0.5, math.inf), "b": Evidence(0.5)}).rejected == ("a",)
+    assert family({"a": SketchStatistics(0.5, math.inf), "b": SketchStatistics(0.5)}).rejected == ("a",)
 
 
 def test_report_states_the_family_wise_error():
@@ -194,12 +194,12 @@ def test_report_states_the_family_wise_error():
         (lambda: family({}), ValueError, "results must hold at least one entry"),
         (lambda: family({"a": 0.1}), TypeError, r"results\['a'\] must be an AuditResult, got 0.1 of type float"),
         (
-            lambda: family({"a": Evidence(0.1), "b": None}),
+            lambda: family({"a": SketchStatistics(0.1), "b": None}),
             TypeError,
             r"results\['b'\] must be an AuditResult, got None",
         ),
-        (lambda: family([Evidence(0.1)]), TypeError, "results must be a mapping"),
-        (lambda: family({"a": Evidence(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
+        (lambda: family([SketchStatistics(0.1)]), TypeError, "results must be a mapping"),
+        (lambda: family({"a": SketchStatistics(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
     ],
 )
 def test_bad_arguments_are_named(call, error, message):

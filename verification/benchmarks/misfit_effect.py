@@ -30,7 +30,7 @@ from pm_dpgmm import Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.misfit import SHORTFALL, measured
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 DELTA, SMALL, N_SIMULATED, N_CLIPPED, MARGIN, FLOOR = 1e-6, 5_000, 50_000, 200_000, 0.05, 0.05
 GOOD, BAD = -0.02, -0.1  # nats per record
@@ -140,7 +140,7 @@ def run(table: Table, epsilon: float, *, more: bool) -> Row:
     seconds = time.perf_counter() - start
     ours = float(release.log_density(held_out).mean())
     start = time.perf_counter()
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     found = as_start(evidence, release.mixture, release.background_weight)
     measured(evidence, SketchFit(sketch_data(evidence), found, float(release.noise["misfit"])))
     share = (time.perf_counter() - start) / seconds

@@ -15,7 +15,7 @@ from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 SUBSET_SIZES, N_REPEATS = (1e6, 2e6, 3e6, 1e7, 1e9, 1e11), 3
@@ -31,7 +31,7 @@ def pass_probability(constants: Constants, size: float, rng: np.random.Generator
     return at_least(constants.test, missing)
 
 
-def at_least(test: TruncatedLaplaceLoss, value: int) -> float:
+def at_least(test: TruncatedLaplaceProfile, value: int) -> float:
     """P[noise >= value] for the test's noise, summed over its table."""
     z = np.arange(-test.bound, test.bound + 1)
     mass = np.exp(-np.abs(z) / test.scale)

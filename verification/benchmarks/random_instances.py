@@ -27,7 +27,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import Mixture, Neighbouring, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, prior_about
 from pm_dpgmm.methods.sketch.fit import refined
@@ -144,7 +144,7 @@ def good_start_gap(problem: Instance, training: FloatArray, held_out: FloatArray
     n_features, centre = truth.n_features, truth.means.mean(axis=0)
     unit = np.full(n_features, problem.radius)
     start = Leaves(truth.weights, (truth.means - centre) / unit, truth.covariances / problem.radius**2)
-    budget, rng, sketches = GaussianBudget.of(EPSILON, DELTA), np.random.default_rng([problem.seed, PEER]), []
+    budget, rng, sketches = GaussianFilter.of(EPSILON, DELTA), np.random.default_rng([problem.seed, PEER]), []
     for turn, share in enumerate(GOOD_SHARES):
         frames = whitened_frames(start, unit, centre, n_frames(n_features, truth.n_components), turn=1 + turn)
         sketch, budget = noisy_sketch(

@@ -33,7 +33,7 @@ from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.local.responses import CellResponses
 from pm_dpgmm.methods.populous_single.method import valid_mixture
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
 
@@ -98,7 +98,7 @@ def answered() -> Release:
 
 def simulated(method: str, found: Mixture, raw: Any, law: Any, n_records: int) -> Release:
     """A release around numbers that were made here."""
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointLoss(1.0, 1e-6))
+    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointProfile(1.0, 1e-6))
     return Release(found, guarantee, method, {}, raw, law, ("x0",), n_records)
 
 

@@ -21,7 +21,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.frequencies import RieszFrames
+from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE
 from verification.benchmarks.sets import data_set
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--repeats and --rows must be at least 1")
     rng = np.random.default_rng(0)
     rows, bases = rng.standard_normal((options.rows, N_FEATURES)), rng.standard_normal((N_FRAMES, N_BASE, N_FEATURES))
-    frames, data = RieszFrames(bases, np.zeros(N_FEATURES)), data_set("C-1e5", 0)
+    frames, data = RieszProduct(bases, np.zeros(N_FEATURES)), data_set("C-1e5", 0)
 
     def private() -> object:
         return fit_gmm(

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, Held, SketchLaw, held_covariance
+from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, PlugInCovariance, SketchLaw, plug_in_covariance
 from pm_dpgmm.mixture.characteristic import add_component, finish_covariance
 from pm_dpgmm.release.release import Release
 from verification.calibration import separated
@@ -78,15 +78,15 @@ def simulated(truth: dpg.Mixture, n_records: int, *, rng: np.random.Generator) -
 def log_posterior(release: Release) -> LogDensity:
     """Log density of parameters (W, P) of the separated prior given a release, up to a constant, shape (W,)."""
     law, d = SketchLaw.of(release), release.n_features
-    held = None if law.values.size <= EXACT_UP_TO else held_covariance(law, release.mixture)
+    plug_in = None if law.values.size <= EXACT_UP_TO else plug_in_covariance(law, release.mixture)
 
     def log_density(theta: FloatArray) -> FloatArray:
         parts = separated.unpack(theta, d)
-        if held is None:
+        if plug_in is None:
             evidence = exact_log_densities(law, *parts)
         else:
             blocks = [slice(start, start + BLOCK) for start in range(0, len(theta), BLOCK)]
-            found = [held_log_densities(law, held, *(part[block] for part in parts)) for block in blocks]
+            found = [plug_in_log_densities(law, plug_in, *(part[block] for part in parts)) for block in blocks]
             evidence = np.concatenate(found)
         return np.asarray(separated.log_prior(theta, d) + evidence)
 
@@ -135,8 +135,8 @@ def _exact(
     return found
 
 
-def held_log_densities(
-    law: SketchLaw, held: Held, weights: FloatArray, means: FloatArray, factors: FloatArray
+def plug_in_log_densities(
+    law: SketchLaw, plug_in: PlugInCovariance, weights: FloatArray, means: FloatArray, factors: FloatArray
 ) -> FloatArray:
     """Of many mixtures (W, K), (W, K, D), (W, K, D, D) at once, shape (W,)."""
     lead, frequencies = weights.shape, law.frequencies
@@ -146,5 +146,5 @@ def held_log_densities(
     damping = weights[..., None] * np.exp(-0.5 * squares)
     phases = phases.reshape(*lead, -1)
     own = np.concatenate([(damping * np.cos(phases)).sum(axis=1), (damping * np.sin(phases)).sum(axis=1)], axis=1)
-    expected = law.size * (law.share * own + (1 - law.share) * law.fixed)
-    return held.log_density(law.values - expected)
+    expected = law.gain * (law.share * own + (1 - law.share) * law.fixed)
+    return plug_in.log_density(law.values - expected)

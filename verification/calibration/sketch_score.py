@@ -35,7 +35,7 @@ def chi_squares(release: Release, truth: Mixture) -> tuple[tuple[float, int], tu
     root = np.linalg.cholesky(law.covariance(truth.weights, truth.means, factors))
     residual = law.values - law.expected(truth.weights, truth.means, factors)
     _, jacobian = characteristic_jacobian(law.frequencies, truth.weights, truth.means - law.centre, factors)
-    slopes = np.concatenate([jacobian.real, jacobian.imag]) * law.size[:, None]
+    slopes = np.concatenate([jacobian.real, jacobian.imag]) * law.gain[:, None]
     white = linalg.solve_triangular(root, residual, lower=True)
     directions = linalg.solve_triangular(root, slopes, lower=True)
     left, values, _ = np.linalg.svd(directions / np.linalg.norm(directions, axis=0), full_matrices=False)

@@ -24,7 +24,7 @@ from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle, test_and_mask
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import PointProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import discrete_gaussian, truncated_discrete_laplace
 from verification.references.references import gaussian_epsilon
@@ -74,7 +74,7 @@ def radius_one(data: FloatArray, n_samples: int, rng: np.random.Generator) -> An
         min_friends=math.floor(0.6 * T) + 1,
         threshold=math.ceil(0.8 * T * T),
         test=test,
-        mask=PointLoss(EPSILON, DELTA),
+        mask=PointProfile(EPSILON, DELTA),
     )
     return run(data, n_samples, rng, constants, NOISE)
 
@@ -101,7 +101,7 @@ def radius_of_the_mask(data: FloatArray, n_samples: int, rng: np.random.Generato
 
 
 @functools.cache
-def integer_test(n_blocks: int) -> TruncatedLaplaceLoss:
+def integer_test(n_blocks: int) -> TruncatedLaplaceProfile:
     """Noise of the agreement test: one block changes the sum of friend counts by at most 2(t - 1)."""
     return truncated_laplace_loss(sensitivity=2 * (n_blocks - 1), epsilon=TEST[0], delta=TEST[1])
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss, truncation_bound
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.noise import truncated_discrete_laplace
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
@@ -34,7 +34,7 @@ COPIES = 300  # gaps of every scale that both data sets share, so that counts st
 
 
 @functools.cache
-def noise_law(share: int) -> TruncatedLaplaceLoss:
+def noise_law(share: int) -> TruncatedLaplaceProfile:
     """Integer truncated noise for one count, at (epsilon, delta)/share."""
     return truncated_laplace_loss(sensitivity=1, epsilon=EPSILON / share, delta=DELTA / share)
 
@@ -56,7 +56,7 @@ def histogram(data: FloatArray, n_samples: int, rng: np.random.Generator, *, sha
     return np.where((exact > 0) & (noisy > law.bound), noisy, np.nan)
 
 
-def truncated_masses(law: TruncatedLaplaceLoss) -> FloatArray:
+def truncated_masses(law: TruncatedLaplaceProfile) -> FloatArray:
     """Probabilities of -bound, ..., bound."""
     masses = np.exp(-np.abs(np.arange(-law.bound, law.bound + 1)) / law.scale)
     return np.asarray(masses / masses.sum())
@@ -122,7 +122,7 @@ def clipped_log_density(outputs: FloatArray, data: float) -> FloatArray:
 
 
 @functools.cache
-def conditioned_law() -> TruncatedLaplaceLoss:
+def conditioned_law() -> TruncatedLaplaceProfile:
     """Integer truncated noise for the claim of the clipped noise."""
     return truncated_laplace_loss(sensitivity=GRID, epsilon=EPSILON, delta=CLIPPED_DELTA)
 

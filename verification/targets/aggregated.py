@@ -1,4 +1,4 @@
-"""The aggregated populous estimator on prepared fits: friends done once, coin, average and mask as released.
+"""The aggregated populous estimator on prepared fits: friends done once, bernoulli, average and mask as released.
 
 Fits lie on a line of the affine-invariant metric: N(0, e^x) for x in a range, where distances are |x - x'|. One fit
 moves; the others are placed so that it moves the average as far as the theorem allows, or decides whether they count.
@@ -19,7 +19,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.fits import BoolArray, Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
-from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
+from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
 from pm_dpgmm.methods.populous import method as populous
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.average import moved_mass
@@ -27,8 +27,8 @@ from pm_dpgmm.methods.populous.design import Design
 from pm_dpgmm.methods.populous.method import Constants, Populous, test_and_release
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Unstable
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-from pm_dpgmm.privacy.noise import coin
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.noise import bernoulli
 from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.lifted import PARTS, flat, single_epsilon, tightest_level
@@ -59,8 +59,8 @@ def constants(n_subsets: int, top: int, full: int, noise: float = NOISE, n_compo
 
 def made(design: Design, omega: float) -> Constants:
     """Constants of a design whose mask and table are made for ``omega``."""
-    loss = LiftedMaskLoss(omega=omega, eta=design.noise, dimension=2)
-    table = pass_table(loss, epsilon=EPSILON, delta=DELTA)
+    loss = LiftedMaskProfile(omega=omega, eta=design.noise, dimension=2)
+    table = pass_probabilities(loss, epsilon=EPSILON, delta=DELTA)
     return Constants(design, LiftedMaskNoise(design.noise, design.rule.kappa), table)
 
 
@@ -132,13 +132,13 @@ def with_threshold(using: Constants) -> Prepared:
 
 
 class OpenTable:
-    """Fault: a table whose first entry is too large; ``PassTable`` itself would refuse it."""
+    """Fault: a table whose first entry is too large; ``PassProbabilities`` itself would refuse it."""
 
-    def __init__(self, sound: PassTable, first: float) -> None:
+    def __init__(self, sound: PassProbabilities, first: float) -> None:
         self.first, self.sound = first, sound
 
     def passes(self, level: int, *, rng: Any = None) -> bool:
-        return coin(self.first, rng=rng) if level == 1 else self.sound.passes(level, rng=rng)
+        return bernoulli(self.first, rng=rng) if level == 1 else self.sound.passes(level, rng=rng)
 
 
 class Coded(FitsTogether):

@@ -12,15 +12,15 @@ from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega, lifted_mask, parts_of_lifted
-from pm_dpgmm.mechanisms.pass_table import PassTable, divergence, pass_table
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-from pm_dpgmm.privacy.noise import Rng, coin, permutation, standard_normal
+from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, divergence, pass_probabilities
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.noise import Rng, bernoulli, permutation, standard_normal
 from verification.claims.aggregated.curve import single_delta
 from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
-MASK, TABLE = "mechanisms/lifted_mask.py", "mechanisms/pass_table.py"
+MASK, TABLE = "mechanisms/lifted_mask.py", "mechanisms/propose_test_release.py"
 MASK_FAULT, TABLE_FAULT = f"fault in {MASK}", f"fault in {TABLE}"
 NOISE = LiftedMaskNoise(eta=0.05, kappa=0.25)
 # Powers of two, sigma_w too, leave the sampler's multiples of 2^-40 on a grid: the hardest case for hiding low bits.
@@ -165,7 +165,7 @@ def single_epsilon(x: float, eta: float, dimension: int) -> float:
 Levelled = tuple[Average, int]
 
 
-def with_table(data: Levelled, n_samples: int, rng: np.random.Generator, *, table: PassTable) -> Any:
+def with_table(data: Levelled, n_samples: int, rng: np.random.Generator, *, table: PassProbabilities) -> Any:
     """Test by the table, then the mask; a failure is a row of NaN."""
     average, level = data
 
@@ -181,7 +181,7 @@ def with_probabilities(data: Levelled, n_samples: int, rng: np.random.Generator,
     average, level = data
 
     def run() -> FloatArray:
-        passed = coin(probabilities[level], rng=rng)
+        passed = bernoulli(probabilities[level], rng=rng)
         return flat(masked(average, NOISE, rng)) if passed else np.full(_width(average), np.nan)
 
     return rows_of(run, n_samples)
@@ -198,13 +198,13 @@ def not_shifted() -> tuple[list[float], int]:
     return entries, max(range(len(steps)), key=lambda i: min(steps[i][1], 1 - steps[i][0]))
 
 
-def table_of_mask() -> PassTable:
+def table_of_mask() -> PassProbabilities:
     """The table of the mask at a share of its largest distance."""
-    loss = LiftedMaskLoss(omega=SHARE * omega(NOISE, 2), eta=NOISE.eta, dimension=2)
-    return pass_table(loss, epsilon=EPSILON, delta=DELTA)
+    loss = LiftedMaskProfile(omega=SHARE * omega(NOISE, 2), eta=NOISE.eta, dimension=2)
+    return pass_probabilities(loss, epsilon=EPSILON, delta=DELTA)
 
 
-def tightest_level(table: PassTable) -> int:
+def tightest_level(table: PassProbabilities) -> int:
     """The level whose step to the next one leaves the least room where both often pass, on the side of releases."""
     pairs = list(itertools.pairwise(table.probabilities))
     near = [i for i, (q, p) in enumerate(pairs) if q > 0.05 and p < 0.9]

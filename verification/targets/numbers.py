@@ -10,7 +10,7 @@ import numpy as np
 
 from pm_dpgmm.mechanisms.gaussian import GRID_STEPS, gaussian_mechanism, gaussian_mu
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace, truncated_laplace_count, truncated_laplace_loss
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.noise import discrete_gaussian, discrete_laplace, truncated_discrete_laplace
 from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
@@ -45,7 +45,7 @@ def gaussian_unrounded(data: float, n_samples: int, rng: np.random.Generator) ->
 
 # ---------------------------------------------------------------------- truncated Laplace
 @functools.cache
-def _test_loss() -> TruncatedLaplaceLoss:
+def _test_loss() -> TruncatedLaplaceProfile:
     return truncated_laplace_loss(sensitivity=SENSITIVITY, epsilon=TEST_EPSILON, delta=DELTA)
 
 

@@ -18,7 +18,7 @@ from pm_dpgmm.methods.populous_single import method as populous_single
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle, test_and_mask
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import IntArray
 from verification.references.references import gaussian_epsilon
@@ -44,7 +44,7 @@ def constants(accounting: str = "exact") -> Constants:
 
 def silent(sound: Constants) -> Constants:
     """Fault: the agreement test without noise."""
-    test = TruncatedLaplaceLoss(scale=1e-3, bound=sound.test.bound, shift=sound.test.shift)
+    test = TruncatedLaplaceProfile(scale=1e-3, bound=sound.test.bound, shift=sound.test.shift)
     return dataclasses.replace(sound, test=test)
 
 

@@ -24,7 +24,7 @@ from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 from pm_dpgmm.methods.populous_single import method as populous_single
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import GeometricLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import GeometricProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import IntArray, Rng
 from verification.specimens import Specimen
@@ -80,7 +80,7 @@ def half_noise(counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, 
 
 def float_noise(counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, rng: Rng) -> Any:
     """Fault: counts with NumPy's Laplace numbers."""
-    loss: GeometricLoss = histogram_loss(epsilon=epsilon, neighbouring=neighbouring)
+    loss: GeometricProfile = histogram_loss(epsilon=epsilon, neighbouring=neighbouring)
     return counts + np.random.default_rng().laplace(scale=loss.scale, size=counts.shape), loss
 
 
@@ -124,7 +124,7 @@ def by_populous(
         return rows_of(run, n_samples)
 
 
-def no_noise(value: int, *, loss: TruncatedLaplaceLoss, rng: Rng) -> int:
+def no_noise(value: int, *, loss: TruncatedLaplaceProfile, rng: Rng) -> int:
     """Fault: the agreement test without noise, so the refusal itself tells."""
     return value
 

@@ -13,15 +13,15 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import sketch as sketch_module
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, Frequencies, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
+from pm_dpgmm.mechanisms.moments import NoisyMoments, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sums_and_number
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import like as sketch_like
 from pm_dpgmm.methods.sketch.like import Reference
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
@@ -29,21 +29,21 @@ from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
 METHOD = "methods/sketch/like.py"
 ROUNDS = 9  # sketches of the reference
-WAVES = [FejerLadder(step=math.pi * (2 * i + 1), order=1, centre=0.0) for i in range(ROUNDS)]  # all turn 1 by pi
+WAVES = [FejerHarmonics(step=math.pi * (2 * i + 1), order=1, centre=0.0) for i in range(ROUNDS)]  # all turn 1 by pi
 RELATION = {True: Neighbouring.ADD_REMOVE, False: Neighbouring.REPLACE_ONE}
 
 
 @cache
-def budget() -> GaussianBudget:
+def budget() -> GaussianFilter:
     """Of the claim."""
-    return GaussianBudget.of(EPSILON, DELTA)
+    return GaussianFilter.of(EPSILON, DELTA)
 
 
-def reference_at(waves: list[FejerLadder], add_remove: bool) -> Reference:
+def reference_at(waves: list[FejerHarmonics], add_remove: bool) -> Reference:
     """A public release with nine sketches; what its values are does not matter."""
     scale = 5.0 if add_remove else 0.0
     sketches = [NoisySketch(wave, np.zeros((2, 1)), 5.0 + i, 100.0, scale) for i, wave in enumerate(waves)]
-    return Reference.of(Evidence(tuple(sketches), np.ones(1)))
+    return Reference.of(SketchStatistics(tuple(sketches), np.ones(1)))
 
 
 def like(
@@ -94,13 +94,13 @@ def hostile(records: FloatArray, n_samples: int, rng: np.random.Generator, *, no
     """
     problem = Problem(len(records), 1, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
     waves: list[tuple[Frequencies, float]] = [
-        (RieszFrames(np.array([[[5e-324]], [[1e15]], [[math.pi]]]), np.zeros(1)), 1e12),
-        (FejerLadder(step=math.pi, order=1, centre=0.0), 1.0),
-        (FejerLadder(step=math.pi, order=3, centre=0.0), 1e6),
-        (RieszFrames(np.full((1, 2, 1), math.pi), np.zeros(1)), 3.0),
+        (RieszProduct(np.array([[[5e-324]], [[1e15]], [[math.pi]]]), np.zeros(1)), 1e12),
+        (FejerHarmonics(step=math.pi, order=1, centre=0.0), 1.0),
+        (FejerHarmonics(step=math.pi, order=3, centre=0.0), 1e6),
+        (RieszProduct(np.full((1, 2, 1), math.pi), np.zeros(1)), 3.0),
     ]
     sketches = [NoisySketch(wave, np.full((2, wave.n_frequencies), 1e12), scale, 1.0) for wave, scale in waves]
-    given = Reference.of(Evidence(tuple(sketches), np.ones(1)))
+    given = Reference.of(SketchStatistics(tuple(sketches), np.ones(1)))
     given.check(problem, budget())
 
     def run() -> FloatArray:
@@ -114,11 +114,11 @@ def next_row(records: FloatArray, n_samples: int, rng: np.random.Generator) -> A
     """Fault: a reference of ten columns, and a kernel that reads the nine records after each for the other nine."""
     width = 10
     problem = Problem(len(records), width, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
-    wave = RieszFrames(np.full((1, 1, width), math.pi), np.zeros(width))
-    cell = Cells(np.zeros(width), np.ones(width), np.zeros((1, width)), np.ones(1))
+    wave = RieszProduct(np.full((1, 1, width), math.pi), np.zeros(width))
+    cell = VoronoiPartition(np.zeros(width), np.ones(width), np.zeros((1, width)), np.ones(1))
     start = NoisyMoments(cell, np.full(1, 9.0), np.zeros((1, width)), np.eye(width)[None], 1.0)
     sketch = NoisySketch(wave, np.zeros((2, 1)), 5.0, 100.0)
-    given = Reference.of(Evidence((sketch,), np.ones(width), (start,)))
+    given = Reference.of(SketchStatistics((sketch,), np.ones(width), (start,)))
 
     def beyond(rows: FloatArray, frequencies: Any, *, n_threads: int = 1) -> Any:
         memory = np.append(rows.ravel(), np.zeros(width))

@@ -22,7 +22,7 @@ from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms import moments as moments_module
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import choice as sketch_choice
 from pm_dpgmm.methods.sketch import estimate as sketch_post
@@ -33,9 +33,9 @@ from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.rounds import Schedule
 from pm_dpgmm.methods.sketch.start import leaves_of
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
@@ -49,13 +49,18 @@ ONE = SimpleNamespace(mixture=Mixture([1.0], [[0.0]], [[[1.0]]]), misfit=0.0, re
 _schedule = Schedule.of
 
 
-def short_schedule(problem: Problem, allowed: GaussianBudget) -> Schedule:
+def short_schedule(problem: Problem, allowed: GaussianFilter) -> Schedule:
     """The real shares, with one frame that is quick to draw noise for."""
     return replace(_schedule(problem, allowed), frames=(1, 1))
 
 
 def quick_fit(
-    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
+    evidence: SketchStatistics,
+    n_components: int,
+    *,
+    first: Sequence[Fitted] = (),
+    search: bool = True,
+    last: bool = True,
 ) -> Any:
     """What the last moments say; rejected by a released number. One column has no moments."""
     if len(evidence.unit) == 1:
@@ -98,7 +103,7 @@ def published(
     settings |= {"order": ORDER, "neighbouring": neighbouring.value, "progress": False, "random_seed": noise}
     allowed = budget(0.0 if bounds else FAILURE_SHARE * DELTA)
     given = replace(allowed, limit=allowed.limit * limit)
-    claim = Guarantee(EPSILON, DELTA, neighbouring, "claim", PointLoss(EPSILON, DELTA))
+    claim = Guarantee(EPSILON, DELTA, neighbouring, "claim", PointProfile(EPSILON, DELTA))
     show = in_one_column if n_features == 1 else in_two_columns
     width = 3 + 2 * ORDER if n_features == 1 else 5 + 2 * 7 + 3 * (3**BASE - 1)
 

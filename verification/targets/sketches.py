@@ -14,8 +14,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, Frequencies, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, Frequencies, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
@@ -23,23 +23,23 @@ from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
 SKETCH, FREQUENCIES, FEATURES = "mechanisms/sketch.py", "mechanisms/frequencies.py", "mechanisms/sketch_features.py"
-BUDGET, BOX = "mechanisms/gaussian_budget.py", "mechanisms/box.py"
+BUDGET, BOX = "mechanisms/gaussian_filter.py", "mechanisms/box.py"
 WHOLE, SIXTEENFOLD = Fraction(1), Fraction(16)  # of the limit: with the second the noise is a quarter of what is due
 # Both frames have a base phase that the record (1, 0) turns by pi: the largest change there is.
-FRAMES = RieszFrames(np.array([[[math.pi, 0.0], [0.3, 1.0]], [[math.pi, 0.0], [0.7, 2.0]]]), np.zeros(2))
-HALF_TURN = RieszFrames(np.array([[[math.pi, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]]), np.zeros(2))
-NINE = RieszFrames(np.array([[[math.pi, float(i)]] for i in range(9)]), np.zeros(2))
-WAVE = FejerLadder(step=math.pi, order=1, centre=0.0)
-LADDER = FejerLadder(step=2 * math.pi / 5, order=4, centre=0.0)  # a record moved by 1 is at a zero of the kernel
+FRAMES = RieszProduct(np.array([[[math.pi, 0.0], [0.3, 1.0]], [[math.pi, 0.0], [0.7, 2.0]]]), np.zeros(2))
+HALF_TURN = RieszProduct(np.array([[[math.pi, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]]), np.zeros(2))
+NINE = RieszProduct(np.array([[[math.pi, float(i)]] for i in range(9)]), np.zeros(2))
+WAVE = FejerHarmonics(step=math.pi, order=1, centre=0.0)
+LADDER = FejerHarmonics(step=2 * math.pi / 5, order=4, centre=0.0)  # a record moved by 1 is at a zero of the kernel
 FAILURE = DELTA / 2
 SEEN = np.isin(box.EXPONENTS, (-2, 19))  # distances within a crowd and between two
 CROWD, OUTLIER = 200, 1e6
 
 
 @cache
-def budget(failure: float = 0.0) -> GaussianBudget:
+def budget(failure: float = 0.0) -> GaussianFilter:
     """Of the claim."""
-    return GaussianBudget.of(EPSILON, DELTA, failure=failure)
+    return GaussianFilter.of(EPSILON, DELTA, failure=failure)
 
 
 def sketch(
@@ -65,14 +65,14 @@ def sketch(
 
 def forgotten_frames(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the sensitivity of one frame for nine."""
-    with mock.patch.object(RieszFrames, "squared_sensitivity", return_value=Fraction(4)):
+    with mock.patch.object(RieszProduct, "squared_sensitivity", return_value=Fraction(4)):
         return sketch(records, n_samples, rng, frequencies=NINE, noise=rng)
 
 
 def wrong_weights(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: all amplitudes of a frame are 1. Seen in the sum of those cosines that a moved record turns round."""
     turned = HALF_TURN.frequencies[:, 0] != 0
-    with mock.patch.object(RieszFrames, "amplitudes", np.ones(HALF_TURN.n_frequencies)):
+    with mock.patch.object(RieszProduct, "amplitudes", np.ones(HALF_TURN.n_frequencies)):
         every = sketch(records, n_samples, rng, frequencies=HALF_TURN, noise=rng)
     return every[:, : HALF_TURN.n_frequencies][:, turned].sum(axis=1, keepdims=True)
 

@@ -14,8 +14,16 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells, noisy_count
-from pm_dpgmm.mechanisms.duel import CLIP, noisy_duel
-from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, NoisyMoments, Partition, Parts, moment_sums, noisy_moments
+from pm_dpgmm.mechanisms.log_likelihood_ratio import CLIP, noisy_log_likelihood_ratio
+from pm_dpgmm.mechanisms.moments import (
+    COUNT_WEIGHT,
+    NoisyMoments,
+    Partition,
+    SoftPartition,
+    VoronoiPartition,
+    moment_sums,
+    noisy_moments,
+)
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
@@ -34,14 +42,21 @@ from verification.targets.sketches import (
     whole_box,
 )
 
-MOMENTS, DUEL, BOX, SKETCH = "mechanisms/moments.py", "mechanisms/duel.py", "mechanisms/box.py", "mechanisms/sketch.py"
+MOMENTS, DUEL, BOX, SKETCH = (
+    "mechanisms/moments.py",
+    "mechanisms/log_likelihood_ratio.py",
+    "mechanisms/box.py",
+    "mechanisms/sketch.py",
+)
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORIGIN = np.zeros(2), np.ones(2)
-ONE_CELL = Cells(*ORIGIN, centres=np.zeros((1, 2)), radii=np.ones(1))
-TWO_CELLS = Cells(*ORIGIN, centres=np.array([[0.0, 0.0], [10.0, 0.0]]), radii=np.ones(2))
+ONE_CELL = VoronoiPartition(*ORIGIN, centres=np.zeros((1, 2)), radii=np.ones(1))
+TWO_CELLS = VoronoiPartition(*ORIGIN, centres=np.array([[0.0, 0.0], [10.0, 0.0]]), radii=np.ones(2))
 FACTORS = np.tile(np.eye(2) / math.sqrt(2), (3, 1, 1))  # radii of 1 at reach 1
-SOFT = Parts.of(*ORIGIN, np.array([0.5, 0.5]), TWO_CELLS.centres / 5, FACTORS[:2], reach=1.0)
-LEFT, RIGHT = (Parts.of(*ORIGIN, np.ones(1), np.array([[x, 0.0]]), 2 * FACTORS[:1], reach=1.0) for x in (-3.0, 3.0))
+SOFT = SoftPartition.of(*ORIGIN, np.array([0.5, 0.5]), TWO_CELLS.centres / 5, FACTORS[:2], reach=1.0)
+LEFT, RIGHT = (
+    SoftPartition.of(*ORIGIN, np.ones(1), np.array([[x, 0.0]]), 2 * FACTORS[:1], reach=1.0) for x in (-3.0, 3.0)
+)
 COLUMNS, FEW_CELLS, TRIES, EQUAL_PARTS = 9, 4, 16, 16
 LEAST = 12  # records that are above the threshold of the whole box, which is 11.8
 PAIRS = np.isin(box.EXPONENTS, (0, 9))  # distances of the pairs by position
@@ -115,7 +130,7 @@ def duel(
     """Two mixtures on the records, with the whole budget; ``limit`` other than 1 is a fault."""
     settings: dict[str, Any] = {"share": WHOLE, "neighbouring": neighbouring, "rng": noise}
     allowed = replace(budget(), limit=budget().limit * limit)
-    return rows_of(lambda: [noisy_duel(records, LEFT, RIGHT, budget=allowed, **settings)[0]], n_samples)
+    return rows_of(lambda: [noisy_log_likelihood_ratio(records, LEFT, RIGHT, budget=allowed, **settings)[0]], n_samples)
 
 
 def duel_unclipped(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:

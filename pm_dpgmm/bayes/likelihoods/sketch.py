@@ -19,7 +19,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
-from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, factors_of, held_covariance
+from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, factors_of, plug_in_covariance
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -83,15 +83,15 @@ def held_arrays(law: SketchLaw, mixture: Mixture) -> dict[str, FloatArray]:
     The covariance is that at ``mixture``. Scaled by the noise: ``target`` (2 m,) less ``size`` (2, m) times the
     characteristic function are residuals y, and the log density is ``constant`` - (y'y - |``root`` y|^2)/2.
     """
-    held = held_covariance(law, mixture)
-    target = law.values - (1 - law.share) * law.size * law.fixed
-    constant = -0.5 * (law.values.size * np.log(2 * np.pi) + held.log_determinant)
+    plug_in = plug_in_covariance(law, mixture)
+    target = law.values - (1 - law.share) * law.gain * law.fixed
+    constant = -0.5 * (law.values.size * np.log(2 * np.pi) + plug_in.log_determinant)
     return {
         "frequencies": law.frequencies,
         "centre": law.centre,
-        "size": (law.share * law.size / held.deviations).reshape(2, -1),
-        "target": target / held.deviations,
-        "root": held.root,
+        "size": (law.share * law.gain / plug_in.deviations).reshape(2, -1),
+        "target": target / plug_in.deviations,
+        "root": plug_in.root,
         "constant": np.asarray(constant),
     }
 
@@ -119,10 +119,10 @@ def exact_log_density(
     """Log density with the sampling covariance of the mixture itself, shape ()."""
     both = np.tile(law.amplitudes, 2)
     scales = np.zeros((4, law.values.size))
-    scales[:3] = law.size, np.sqrt(law.n_records) * both, law.n_records_scale * both
+    scales[:3] = law.gain, np.sqrt(law.n_records) * both, law.n_records_scale * both
     if law.background is not None:  # one more component that is known
         share, broad = law.background
-        scales[3] = share / (1 - share) * law.size
+        scales[3] = share / (1 - share) * law.gain
         weights = pt.concatenate([(1 - share) * weights, share * broad.weights])
         means = pt.concatenate([means, _shared(broad.means)])
         chol = pt.concatenate([chol, _shared(factors_of(broad))])

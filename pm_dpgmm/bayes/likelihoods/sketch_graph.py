@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
 
-def held(
+def plug_in(
     weights: Any, means: Any, chol: Any, frequencies: Any, centre: Any, size: Any, target: Any, root: Any, constant: Any
 ) -> TensorVariable:
-    """Log density with a held covariance, shape (); parameters as :func:`sketch_kernel.held`."""
+    """Log density with a plug-in covariance, shape (); parameters as :func:`sketch_kernel.plug_in`."""
     parts = _Parts.of(frequencies, centre, means, chol)
     real = pt.dot(parts.damping * pt.cos(parts.phases), weights)
     imaginary = pt.dot(parts.damping * pt.sin(parts.phases), weights)

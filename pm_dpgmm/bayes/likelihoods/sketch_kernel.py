@@ -1,7 +1,7 @@
 """Log densities of a released sketch with their derivatives, as compiled loops. Imports no PyMC.
 
 A component has the characteristic function exp(-|L'w|^2/2 + i w.(mean - centre)) at frequency w; the compiled twins of
-:func:`sketch_graph.held` and :func:`sketch_graph.exact`.
+:func:`sketch_graph.plug_in` and :func:`sketch_graph.exact`.
 Derivatives are found backwards: from the log density to means of the released numbers, to phases w.(mean - centre) and
 projections L'w of each component, to its parameters.
 """
@@ -61,11 +61,11 @@ def add_slopes(
 
 
 @numba.njit(**OPTIONS)
-def held(
+def plug_in(
     weights: FloatArray, means: FloatArray, chol: FloatArray, frequencies: FloatArray, centre: FloatArray,
     size: FloatArray, target: FloatArray, root: FloatArray, constant: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
-    """Log density with a held covariance, shape (1,), and its derivatives by weights, means and chol.
+    """Log density with a plug-in covariance, shape (1,), and its derivatives by weights, means and chol.
 
     Parameters
     ----------

@@ -6,17 +6,17 @@ from typing import Any
 
 from pm_dpgmm.bayes.compiled.value_with_slopes import ValueWithSlopes
 from pm_dpgmm.bayes.likelihoods import sketch_graph
-from pm_dpgmm.bayes.likelihoods.sketch_kernel import exact, held
+from pm_dpgmm.bayes.likelihoods.sketch_kernel import exact, plug_in
 
 
 class HeldSketch(ValueWithSlopes):
-    """With a covariance that is held at the release; see :func:`sketch_kernel.held`."""
+    """With a covariance that is held at the release; see :func:`sketch_kernel.plug_in`."""
 
     gufunc_signature = "(k),(k,d),(k,d,d),(m,d),(d),(a,m),(n),(q,n),(o)->(o),(k),(k,d),(k,d,d)"
-    kernel = held
+    kernel = plug_in
 
     def value(self, *inputs: Any) -> Any:
-        return sketch_graph.held(*inputs)
+        return sketch_graph.plug_in(*inputs)
 
 
 class ExactSketch(ValueWithSlopes):

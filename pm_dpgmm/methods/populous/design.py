@@ -16,10 +16,10 @@ from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.lifted_mask import LARGEST_OMEGA, LEAST_OMEGA, largest_omega
-from pm_dpgmm.mechanisms.pass_table import pass_table
+from pm_dpgmm.mechanisms.propose_test_release import pass_probabilities
 from pm_dpgmm.methods.populous.agreement import AgreementRule
 from pm_dpgmm.methods.populous.average import moved_mass
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 
 FEWEST, MOST = 24, 2_000  # subsets
 N_SIZES, N_RADII = 32, 14  # numbers of subsets and radii that are compared
@@ -130,7 +130,9 @@ def _of_least_noise(assumed: Assumed) -> Design | None:
     needed, design = found
 
     def excess(log_noise: float) -> float:
-        loss = LiftedMaskLoss(omega=max(needed, LEAST_OMEGA), eta=math.exp(log_noise), dimension=assumed.n_features + 1)
+        loss = LiftedMaskProfile(
+            omega=max(needed, LEAST_OMEGA), eta=math.exp(log_noise), dimension=assumed.n_features + 1
+        )
         return math.log(loss.delta(assumed.epsilon) / assumed.delta)
 
     low, high = map(math.log, NOISES)
@@ -189,7 +191,7 @@ def _levels(epsilon: float, delta: float) -> tuple[tuple[int, float], ...]:
     limit = _omega_limit(epsilon, delta, noise, dimension)
     found = []
     for share in SHARES:
-        table = pass_table(LiftedMaskLoss(share * limit, noise, dimension), epsilon=epsilon, delta=delta)
+        table = pass_probabilities(LiftedMaskProfile(share * limit, noise, dimension), epsilon=epsilon, delta=delta)
         found.append((table.level_for(PASSES) + 1, share))
     return tuple(found)
 

@@ -28,15 +28,15 @@ from pm_dpgmm.learners.fits import BoolArray, Fits, stack_fits
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
-from pm_dpgmm.mechanisms.pass_table import PassTable, pass_table
+from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
 from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.agreement import SEPARATION, friend_table
 from pm_dpgmm.methods.populous.average import average_core, check_core, stability_level
 from pm_dpgmm.methods.populous.design import Assumed, Design, best_design, fewest_records
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
-from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-from pm_dpgmm.privacy.noise import IntArray, Rng, permutation, places, seeds
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.noise import IntArray, Rng, permutation, random_assignment, seeds
 
 LEAST_NOISE = 1e-9  # relative; the records that less would need exceed 2^53
 
@@ -47,7 +47,7 @@ class Constants:
 
     design: Design
     noise: LiftedMaskNoise
-    table: PassTable
+    table: PassProbabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def split(n_records: int, n_subsets: int, relation: Neighbouring, *, rng: Rng) -
     """
     if relation is Neighbouring.REPLACE_ONE:
         return permutation(n_records, rng=rng), np.arange(n_subsets + 1) * n_records // n_subsets
-    drawn = places(n_records, n_subsets, rng=rng)
+    drawn = random_assignment(n_records, n_subsets, rng=rng)
     edges = np.append(0, np.cumsum(np.bincount(drawn, minlength=n_subsets)))
     return np.argsort(drawn, kind="stable"), edges
 
@@ -315,6 +315,6 @@ def _constants(settings: Populous, public: tuple[int, int, int, float, float, bo
         )
     if fixed and n_records < design.n_subsets:
         raise ValueError(f"X must have at least n_subsets = {design.n_subsets} rows, got {n_records}")
-    loss = LiftedMaskLoss(omega=design.omega, eta=design.noise, dimension=d + 1)
-    table = pass_table(loss, epsilon=epsilon, delta=delta)
+    loss = LiftedMaskProfile(omega=design.omega, eta=design.noise, dimension=d + 1)
+    table = pass_probabilities(loss, epsilon=epsilon, delta=delta)
     return Constants(design, LiftedMaskNoise(design.noise, design.rule.kappa), table)

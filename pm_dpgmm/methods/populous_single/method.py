@@ -20,7 +20,7 @@ from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, trunc
 from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PrivacyLoss, SumLoss, TruncatedLaplaceLoss
+from pm_dpgmm.privacy.curves import CompositionProfile, PrivacyProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable, split_budget
 from pm_dpgmm.privacy.noise import IntArray, Rng, permutation, seeds
 
@@ -36,8 +36,8 @@ class Constants:
     friend_radius: float  # two friends of one fit are within gamma of each other
     min_friends: int  # a fit with this many friends, itself included, may be released
     threshold: int  # least sum of friend counts at which such a fit exists
-    test: TruncatedLaplaceLoss
-    mask: PrivacyLoss
+    test: TruncatedLaplaceProfile
+    mask: PrivacyProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class PopulousSingle:
         epsilon, delta = mask_budget
         if exact:
             radius = largest_radius(epsilon=epsilon, delta=delta, noise=noise, **size)
-            mask: PrivacyLoss = mask_loss(radius=radius, noise=noise, **size)
+            mask: PrivacyProfile = mask_loss(radius=radius, noise=noise, **size)
             friend_radius = math.sqrt(1 + radius) - 1  # s + (1 + s) s = radius
         else:
             radius = paper_radius(epsilon=epsilon, delta=delta, noise=noise, **size)
@@ -121,7 +121,7 @@ class PopulousSingle:
             problem.delta,
             problem.neighbouring,
             f"Private Populous Estimator, Algorithm 1, {self.accounting} accounting (methods/populous_single)",
-            SumLoss(constants.test, constants.mask, split=problem.epsilon * self.test_share),
+            CompositionProfile(constants.test, constants.mask, split=problem.epsilon * self.test_share),
         )
 
     def check(self, problem: Problem) -> None:

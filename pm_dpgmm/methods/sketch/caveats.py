@@ -19,7 +19,7 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
@@ -64,12 +64,12 @@ def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
     return (*([reason] if reason else []), *noise.get("caveats", ()))
 
 
-def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
+def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
     """What the released numbers leave open or contradict, one text for each reason.
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : SketchStatistics
         What the fit was made from.
     fit : SketchFit
     raw : mapping of str to ndarray
@@ -90,7 +90,7 @@ def sketch_caveats(evidence: Evidence, fit: SketchFit, raw: Mapping[str, FloatAr
     return [text for text in found if text]
 
 
-def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
+def too_few(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     """That the budget does not pay for so many parameters: a rule of public sizes, no simulation."""
     k, d = fit.found.means.shape
     strength, least = signal(evidence, k), TOO_FEW if d == 1 else TOO_FEW_OF_MORE
@@ -102,7 +102,7 @@ def too_few(evidence: Evidence, fit: SketchFit) -> str | None:
     )
 
 
-def noise_components(evidence: Evidence, fit: SketchFit) -> str | None:
+def noise_components(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise.
 
     True of the components alone: the numbers are explained as well without one of them, so they are with it, too.
@@ -146,20 +146,21 @@ def width_rises(fit: SketchFit) -> tuple[FloatArray, FloatArray]:
     return objective_rises(fit.data, fit.found, SHRUNK), objective_rises(fit.data, fit.found, STRETCHED)
 
 
-def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: Evidence, fit: SketchFit) -> str | None:
+def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, fit: SketchFit) -> str | None:
     """That pairs of records were counted at distances at which the mixture has hardly any."""
     if "pair_distance_law" not in raw:
         return None
     noise_scale, n_pairs = raw["pair_distance_law"]
     density = fit.density
-    ridge = np.zeros(len(evidence.unit)) if evidence.ridge is None else np.sqrt(evidence.ridge) * evidence.unit
+    added = np.zeros(len(evidence.unit)) if evidence.variance_floor is None else evidence.variance_floor
+    floor = np.sqrt(added) * evidence.unit
     columns = []
     for j, counts in enumerate(raw["pair_distance_counts"]):
         observed, expected = (_by_three(row) for row in (counts, n_pairs * pair_shares(density, j)))
         excess = observed - expected
         sure = excess > PAIRS_SURE * np.sqrt(3 * noise_scale**2 + np.maximum(expected, 0.0))
         odd = sure & (excess > PAIRS_SHARE * n_pairs) & (observed > PAIRS_TIMES * expected)
-        odd &= 2.0 ** (EXPONENTS[2:] + 1) > ridge[j]  # narrower than the ridge was asked for
+        odd &= 2.0 ** (EXPONENTS[2:] + 1) > floor[j]  # narrower than was asked for
         if odd.any():
             columns.append((j, float(2.0 ** EXPONENTS[1:-1][odd][0])))
     if not columns:
@@ -171,7 +172,7 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: Evidence, fit: Ske
     )
 
 
-def records_outside(raw: Mapping[str, FloatArray], evidence: Evidence) -> str | None:
+def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics) -> str | None:
     """That many records are in no bin that was kept: far from the others, they count at another place (aliasing)."""
     if "bin_noise" not in raw:
         return None

@@ -14,7 +14,7 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, as_leaves, fi
 from pm_dpgmm.methods.sketch.fit import penalty
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.start import merged
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 PRICE = 4.0  # of a parameter; prices of 1.1 to 5.3 found the true number in all of 29 comparisons (DECISIONS.md)
 EXPLAINS, HOPELESS = 5.0, 30.0  # misfits: of a right mixture; of one that leaves out a component, mostly
@@ -47,14 +47,14 @@ class Choice:
 
 
 def choose(
-    evidence: Evidence, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None,
+    evidence: SketchStatistics, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None,
     price: float = PRICE, scored: bool = False, last: bool = True,
 ) -> Choice:  # fmt: skip
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : SketchStatistics
         What was released.
     choices : sequence of int
         Distinct, increasing.
@@ -77,7 +77,7 @@ def choose(
         larger = min((n for n, fit in found.items() if fit.misfit < EXPLAINS), default=None)
         if larger is not None and len(evidence.unit) > 1:
             leaves = merged(as_leaves(found[larger]), k)
-            begin.append(as_fitted(leaves, evidence.ridge))
+            begin.append(as_fitted(leaves, evidence.variance_floor))
             quick = [
                 fit_evidence(evidence, k, first=one, search=False, last=False)
                 for one in ([], *([item] for item in begin))
@@ -93,7 +93,7 @@ def choose(
     return Choice(fits, tuple(score(fit, price=price) for fit in fits))
 
 
-def price_of(penalty: object, evidence: Evidence) -> float:
+def price_of(penalty: object, evidence: SketchStatistics) -> float:
     """A positive number itself, 2 for "aic", log(number of released numbers) for "bic"."""
     if isinstance(penalty, str):
         check_choice(("aic", "bic"), penalty=penalty)

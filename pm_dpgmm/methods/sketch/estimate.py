@@ -18,7 +18,7 @@ from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
 from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, starts, trusted_leaves
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
@@ -27,7 +27,7 @@ BROADER = 1.5  # standard deviations of the background, in those of all records
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
-LEAST_OVER_RIDGE = 1e-2  # least variance that a start has beside the ridge, in ridges
+LEAST_OVER_FLOOR = 1e-2  # least variance that a start has beside the variance floor, in floors
 REJECTED = 12.0  # misfit above which the records are not from the mixture; misfit.py says how much that matters
 
 
@@ -54,7 +54,7 @@ class SketchFit:
     def mixture(self) -> Mixture:
         """Components in the unit of the records, weights without the background."""
         found = self.found
-        factors = widened(found.factors, self.data.ridge)
+        factors = widened(found.factors, self.data.variance_floor)
         return _in_records(self.data, found.weights / found.weights.sum(), found.means, factors)
 
     @property
@@ -63,7 +63,7 @@ class SketchFit:
         if self.found.background is None or self.data.background is None:
             return None
         mean, factor = self.data.background
-        factors = widened(factor[None], self.data.ridge)
+        factors = widened(factor[None], self.data.variance_floor)
         return self.found.background, _in_records(self.data, np.ones(1), mean[None], factors)
 
     @property
@@ -73,7 +73,12 @@ class SketchFit:
 
 
 def fit_evidence(
-    evidence: Evidence, n_components: int, *, first: Sequence[Fitted] = (), search: bool = True, last: bool = True
+    evidence: SketchStatistics,
+    n_components: int,
+    *,
+    first: Sequence[Fitted] = (),
+    search: bool = True,
+    last: bool = True,
 ) -> SketchFit:
     """Fit ``n_components`` to everything released; ``first`` are mixtures to start from, in the unit of the evidence.
 
@@ -82,7 +87,7 @@ def fit_evidence(
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
         return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
-    begin = chain(first, (as_fitted(leaves, data.ridge) for leaves in start_mixtures(evidence, n_components)))
+    begin = chain(first, (as_fitted(leaves, data.variance_floor) for leaves in start_mixtures(evidence, n_components)))
     start = next(begin)
     radius = math.sqrt(len(evidence.unit))
     prior = prior_about(start)
@@ -107,17 +112,17 @@ def prior_about(start: Fitted | None) -> Prior:
     return Prior(math.sqrt(start.means.shape[1]), scale, log_scales=LOG_SCALES, slopes=SLOPES)
 
 
-def sketch_data(evidence: Evidence) -> SketchData:
+def sketch_data(evidence: SketchStatistics) -> SketchData:
     """The sketches in the unit of the evidence, with a background as broad as the records are."""
     background = None
     if evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
-    data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.ridge)
+    data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)
     return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
 
 
-def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
+def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[Leaves]:
     """Mixtures to start from: the parts that were measured, then, if anybody asks for more, what the cells give."""
     for moments in evidence.parts:
         measured = leaves_of(moments, evidence.n_records, least_count=0.005)
@@ -126,7 +131,7 @@ def start_mixtures(evidence: Evidence, n_components: int) -> Iterator[Leaves]:
     yield from starts(trusted_leaves(evidence.cells[-1], evidence.n_records), n_components)
 
 
-def signal(evidence: Evidence, n_components: int) -> float:
+def signal(evidence: SketchStatistics, n_components: int) -> float:
     """Records times mu, for each component and each of its numbers but the covariances; public."""
     relation = evidence.neighbouring
     spent = sum(float(s.frequencies.squared_sensitivity(relation)) / s.noise_scale**2 for s in evidence.sketches)
@@ -135,27 +140,27 @@ def signal(evidence: Evidence, n_components: int) -> float:
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
 
 
-def as_start(evidence: Evidence, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
+def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
     """A mixture in the unit of the records as a start."""
     unit = evidence.unit
     covariances = mixture.covariances / unit / unit[:, None]
     weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
-    found = as_fitted(Leaves(weights, means, covariances), evidence.ridge)
+    found = as_fitted(Leaves(weights, means, covariances), evidence.variance_floor)
     return replace(found, background=background_weight or None)
 
 
-def as_fitted(leaves: Leaves, ridge: FloatArray | None = None) -> Fitted:
-    """The same mixture as a start, its covariances less the ridge."""
-    if ridge is not None:
-        values, vectors = np.linalg.eigh(leaves.covariances - np.diag(ridge))
-        values = np.maximum(values, LEAST_OVER_RIDGE * ridge.min())
+def as_fitted(leaves: Leaves, variance_floor: FloatArray | None = None) -> Fitted:
+    """The same mixture as a start, its covariances less the variance floor."""
+    if variance_floor is not None:
+        values, vectors = np.linalg.eigh(leaves.covariances - np.diag(variance_floor))
+        values = np.maximum(values, LEAST_OVER_FLOOR * variance_floor.min())
         leaves = replace(leaves, covariances=(vectors * values[:, None, :]) @ vectors.swapaxes(1, 2))
     return Fitted(leaves.weights, leaves.means, leaves.factors)
 
 
 def as_leaves(fit: SketchFit) -> Leaves:
     """Components of a fit, the background left out."""
-    found, factors = fit.found, widened(fit.found.factors, fit.data.ridge)
+    found, factors = fit.found, widened(fit.found.factors, fit.data.variance_floor)
     return Leaves(found.weights / found.weights.sum(), found.means, factors @ factors.swapaxes(1, 2))
 
 

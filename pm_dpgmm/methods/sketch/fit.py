@@ -164,7 +164,7 @@ def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArra
     """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
 
     All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
-    ridge, and the rise is infinite where the ridge leaves no room.
+    variance floor, and the rise is infinite where the floor leaves no room.
     """
     whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
 
@@ -176,7 +176,7 @@ def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArra
     residuals = weighed(data.residuals(found))
     weights, means, factors = data.components(found)
     k, d = found.means.shape
-    ridge = np.zeros(d) if data.ridge is None else data.ridge
+    variance_floor = np.zeros(d) if data.variance_floor is None else data.variance_floor
     rises = np.empty((k, d))
     for i in range(k):
         axes, lengths = np.linalg.svd(factors[i])[:2]
@@ -184,7 +184,7 @@ def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArra
         there = weights[i] * data.n_records * data.amplitudes * np.exp(1j * data.frequencies @ means[i])
         total = waves.sum(axis=1)
         for j in range(d):
-            scale = max(factor, np.sqrt(ridge @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
+            scale = max(factor, np.sqrt(variance_floor @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
             if factor < 1 and scale > np.sqrt(factor):
                 rises[i, j] = np.inf
                 continue
@@ -229,9 +229,9 @@ def _slopes(
         jacobian = np.delete(jacobian, fixed, axis=1)
     slopes = np.concatenate([jacobian.real, jacobian.imag])
     if whitener is None:
-        slopes *= (data.size / data.deviations)[:, None]
+        slopes *= (data.gain / data.deviations)[:, None]
         return slopes
-    slopes *= data.size[:, None]
+    slopes *= data.gain[:, None]
     return np.asarray(linalg.solve_triangular(whitener, slopes, lower=True, check_finite=False))
 
 

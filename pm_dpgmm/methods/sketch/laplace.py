@@ -12,7 +12,7 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, s
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import Fitted, SketchData
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def laplace(release: Released) -> Laplace:
         raise ValueError(
             f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
         )
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
     data = sketch_data(evidence)
     found = as_start(evidence, release.mixture, release.background_weight)

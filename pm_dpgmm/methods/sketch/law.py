@@ -21,7 +21,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function, characteristic_jacobian, feature_covariance
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture.mixture import Mixture
 
 EXACT_UP_TO = 128  # released numbers whose covariance is recomputed at every value of the parameters
-NEGLECTED = 2e-2  # sampling variance, over the noise variance, that the held covariance may leave out
+NEGLECTED = 2e-2  # sampling variance, over the noise variance, that the plug-in covariance may leave out
 FLAT = 1e-9  # share of the largest eigenvalue below which a direction is dropped
 
 
@@ -49,7 +49,7 @@ class SketchLaw:
     @classmethod
     def of(cls, release: Released) -> SketchLaw:
         """ValueError unless the release holds sketches."""
-        evidence = Evidence.from_arrays(release.raw, release.noise)
+        evidence = SketchStatistics.from_arrays(release.raw, release.noise)
         sketches = evidence.sketches
         noise = np.concatenate([np.full(sketch.values.shape[1], sketch.noise_scale) for sketch in sketches])
         return cls(
@@ -64,7 +64,7 @@ class SketchLaw:
         )
 
     @property
-    def size(self) -> FloatArray:
+    def gain(self) -> FloatArray:
         """Largest possible expected sum, shape (2 m,)."""
         return self.n_records * np.tile(self.amplitudes, 2)
 
@@ -84,7 +84,7 @@ class SketchLaw:
     def expected(self, weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:
         """Mean of the released numbers given a mixture (K,), (K, D), (K, D, D), shape (2 m,)."""
         mixed = self.share * self._stacked(weights, means, factors) + (1 - self.share) * self.fixed
-        return np.asarray(self.size * mixed, dtype=float)
+        return np.asarray(self.gain * mixed, dtype=float)
 
     def covariance(self, weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:
         """Covariance of the released numbers given a mixture, shape (2 m, 2 m)."""
@@ -121,7 +121,7 @@ class SketchLaw:
             by_count = self.n_records_scale * amplitudes * (self.share * mixed + (1 - self.share) * self.fixed)
             total += np.outer(by_count, by_count)
         if self.background is not None:
-            by_weight = self.background[0] * self.size * (self.fixed - mixed)
+            by_weight = self.background[0] * self.gain * (self.fixed - mixed)
             total += np.outer(by_weight, by_weight)
         return total
 
@@ -132,7 +132,7 @@ def factors_of(mixture: Mixture) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class PlugInCovariance:
     """A covariance that does not depend on the parameters: D (I - H' H)^-1 D with D = diag(deviations).
 
     Attributes
@@ -162,7 +162,7 @@ class Held:
         return np.asarray(-0.5 * (square + y.shape[-1] * np.log(2 * np.pi) + self.log_determinant))
 
 
-def held_covariance(law: SketchLaw, mixture: Mixture) -> Held:
+def plug_in_covariance(law: SketchLaw, mixture: Mixture) -> PlugInCovariance:
     """The covariance at ``mixture``, with as few numbers as the posterior needs.
 
     The full precision S^-1 of thousands of numbers would cost tens of megabytes at every evaluation. Instead
@@ -177,7 +177,7 @@ def held_covariance(law: SketchLaw, mixture: Mixture) -> Held:
     leading = np.zeros((len(sampling), rank))
     leading[pivots - 1] = np.tril(pivoted)[:, :rank]
     jacobian = characteristic_jacobian(law.frequencies, mixture.weights, mixture.means - law.centre, factors)[1]
-    tangent = np.concatenate([jacobian.real, jacobian.imag]) * (law.size / law.deviations)[:, None]
+    tangent = np.concatenate([jacobian.real, jacobian.imag]) * (law.gain / law.deviations)[:, None]
     tangent = tangent / np.maximum(np.linalg.norm(tangent, axis=0), np.finfo(float).tiny)
     basis, triangle, _ = linalg.qr(np.hstack([tangent, leading]), mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diagonal(triangle))
@@ -189,4 +189,6 @@ def held_covariance(law: SketchLaw, mixture: Mixture) -> Held:
     keep = values > FLAT * values.max()
     root = (taken @ (vectors[:, keep] / np.sqrt(values[keep]))).T
     _, log_kept = np.linalg.slogdet(np.eye(len(root)) - root @ root.T)
-    return Held(law.deviations, np.ascontiguousarray(root), float(2 * np.log(law.deviations).sum() - log_kept))
+    return PlugInCovariance(
+        law.deviations, np.ascontiguousarray(root), float(2 * np.log(law.deviations).sum() - log_kept)
+    )

@@ -12,14 +12,14 @@ import numpy as np
 from pm_dpgmm._arguments import frozen, shown
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch, sketch_cost
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.model import Fitted
-from pm_dpgmm.methods.sketch.statistics import Evidence
-from pm_dpgmm.methods.sketch.statistics_checks import check_evidence, check_fittable, check_sizes, check_start
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_start, check_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 
@@ -33,7 +33,7 @@ class Reference:
 
     Attributes
     ----------
-    evidence : Evidence
+    evidence : SketchStatistics
         Its sketches give frequencies and shares of the budget, its cells and parts where a fit may start.
     starts : mapping of int to Fitted
         Its mixture, by number of components.
@@ -42,14 +42,14 @@ class Reference:
         Whether its release was; what is made like it says the same.
     """
 
-    evidence: Evidence
+    evidence: SketchStatistics
     starts: Mapping[int, Fitted]
     feature_names: tuple[str, ...] | None = None
     private: bool = True
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        check_evidence(self.evidence)
+        check_statistics(self.evidence)
         check_fittable(self.evidence, "like")
         check_sizes(self.evidence, "like")
         for start in self.starts.values():
@@ -62,19 +62,19 @@ class Reference:
 
     @classmethod
     def of(cls, like: Any) -> Reference:
-        """From a Release of method "sketch", or Evidence, both from anywhere.
+        """From a Release of method "sketch", or SketchStatistics, both from anywhere.
 
         Nothing is believed: TypeError and ValueError say what is wrong, before anything is spent.
         """
         if isinstance(like, Reference):
             return like
-        if isinstance(like, Evidence):
+        if isinstance(like, SketchStatistics):
             return cls(like, {})
         if not all(hasattr(like, part) for part in ("raw", "noise", "mixture", "feature_names")):
             raise TypeError(f"like must be a Release of method 'sketch', got {shown(like)}")
         if "sketches" not in like.noise:
             raise ValueError(f"like must be a Release of method 'sketch', got one of method {like.method!r}")
-        evidence = Evidence.from_arrays(like.raw, like.noise)
+        evidence = SketchStatistics.from_arrays(like.raw, like.noise)
         check_sizes(evidence, "like")
         if like.mixture.n_features != len(evidence.unit):
             raise ValueError(
@@ -97,7 +97,7 @@ class Reference:
         integers = [max(LEAST_SHARE, round(SHARE_STEPS * part / whole)) for part in parts]
         return [Fraction(integer, sum(integers)) for integer in integers]
 
-    def check(self, problem: Problem, budget: GaussianBudget) -> None:
+    def check(self, problem: Problem, budget: GaussianFilter) -> None:
         """Raise ValueError, from public facts alone, unless the records of ``problem`` can be sketched like this.
 
         What :func:`sketch_like` would spend is computed to the end here, with nothing left to fail there.
@@ -123,9 +123,9 @@ class Reference:
 
 
 def sketch_like(
-    records: Records, reference: Reference, budget: GaussianBudget, problem: Problem, *, rng: Rng,
-    released: Callable[[Evidence], None] = lambda evidence: None,
-) -> Evidence:  # fmt: skip
+    records: Records, reference: Reference, budget: GaussianFilter, problem: Problem, *, rng: Rng,
+    released: Callable[[SketchStatistics], None] = lambda evidence: None,
+) -> SketchStatistics:  # fmt: skip
     """Spend what is left of a budget on sketches at the frequencies of another release.
 
     Parameters
@@ -134,7 +134,7 @@ def sketch_like(
     reference : Reference
         A function of releases and public numbers, never of ``records``. Nothing else is assumed of it but what
         ``Reference`` and its ``check`` refuse.
-    budget : GaussianBudget
+    budget : GaussianFilter
     problem : Problem
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
@@ -143,7 +143,7 @@ def sketch_like(
 
     Returns
     -------
-    Evidence
+    SketchStatistics
         One sketch for each of the reference's, with the same shares of the budget. Its cells and parts are the
         reference's, scaled to the number of records here: they say where a fit may start and nothing of these records.
 

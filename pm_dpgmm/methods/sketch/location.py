@@ -12,7 +12,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import SEEN, noisy_box, noisy_cells
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.privacy.noise import IntArray, Rng
 
@@ -29,8 +29,8 @@ DOUBT, MISSED = 2.5, 0.05  # records that may be outside: this many standard dev
 
 
 def unbounded_intervals(
-    records: Records, budget: GaussianBudget, problem: Problem, rng: Rng
-) -> tuple[FloatArray | None, dict[str, FloatArray], GaussianBudget]:
+    records: Records, budget: GaussianFilter, problem: Problem, rng: Rng
+) -> tuple[FloatArray | None, dict[str, FloatArray], GaussianFilter]:
     """An interval for every column, shape (D, 2), from a private box; None when a column kept no bin.
 
     Guarantee
@@ -59,7 +59,7 @@ def unbounded_intervals(
     return (intervals if box.found else None), raw, left
 
 
-def _location_share(budget: GaussianBudget, problem: Problem) -> Fraction:
+def _location_share(budget: GaussianFilter, problem: Problem) -> Fraction:
     """What it takes for a bin with REACH of the records to be kept, within limits."""
     quantile = -float(special.ndtri(budget.failure / problem.n_features))
     needed = 2 * problem.n_features * (quantile / (REACH * problem.n_records)) ** 2 / float(budget.limit)
@@ -67,8 +67,8 @@ def _location_share(budget: GaussianBudget, problem: Problem) -> Fraction:
 
 
 def intervals_within(
-    records: Records, budget: GaussianBudget, problem: Problem, rng: Rng
-) -> tuple[FloatArray, dict[str, FloatArray], GaussianBudget]:
+    records: Records, budget: GaussianFilter, problem: Problem, rng: Rng
+) -> tuple[FloatArray, dict[str, FloatArray], GaussianFilter]:
     """Bounds, or intervals inside them where almost all records lie: a few cheap histograms in turn.
 
     Guarantee

@@ -14,8 +14,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import noisy_count
-from pm_dpgmm.mechanisms.frequencies import FejerLadder
-from pm_dpgmm.mechanisms.gaussian_budget import MOST_NUMBERS, GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
+from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
 from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
@@ -28,7 +28,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.start import Leaves
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -37,7 +37,7 @@ from pm_dpgmm.privacy.noise import Rng
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
-WIDEST_RIDGE = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
+WIDEST_FLOOR = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
 NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 
 
@@ -88,9 +88,9 @@ class SketchMethod:
         object.__setattr__(self, "reg_covar", float(given) if given.ndim == 0 else tuple(given.astype(float).tolist()))
         plain_numbers(self)
 
-    def ridge(self, unit: FloatArray) -> FloatArray | None:
+    def variance_floor(self, unit: FloatArray) -> FloatArray | None:
         """``reg_covar`` in the unit of the evidence, None for 0."""
-        added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_RIDGE))
+        added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_FLOOR))
         return np.broadcast_to(added, unit.shape) if added.any() else None
 
     def recorded(self) -> dict[str, Any]:
@@ -114,23 +114,23 @@ class SketchMethod:
         """The whole budget, also for a refusal."""
         return problem.epsilon, problem.delta
 
-    def budget(self, problem: Problem) -> GaussianBudget:
+    def budget(self, problem: Problem) -> GaussianFilter:
         """What may be spent; without bounds a tenth of delta is set aside for the box."""
         failure = 0.0 if problem.bounds is not None or self.like is not None else FAILURE_SHARE * problem.delta
-        return GaussianBudget.of(problem.epsilon, problem.delta, failure=failure)
+        return GaussianFilter.of(problem.epsilon, problem.delta, failure=failure)
 
     def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
         words = f"private sketch (methods/sketch/{'method' if self.like is None else 'like'}.md)"
         return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, self.budget(problem).loss())
 
-    def ladder(self, problem: Problem, interval: FloatArray) -> FejerLadder:
+    def ladder(self, problem: Problem, interval: FloatArray) -> FejerHarmonics:
         """Frequencies for the interval of a single column, from public numbers and earlier releases."""
         strength = problem.n_records * math.sqrt(self.budget(problem).limit)
         order = self.order or max(16 if strength < 5_000 else 24, 2 * problem.n_components)
         low, high = map(float, interval)
         half = high / 2 - low / 2
-        return FejerLadder(2 * math.pi / (PERIOD * half), order, low + half)
+        return FejerHarmonics(2 * math.pi / (PERIOD * half), order, low + half)
 
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless everything that :meth:`release` computes exists; nothing fails after it has spent."""
@@ -152,14 +152,14 @@ class SketchMethod:
             if (np.sqrt(self.reg_covar) > 2 * width).any():
                 rule = "reg_covar must be at most the squared width of the bounds"
                 raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
-        check_numbers(problem.numbers, problem.n_features)
+        check_numbers(problem.component_choices, problem.n_features)
         if self.like is not None:
-            check_numbers(problem.numbers, problem.n_features, self.like.evidence.n_numbers)
+            check_numbers(problem.component_choices, problem.n_features, self.like.evidence.n_numbers)
             self.like.check(problem, self.budget(problem))
         self.guarantee(problem).check_storable()
         if problem.n_features == 1:
             ladder = self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
-            check_numbers(problem.numbers, 1, 2 * ladder.order if self.like is None else None)
+            check_numbers(problem.component_choices, 1, 2 * ladder.order if self.like is None else None)
             return
         numbers = MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, self.budget(problem))
         if numbers > MOST_NUMBERS:
@@ -185,15 +185,18 @@ class SketchMethod:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
             starts = self.like.starts
-            own: dict[str, Any] = {"ridge": self.ridge(self.like.evidence.unit), "bounds": problem.bounds}
+            own: dict[str, Any] = {
+                "variance_floor": self.variance_floor(self.like.evidence.unit),
+                "bounds": problem.bounds,
+            }
 
-            def heard(part: Evidence) -> None:
+            def heard(part: SketchStatistics) -> None:
                 released(guarantee, *unfinished({}, replace(part, **own), starts=starts))
 
             evidence = sketch_like(records, self.like, budget, problem, rng=rng, released=heard)
             evidence = replace(evidence, **own)
             progress(1, 2)
-            choice = choose(evidence, problem.numbers, first=starts)
+            choice = choose(evidence, problem.component_choices, first=starts)
             progress(2, 2)
             return outcome(evidence, choice.best, guarantee, {}, choice)
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
@@ -217,21 +220,24 @@ class SketchMethod:
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = Evidence((sketch,), unit, ridge=self.ridge(unit), bounds=problem.bounds)
+            evidence = SketchStatistics(
+                (sketch,), unit, variance_floor=self.variance_floor(unit), bounds=problem.bounds
+            )
             released(guarantee, *unfinished(raw, evidence))
             progress(1, 2)
-            choice = choose(evidence, problem.numbers)
+            choice = choose(evidence, problem.component_choices)
             fit = choice.best
             progress(2, 2)
         else:
             centre = intervals[:, 0] + unit
 
-            def after_rounds(part: Evidence, starts: Mapping[int, Fitted], duels: Sequence[Duel]) -> None:
+            def after_rounds(part: SketchStatistics, starts: Mapping[int, Fitted], duels: Sequence[Duel]) -> None:
                 released(guarantee, *unfinished(raw, part, starts=starts, duels=duels))
 
             evidence, fit, choice = run_rounds(
-                records, centre, unit, budget, problem, progress=progress, rng=rng, ridge=self.ridge(unit),
-                known=None if known is None else leaves_about(known, centre, unit), released=after_rounds,
+                records, centre, unit, budget, problem, progress=progress, rng=rng,
+                variance_floor=self.variance_floor(unit), known=None if known is None else leaves_about(known, centre,
+                unit), released=after_rounds,
             )  # fmt: skip
         return outcome(evidence, fit, guarantee, raw, choice)
 
@@ -243,7 +249,7 @@ def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> Leav
 
 
 def outcome(
-    evidence: Evidence, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
+    evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
     arrays, law = evidence.to_arrays()
@@ -255,7 +261,7 @@ def outcome(
 
 
 def unfinished(
-    raw: Mapping[str, FloatArray], evidence: Evidence | None, *, starts: Mapping[int, Fitted] | None = None,
+    raw: Mapping[str, FloatArray], evidence: SketchStatistics | None, *, starts: Mapping[int, Fitted] | None = None,
     duels: Sequence[Duel] | None = None,
 ) -> tuple[dict[str, FloatArray], dict[str, Any]]:  # fmt: skip
     """What was released so far, and its public law, for :func:`fitted`; ``duels`` are those of the rounds.
@@ -282,7 +288,7 @@ def fitted(
     """
     if not law.get("sketches"):
         raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
-    evidence = Evidence.from_arrays(raw, law)
+    evidence = SketchStatistics.from_arrays(raw, law)
     check_fittable(evidence, "source")
     check_sizes(evidence, "source")
     check_numbers(numbers, len(evidence.unit), evidence.n_numbers)
@@ -302,7 +308,7 @@ def _start_to_dict(start: Fitted) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _start_from_dict(fields: Mapping[str, Any], evidence: Evidence) -> Fitted:
+def _start_from_dict(fields: Mapping[str, Any], evidence: SketchStatistics) -> Fitted:
     k, d = np.size(fields["weights"]), len(evidence.unit)
     shapes = {"weights": (k,), "means": (k, d), "factors": (k, d, d)}
     arrays = {name: finite_numbers(fields[name], name, shape) for name, shape in shapes.items()}

@@ -27,14 +27,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.candidates import Library, best_added
 from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
+from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_fitted, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import misfit, refined
 from pm_dpgmm.methods.sketch.model import Fitted, SketchData
 from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
 from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, merged, padded
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
@@ -144,7 +144,7 @@ class Misfit:
         )
 
 
-def measured(evidence: Evidence, fit: SketchFit) -> Misfit:
+def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
     """The misfit of a fit with its two sizes, None where they cannot be had: nothing is raised. Deterministic."""
     statistic = fit.misfit
     if statistic < EXPLAINS:
@@ -161,7 +161,7 @@ def measured(evidence: Evidence, fit: SketchFit) -> Misfit:
     return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if share >= EXPLAINED else None)
 
 
-def enlarged(evidence: Evidence, found: Fitted) -> Fitted:
+def enlarged(evidence: SketchStatistics, found: Fitted) -> Fitted:
     """The fit with the number of components more, at most MORE, that is worth its price.
 
     Added one by one where they explain most, and all at once by cutting the components there are: one component more
@@ -179,7 +179,7 @@ def enlarged(evidence: Evidence, found: Fitted) -> Fitted:
     work.pay(others[-1], ROUGH + STEPS)
     while found.n_components < size + MORE and work.spent < EFFORT:
         near = _pieces(found)
-        library = Library.of(data, np.concatenate([means, near[0]]), np.concatenate([factors, near[1]]))
+        library = Dictionary.of(data, np.concatenate([means, near[0]]), np.concatenate([factors, near[1]]))
         tried = [refined(data, new, prior, steps=ROUGH) for new in best_added(data, found, library, TRIED)]
         found = refined(data, min(tried, key=lambda other: other.objective), prior, steps=STEPS)
         work.pay(found, ROUGH * TRIED + STEPS)
@@ -187,10 +187,10 @@ def enlarged(evidence: Evidence, found: Fitted) -> Fitted:
     return min(others, key=lambda other: other.objective + price * other.n_components)
 
 
-def _atoms(evidence: Evidence, data: SketchData) -> tuple[FloatArray, FloatArray]:
+def _atoms(evidence: SketchStatistics, data: SketchData) -> tuple[FloatArray, FloatArray]:
     """Means and factors of candidates: those of the cells or, in one column, all over the interval."""
     if not evidence.cells:
-        library = Library.round(data, math.sqrt(len(evidence.unit)), SCALES)
+        library = Dictionary.round(data, math.sqrt(len(evidence.unit)), SCALES)
         return library.means, library.factors
     levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
     return np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])

@@ -29,16 +29,16 @@ class SketchData:
     centre: FloatArray  # (D,)
     unit: FloatArray  # (D,)
     background: tuple[FloatArray, FloatArray] | None = None  # mean and factor of a broad component that a fit may have
-    ridge: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
+    variance_floor: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
     count_scale: float = 0.0  # standard deviation of the noise on the number of records
     bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
 
     @classmethod
     def of(
         cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None,
-        ridge: FloatArray | None = None,
+        variance_floor: FloatArray | None = None,
     ) -> SketchData:  # fmt: skip
-        """All sketches must have the same centre; ``ridge`` is in the unit of the data."""
+        """All sketches must have the same centre; ``variance_floor`` is in the unit of the data."""
         centre = np.atleast_1d(sketches[0].frequencies.centre)
         for sketch in sketches:
             if not np.array_equal(np.atleast_1d(sketch.frequencies.centre), centre):
@@ -53,7 +53,7 @@ class SketchData:
             centre=centre,
             unit=np.asarray(unit, dtype=float),
             background=background,
-            ridge=ridge,
+            variance_floor=variance_floor,
         )
 
     def inside(self, means: FloatArray) -> FloatArray:
@@ -82,11 +82,13 @@ class SketchData:
         )  # fmt: skip
 
     @property
-    def size(self) -> FloatArray:
-        """Sum of a component of all records at the centre with no factor, only the ridge, shape (2 m,)."""
+    def gain(self) -> FloatArray:
+        """Sum of a component of all records at the centre with no factor, only the variance floor, shape (2 m,)."""
         damped = self.amplitudes
-        if self.ridge is not None:  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
-            damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.ridge)
+        if (
+            self.variance_floor is not None
+        ):  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
+            damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.variance_floor)
         return self.n_records * np.tile(damped, 2)
 
     @property
@@ -95,14 +97,14 @@ class SketchData:
         return np.sqrt(self.variances + self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2)
 
     def components(self, found: Fitted) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights, means and factors of all components with their ridge, the background last."""
+        """Weights, means and factors of all components with their variance floor, the background last."""
         weights, means, factors = found.parts(self.background)
-        return weights, means, widened(factors, self.ridge)
+        return weights, means, widened(factors, self.variance_floor)
 
     def expected(self, found: Fitted) -> FloatArray:
         """Expectations of the released numbers, shape (2 m,)."""
         values = characteristic_function(self.frequencies, *found.parts(self.background))
-        return np.asarray(self.size * np.concatenate([values.real, values.imag]))
+        return np.asarray(self.gain * np.concatenate([values.real, values.imag]))
 
     def residuals(self, found: Fitted) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
@@ -164,15 +166,15 @@ class Fitted:
         return Fitted(weights, means, factors, np.inf, self.background)
 
 
-def widened(factors: FloatArray, ridge: FloatArray | None) -> FloatArray:
-    """Factors (K, D, D) of the covariances with ``ridge`` on their diagonals.
+def widened(factors: FloatArray, variance_floor: FloatArray | None) -> FloatArray:
+    """Factors (K, D, D) of the covariances with ``variance_floor`` on their diagonals.
 
     L L' + R = U'U with U from the QR decomposition of [L'; R^1/2], which exists whatever L is, as a Cholesky factor of
     the rounded sum need not: this is called after the budget is spent.
     """
-    if ridge is None:
+    if variance_floor is None:
         return factors
-    roots = np.broadcast_to(np.diag(np.sqrt(ridge)), factors.shape)
+    roots = np.broadcast_to(np.diag(np.sqrt(variance_floor)), factors.shape)
     upper = np.linalg.qr(np.concatenate([factors.swapaxes(1, 2), roots], axis=1), mode="r")
     signs = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1.0, 1.0)
     return np.asarray((signs[:, :, None] * upper).swapaxes(1, 2), dtype=float)

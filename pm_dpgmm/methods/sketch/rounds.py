@@ -13,17 +13,17 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records
-from pm_dpgmm.mechanisms.duel import noisy_duel
-from pm_dpgmm.mechanisms.frequencies import RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
-from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts, noisy_moments
+from pm_dpgmm.mechanisms.frequencies import RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
+from pm_dpgmm.mechanisms.log_likelihood_ratio import noisy_log_likelihood_ratio
+from pm_dpgmm.mechanisms.moments import NoisyMoments, SoftPartition, VoronoiPartition, noisy_moments
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, as_leaves, fit_evidence, sketch_data
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.privacy.noise import Rng
 
 FIRST_ROUND = 0.25  # share of mu^2
@@ -40,7 +40,7 @@ MANY = 8  # columns at which the start gets more of the budget
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 Duel = tuple[float, float]  # what was released of it: gain with noise, and the noise's standard deviation
-Heard = Callable[[Evidence, Mapping[int, Fitted], Sequence[Duel]], None]
+Heard = Callable[[SketchStatistics, Mapping[int, Fitted], Sequence[Duel]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Schedule:
     frames: tuple[int, int]
 
     @classmethod
-    def of(cls, problem: Problem, budget: GaussianBudget) -> Schedule:
+    def of(cls, problem: Problem, budget: GaussianFilter) -> Schedule:
         """By how much signal there is for each component."""
         k, d = problem.n_components, problem.n_features
         signal = problem.n_records * math.sqrt(budget.limit) / (k * (d + 2))
@@ -74,15 +74,16 @@ class Schedule:
 
 
 def run_rounds(
-    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, problem: Problem, *,
-    progress: Progress, rng: Rng, ridge: FloatArray | None = None, known: Leaves | None = None,
+    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianFilter, problem: Problem, *,
+    progress: Progress, rng: Rng, variance_floor: FloatArray | None = None, known: Leaves | None = None,
     released: Heard = lambda evidence, starts, duels: None,
-) -> tuple[Evidence, SketchFit, Choice]:  # fmt: skip
+) -> tuple[SketchStatistics, SketchFit, Choice]:  # fmt: skip
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
-    ``ridge``: public variances that every component has at least, in the unit of the rounds. ``known``: a mixture of
-    ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are turned to.
-    ``released`` is told after every step what is released by then; :func:`replayed` makes the same fits from that.
+    ``variance_floor``: public variances that every component has at least, in the unit of the rounds. ``known``: a
+    mixture of ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are
+    turned to. ``released`` is told after every step what is released by then; :func:`replayed` makes the same fits from
+    that.
 
     Guarantee
     ---------
@@ -90,23 +91,23 @@ def run_rounds(
     """
     schedule, k = Schedule.of(problem, budget), problem.n_components
     settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
-    first = {} if known is None else {k: as_fitted(known, ridge)}
+    first = {} if known is None else {k: as_fitted(known, variance_floor)}
     cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
-    released(Evidence((), unit, tuple(cells), (), ridge), first, ())
+    released(SketchStatistics((), unit, tuple(cells), (), variance_floor), first, ())
     measured, moments = known, tuple[NoisyMoments, ...]()
     if measured is None:
         start = starts(trusted_leaves(cells[-1], problem.n_records), k)[0]
-        parts = Parts.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
+        parts = SoftPartition.of(centre, unit, start.weights, start.means, start.factors, reach=SOFT_REACH)
         soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
         measured, moments = leaves_of(soft, problem.n_records, least_count=0.005), (soft,)
-        released(Evidence((), unit, tuple(cells), moments, ridge), first, ())
+        released(SketchStatistics((), unit, tuple(cells), moments, variance_floor), first, ())
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = Evidence((sketch,), unit, tuple(cells), moments, ridge, problem.bounds)
+    evidence = SketchStatistics((sketch,), unit, tuple(cells), moments, variance_floor, problem.bounds)
     released(evidence, first, ())
     progress(1, 3)
 
-    choice = choose(evidence, problem.numbers, first=first, last=False)
+    choice = choose(evidence, problem.component_choices, first=first, last=False)
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
@@ -115,7 +116,7 @@ def run_rounds(
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
         released(evidence, first, ())
-        choice = choose(evidence, problem.numbers, first=choice.starts)
+        choice = choose(evidence, problem.component_choices, first=choice.starts)
         fit = choice.best
     else:
         tell = partial(_tell, released, first)
@@ -124,7 +125,7 @@ def run_rounds(
     return evidence, fit, choice
 
 
-def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
+def most_numbers(problem: Problem, budget: GaussianFilter) -> int:
     """Integers that :func:`run_rounds` can release, on any branch and whatever the noisy number of records is."""
     k, d = problem.n_components, problem.n_features
     schedules = [Schedule.of(replace(problem, n_records=10**power), budget) for power in range(11)]
@@ -134,12 +135,12 @@ def most_numbers(problem: Problem, budget: GaussianBudget) -> int:
 
 
 def _cells(
-    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianBudget, schedule: Schedule,
+    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianFilter, schedule: Schedule,
     problem: Problem, settings: dict[str, Any],
-) -> tuple[list[NoisyMoments], GaussianBudget]:  # fmt: skip
+) -> tuple[list[NoisyMoments], GaussianFilter]:  # fmt: skip
     """Moments of cells, level by level."""
     sizes, d = level_sizes(schedule.leaves), problem.n_features
-    partition = Cells(centre, unit, np.zeros((1, d)), np.array([math.sqrt(d)]))
+    partition = VoronoiPartition(centre, unit, np.zeros((1, d)), np.array([math.sqrt(d)]))
     cells: list[NoisyMoments] = []
     for level in range(len(sizes)):
         share = schedule.cells / len(sizes)
@@ -150,19 +151,19 @@ def _cells(
     return cells, budget
 
 
-def _tell(released: Heard, first: Mapping[int, Fitted], evidence: Evidence, duels: Sequence[Duel]) -> None:
+def _tell(released: Heard, first: Mapping[int, Fitted], evidence: SketchStatistics, duels: Sequence[Duel]) -> None:
     released(evidence, first, duels)
 
 
 def _rejected(
-    records: Records, evidence: Evidence, fit: SketchFit, budget: GaussianBudget, schedule: Schedule,
-    problem: Problem, settings: dict[str, Any], tell: Callable[[Evidence, Sequence[Duel]], None],
-) -> tuple[Evidence, SketchFit]:  # fmt: skip
+    records: Records, evidence: SketchStatistics, fit: SketchFit, budget: GaussianFilter, schedule: Schedule,
+    problem: Problem, settings: dict[str, Any], tell: Callable[[SketchStatistics, Sequence[Duel]], None],
+) -> tuple[SketchStatistics, SketchFit]:  # fmt: skip
     """The records are not like any mixture that was found: two more sketches instead of one, and three duels."""
     left, number = 1 - budget.spent / budget.limit, max(schedule.frames[1] // 2, fit.found.n_components)
     duels: list[Duel] = []
 
-    def sketched(so_far: Evidence, metric: SketchFit, turn: int) -> Evidence:
+    def sketched(so_far: SketchStatistics, metric: SketchFit, turn: int) -> SketchStatistics:
         nonlocal budget
         frames = whitened_frames(as_leaves(metric), evidence.unit, evidence.centre, number, turn=turn)
         share = left * (1 - N_DUELS * DUEL) / 2
@@ -171,9 +172,11 @@ def _rejected(
         tell(found, duels)
         return found
 
-    def duelled(so_far: Evidence, one: Parts, other: Parts) -> Duel:
+    def duelled(so_far: SketchStatistics, one: SoftPartition, other: SoftPartition) -> Duel:
         nonlocal budget
-        gain, scale, budget = noisy_duel(records, one, other, budget=budget, share=left * DUEL, **settings)
+        gain, scale, budget = noisy_log_likelihood_ratio(
+            records, one, other, budget=budget, share=left * DUEL, **settings
+        )
         duels.append((gain, scale))
         tell(so_far, duels)
         return gain, scale
@@ -182,9 +185,11 @@ def _rejected(
 
 
 def contested(
-    evidence: Evidence, fit: SketchFit, sketched: Callable[[Evidence, SketchFit, int], Evidence],
-    duelled: Callable[[Evidence, Parts, Parts], Duel],
-) -> tuple[Evidence, SketchFit]:  # fmt: skip
+    evidence: SketchStatistics,
+    fit: SketchFit,
+    sketched: Callable[[SketchStatistics, SketchFit, int], SketchStatistics],
+    duelled: Callable[[SketchStatistics, SoftPartition, SoftPartition], Duel],
+) -> tuple[SketchStatistics, SketchFit]:  # fmt: skip
     """A sketch, a duel, a sketch and two duels after a rejected fit, wherever their numbers come from.
 
     Frames in the metric of a poor fit tell little, so the second half of them is turned to what the first half found.
@@ -195,7 +200,7 @@ def contested(
     def better(champion: SketchFit, other: SketchFit) -> SketchFit:
         """The other one only if the records surely say so."""
         ours, theirs = (
-            Parts.of(centre, unit, *item.data.components(item.found), reach=1.0) for item in (champion, other)
+            SoftPartition.of(centre, unit, *item.data.components(item.found), reach=1.0) for item in (champion, other)
         )
         gain, scale = duelled(evidence, theirs, ours)
         return other if gain > SURE * scale else champion
@@ -211,7 +216,7 @@ def contested(
 
 
 def replayed(
-    evidence: Evidence, numbers: Sequence[int], first: Mapping[int, Fitted], duels: Sequence[Duel]
+    evidence: SketchStatistics, numbers: Sequence[int], first: Mapping[int, Fitted], duels: Sequence[Duel]
 ) -> tuple[SketchFit, Choice]:
     """The fits of :func:`run_rounds` to what it released; to the same bits where it had released everything.
 
@@ -222,7 +227,7 @@ def replayed(
     if choice.best.rejected and (len(evidence.sketches), len(duels)) == (3, N_DUELS):
         later, told = iter(evidence.sketches[1:]), iter(duels)
 
-        def sketched(so_far: Evidence, metric: SketchFit, turn: int) -> Evidence:
+        def sketched(so_far: SketchStatistics, metric: SketchFit, turn: int) -> SketchStatistics:
             return replace(so_far, sketches=(*so_far.sketches, next(later)))
 
         return contested(opening, choice.best, sketched, lambda so_far, one, other: next(told))[1], choice
@@ -236,7 +241,7 @@ def n_frames(n_features: int, n_components: int) -> int:
     return max(min(max(LEAST_FRAMES, enough), MOST_FRAMES), n_components)
 
 
-def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszFrames:
+def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszProduct:
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
@@ -255,4 +260,4 @@ def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, numbe
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         whitener = vectors[f % k] / np.sqrt(values[f % k])
         bases[f] = radius * directions @ whitener.T / unit
-    return RieszFrames(bases, centre)
+    return RieszProduct(bases, centre)

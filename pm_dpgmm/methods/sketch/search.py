@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.candidates import Library, best_added, places_of
+from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, rated, refined, reweighted
 from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
 
@@ -23,7 +23,7 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     """
     candidates = []
     for scales in SEARCHES:
-        library = Library.round(data, radius, scales)
+        library = Dictionary.round(data, radius, scales)
         found: Fitted | None = None
         for k in range(1, n_components + 1 + SPARE):
             found = replaced(data, added(data, found, prior, library), prior, library)
@@ -42,12 +42,12 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     )
 
 
-def added(data: SketchData, found: Fitted | None, prior: Prior, library: Library, *, steps: int = 40) -> Fitted:
+def added(data: SketchData, found: Fitted | None, prior: Prior, library: Dictionary, *, steps: int = 40) -> Fitted:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
     return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
 
 
-def replaced(data: SketchData, found: Fitted, prior: Prior, library: Library, *, passes: int = 3) -> Fitted:
+def replaced(data: SketchData, found: Fitted, prior: Prior, library: Dictionary, *, passes: int = 3) -> Fitted:
     """Drop a component and add the best candidate in its place, as long as the objective falls."""
     for _ in range(passes if found.n_components > 1 else 0):
         before = found.objective
@@ -182,7 +182,7 @@ def spare(
     more: Sequence[int],
 ) -> Fitted | None:  # fmt: skip
     """Fit with spare components, then drop one at a time."""
-    library = Library.of(data, *atoms)
+    library = Dictionary.of(data, *atoms)
     k, best = found.n_components, None
     for extra in more:
         larger = found

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 
-def sites_of(release: Released, evidence: Evidence) -> list[dict[str, Any]]:
+def sites_of(release: Released, evidence: SketchStatistics) -> list[dict[str, Any]]:
     """What each site promised, and a fingerprint of its numbers."""
     if "sites" in release.noise:
         return list(release.noise["sites"])

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, Cells, NoisyMoments
+from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, VoronoiPartition
 
 REACH = 2.2  # radius of a cell, in root mean square distances of its records
 APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
@@ -107,7 +107,7 @@ def level_sizes(n_leaves: int) -> list[int]:
     return sizes + [n_leaves] * (2 if n_leaves > 1 else 0)
 
 
-def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> Cells:
+def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> VoronoiPartition:
     """Centres of the next level: cells with many records and a long axis are cut in two, lost ones dropped.
 
     While one cell holds several clusters, none that holds a single one is cut: its pieces would take cells that others
@@ -131,7 +131,7 @@ def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> Cells:
             squares.append(total)
     if not centres:  # nothing but noise: stay where the records are
         centres, squares = list(leaves.means), list(values.sum(axis=1))
-    return Cells(partition.origin, partition.unit, np.array(centres), REACH * np.sqrt(squares))
+    return VoronoiPartition(partition.origin, partition.unit, np.array(centres), REACH * np.sqrt(squares))
 
 
 def merged(leaves: Leaves, n_components: int) -> Leaves:

@@ -13,14 +13,14 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
-from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Partition, Parts
+from pm_dpgmm.mechanisms.moments import NoisyMoments, Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_evidence
+from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class SketchStatistics:
     """All noisy statistics that a fit may use.
 
     Attributes
@@ -33,7 +33,7 @@ class Evidence:
         Of nearest-centre cells, level by level; empty for one column.
     parts : tuple of NoisyMoments
         Of the components of mixtures that were known then.
-    ridge : ndarray, shape (D,), optional
+    variance_floor : ndarray, shape (D,), optional
         Public variances that every component of a fit has on top of what is fitted, in the unit of the evidence.
     bounds : ndarray, shape (D, 2), optional
         Public bounds that the records were clipped to, in their unit: no mean lies outside.
@@ -43,13 +43,13 @@ class Evidence:
     unit: FloatArray
     cells: tuple[NoisyMoments, ...] = ()
     parts: tuple[NoisyMoments, ...] = ()
-    ridge: FloatArray | None = None
+    variance_floor: FloatArray | None = None
     bounds: FloatArray | None = None
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", frozen(self.unit))
-        for name in ("ridge", "bounds"):
+        for name in ("variance_floor", "bounds"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, frozen(getattr(self, name)))
 
@@ -84,12 +84,12 @@ class Evidence:
         noisy = any(sketch.n_records_scale for sketch in self.sketches)
         return Neighbouring.ADD_REMOVE if noisy else Neighbouring.REPLACE_ONE
 
-    def with_sketches(self, sketches: Sequence[NoisySketch]) -> Evidence:
+    def with_sketches(self, sketches: Sequence[NoisySketch]) -> SketchStatistics:
         """Other sketches; the moments, which say where a fit may start, are scaled to their number of records.
 
         They are kept within the sizes that a reference may have, so that this one may be a reference, too.
         """
-        new = Evidence(tuple(sketches), self.unit, ridge=self.ridge, bounds=self.bounds)
+        new = SketchStatistics(tuple(sketches), self.unit, variance_floor=self.variance_floor, bounds=self.bounds)
         factor = new.n_records / self.n_records
         most = LARGEST_NUMBER**2
 
@@ -129,14 +129,14 @@ class Evidence:
             raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
         law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
-        optional = {"ridge": self.ridge, "bounds": self.bounds}
+        optional = {"ridge": self.variance_floor, "bounds": self.bounds}  # names of the file
         return raw, law | {name: values.tolist() for name, values in optional.items() if values is not None}
 
     @classmethod
-    def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
+    def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
         """Inverse of :meth:`to_arrays` for numbers from anywhere; ValueError unless they fit each other.
 
-        See :func:`pm_dpgmm.methods.sketch.statistics_checks.check_evidence`.
+        See :func:`pm_dpgmm.methods.sketch.statistics_checks.check_statistics`.
         """
         if "sketches" not in law:
             raise ValueError("release must be one of method 'sketch', got one without sketches")
@@ -146,11 +146,11 @@ class Evidence:
             raise ValueError(f"a release with sketches must have {error.args[0]!r}, got none") from None
         except TypeError as error:  # one kind of value where another belongs
             raise ValueError(f"a release with sketches must be complete: {error}") from None
-        check_evidence(found)
+        check_statistics(found)
         return found
 
     @classmethod
-    def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Evidence:
+    def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
         sketches = tuple(
             NoisySketch(
                 frequencies_from_dict(fields["frequencies"]), finite_numbers(raw[f"sketch_{i}"], "sketch"),
@@ -166,16 +166,16 @@ class Evidence:
             table = finite_numbers(raw[f"moments_{i}"], f"moments_{i}", (g, 1 + d + d * d))
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
-            (cells if isinstance(partition, Cells) else parts).append(found)
-        ridge, bounds = (
+            (cells if isinstance(partition, VoronoiPartition) else parts).append(found)
+        variance_floor, bounds = (
             None if law.get(name) is None else finite_numbers(law[name], name) for name in ("ridge", "bounds")
         )
-        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), ridge, bounds)
+        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), variance_floor, bounds)
 
 
 _FIELDS: dict[type, Sequence[str]] = {
-    Cells: ("origin", "unit", "centres", "radii"),
-    Parts: ("origin", "unit", "log_weights", "centres", "whiteners", "radii"),
+    VoronoiPartition: ("origin", "unit", "centres", "radii"),
+    SoftPartition: ("origin", "unit", "log_weights", "centres", "whiteners", "radii"),
 }
 
 
@@ -186,7 +186,7 @@ def _partition_to_dict(partition: Partition) -> dict[str, Any]:
 def _partition_from_dict(fields: Mapping[str, Any]) -> Partition:
     if not isinstance(fields, Mapping):
         raise ValueError(f"partition must be a mapping, got {shown(fields)}")
-    kind = Parts if "whiteners" in fields else Cells
+    kind = SoftPartition if "whiteners" in fields else VoronoiPartition
     return kind(**{name: finite_numbers(fields[name], name) for name in _FIELDS[kind]})
 
 

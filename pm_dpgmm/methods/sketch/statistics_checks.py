@@ -1,4 +1,4 @@
-"""Evidence from an untrusted source: what it must be to be read, to be fitted to, and to be a reference.
+"""Statistics from an untrusted source: what it must be to be read, to be fitted to, and to be a reference.
 
 Every check is a function of the evidence alone, which is released or public, and comes before anything is spent.
 """
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pm_dpgmm._arguments import check_non_negative, check_positive, check_real, finite_numbers
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import LEAST_SCALE, MOST_NUMBERS
-from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments, Parts
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import LEAST_SCALE, MOST_NUMBERS
+from pm_dpgmm.mechanisms.moments import NoisyMoments, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.sketch.model import Fitted
-    from pm_dpgmm.methods.sketch.statistics import Evidence
+    from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 MOST_SKETCHES, MOST_TABLES = 64, 64  # each sketch is a pass over the records; a fit makes 1 to 3, and 2 to 12 tables
 MOST_PARTS = 256  # of a table: 4 for each of 64 components; pairs of them are compared
@@ -35,7 +35,7 @@ LARGEST_TURN = 1e15  # frequency times unit: components are wider than e^-12 uni
 LARGEST_PART = 1e9  # centres and radii of parts, and the mixture, in units
 
 
-def check_evidence(evidence: Evidence) -> None:
+def check_statistics(evidence: SketchStatistics) -> None:
     """Raise unless shapes fit each other, numbers are finite, and scales and units positive.
 
     Raises
@@ -65,15 +65,15 @@ def check_evidence(evidence: Evidence) -> None:
         raise ValueError(f"moments must be at most {MOST_TABLES} tables, got {len(tables)}")
     for i, table in enumerate(tables):
         _check_moments(table, f"moments[{i}]", d)
-    if evidence.ridge is not None and not (finite_numbers(evidence.ridge, "ridge", (d,)) >= 0).all():
-        raise ValueError(f"ridge must be at least 0, got {np.asarray(evidence.ridge).tolist()}")
+    if evidence.variance_floor is not None and not (finite_numbers(evidence.variance_floor, "ridge", (d,)) >= 0).all():
+        raise ValueError(f"ridge must be at least 0, got {np.asarray(evidence.variance_floor).tolist()}")
     if evidence.bounds is not None:
         low, high = finite_numbers(evidence.bounds, "bounds", (d, 2)).T
         if not (low < high).all():
             raise ValueError(f"bounds must increase, got {np.asarray(evidence.bounds).tolist()}")
 
 
-def check_law(evidence: Evidence, name: str) -> None:
+def check_law(evidence: SketchStatistics, name: str) -> None:
     """Raise ValueError unless the covariance of the sketches has a factor, and memory for it.
 
     A mechanism's noise on a sketch is at least 1 (LEAST_SCALE grid steps): far less, and rounding of what sampling
@@ -90,7 +90,7 @@ def check_law(evidence: Evidence, name: str) -> None:
         raise ValueError(f"{name} must hold sketches of at most {MOST_FITTED[d == 1]} numbers, got {n_numbers}")
 
 
-def check_fittable(evidence: Evidence, name: str) -> None:
+def check_fittable(evidence: SketchStatistics, name: str) -> None:
     """Raise ValueError unless a mixture can be fitted to the evidence in bearable time and memory."""
     check_law(evidence, name)
     d = len(evidence.unit)
@@ -119,14 +119,14 @@ def check_numbers(numbers: Sequence[int], n_features: int, n_released: int | Non
         raise ValueError(f"{rule}, got {max(numbers)}")
 
 
-def check_sizes(evidence: Evidence, name: str) -> None:
+def check_sizes(evidence: SketchStatistics, name: str) -> None:
     """Raise ValueError unless every number has an ordinary size, so that no fit to such numbers can fail."""
     unit = evidence.unit
     _check_within(f"{name}: unit", unit, 1 / LARGEST_LENGTH, LARGEST_LENGTH)
     _check_within(f"{name}: centre", evidence.centre, 0, LARGEST_LENGTH)
     for sketch in evidence.sketches:
         waves = sketch.frequencies
-        bases = waves.bases if isinstance(waves, RieszFrames) else np.array([waves.step * waves.order])
+        bases = waves.bases if isinstance(waves, RieszProduct) else np.array([waves.step * waves.order])
         with np.errstate(over="ignore"):
             _check_within(f"{name}: frequencies in units", bases * unit, 0, LARGEST_TURN)
         _check_within(f"{name}: sketch", sketch.values, 0, LARGEST_NUMBER)
@@ -140,8 +140,8 @@ def check_sizes(evidence: Evidence, name: str) -> None:
         _check_within(f"{name}: noise scale of moments", scale, LARGEST_NUMBER**-2, LARGEST_NUMBER**2)
         _check_within(f"{name}: centres of parts", table.partition.centres, 0, LARGEST_PART)
         _check_within(f"{name}: radii of parts", table.partition.radii, LARGEST_PART**-3, LARGEST_PART)
-    if evidence.ridge is not None:
-        _check_within(f"{name}: ridge", evidence.ridge, 0, LARGEST_PART)
+    if evidence.variance_floor is not None:
+        _check_within(f"{name}: ridge", evidence.variance_floor, 0, LARGEST_PART)
 
 
 def check_start(start: Fitted, name: str) -> None:
@@ -154,7 +154,7 @@ def check_start(start: Fitted, name: str) -> None:
 
 def _check_sketch(sketch: NoisySketch, name: str, d: int) -> None:
     waves = sketch.frequencies
-    if not isinstance(waves, (RieszFrames, FejerLadder)):
+    if not isinstance(waves, (RieszProduct, FejerHarmonics)):
         raise TypeError(f"{name} must have frequencies of kind 'riesz' or 'fejer', got {type(waves).__name__}")
     if waves.n_features != d:
         raise ValueError(f"{name} must have frequencies for {d} columns as the unit has, got {waves.n_features}")
@@ -168,7 +168,7 @@ def _check_sketch(sketch: NoisySketch, name: str, d: int) -> None:
 
 def _check_moments(table: NoisyMoments, name: str, d: int) -> None:
     partition = table.partition
-    if not isinstance(partition, (Cells, Parts)):
+    if not isinstance(partition, (VoronoiPartition, SoftPartition)):
         raise TypeError(f"{name} must have a partition into cells or parts, got {type(partition).__name__}")
     if partition.shape[1] != d:
         raise ValueError(f"{name} must have centres in {d} columns as the unit has, got {partition.shape[1]}")

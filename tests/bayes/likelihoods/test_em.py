@@ -16,7 +16,7 @@ from pm_dpgmm.bayes.likelihoods.em import LIKELIHOODS, log_likelihood
 from pm_dpgmm.methods.em.law import grid, log_density, moments, noisy_covariance, normal_nodes
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import GaussianLoss
+from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
 from verification.calibration import em as study
@@ -53,7 +53,7 @@ def statistics(d, *, n_records=2000.0, n_records_scale=0.0, scale=9.0, seed=1):
 
 def release(given, fit):
     relation, n = (Neighbouring.REPLACE_ONE, 2000) if given.n_records_scale == 0 else (Neighbouring.ADD_REMOVE, None)
-    guarantee = Guarantee(1.0, 1e-6, relation, "simulated", GaussianLoss(0.2))
+    guarantee = Guarantee(1.0, 1e-6, relation, "simulated", GaussianProfile(0.2))
     names = tuple(f"x{i}" for i in range(given.shape[2]))
     return Release(fit, guarantee, "em", {}, given.to_arrays(), {"statistic": "EM sums"}, names, n)
 

@@ -22,7 +22,7 @@ from pm_dpgmm.methods.local.responses import (
 )
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
 from verification.calibration import local as study
@@ -50,7 +50,7 @@ def mixture(parameters):
 def release(responses):
     raw, noise = responses.to_arrays()
     d = responses.n_features
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointLoss(1.0, 1e-6))
+    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointProfile(1.0, 1e-6))
     fit = Mixture([1.0], [[0.0] * d], [np.eye(d)])
     n = len(responses.responses) if isinstance(responses, VectorResponses) else responses.n_responses
     return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), n)

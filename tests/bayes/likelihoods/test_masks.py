@@ -18,7 +18,7 @@ from pm_dpgmm.methods.populous.mask_law import log_density, masked_mixture, stac
 from pm_dpgmm.methods.populous_single.method import valid_mixture
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.wishart import log_central, log_noncentral, log_scaled_bessel
-from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
 
@@ -45,7 +45,7 @@ def a_release(method, d, *, eta=0.1, n=20_000, seed=1):
         raw = mask_mixture(mixture, noise=noise, rng=rng)
         found = valid_mixture(raw, noise)
         law = {"weight": 0.05, "mean": eta, "covariance": eta, "n_subsets": 100}
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "test", PointLoss(1.0, 1e-6))
+    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "test", PointProfile(1.0, 1e-6))
     return Release(found, guarantee, method, {}, raw, law, tuple(f"x{i}" for i in range(d)), n)
 
 
@@ -214,7 +214,7 @@ def test_overlapping_components_with_little_noise_are_taken_jointly():
 def test_the_released_number_of_records_is_not_needed():
     release = a_release("populous", 1)
     law = dict(release.noise) | {"subset_records": None}
-    private = Release(release.mixture, Guarantee(1.0, 1e-6, Neighbouring.ADD_REMOVE, "test", PointLoss(1.0, 1e-6)),
+    private = Release(release.mixture, Guarantee(1.0, 1e-6, Neighbouring.ADD_REMOVE, "test", PointProfile(1.0, 1e-6)),
                       "populous", {}, release.raw, law, ("x0",), None)  # fmt: skip
     masked = lifted_evidence.statistics(private)
     assert masked.eta == pytest.approx(np.full(2, 0.1)) and masked.form == "exact"

@@ -13,11 +13,11 @@ from scipy import linalg, stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.likelihoods import sketch as sketch_likelihood
-from pm_dpgmm.mechanisms.frequencies import FejerLadder, RieszFrames
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
-from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, held_covariance
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, plug_in_covariance
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLA
 COLUMN = Mixture([0.35, 0.65], [[-1.0], [1.5]], [[[0.3]], [[0.9]]])
 PLANE = Mixture([0.4, 0.6], [[-1.0, 4.0], [1.5, 5.0]], [[[0.5, 0.2], [0.2, 0.4]], [[0.9, -0.3], [-0.3, 0.6]]])
 BROAD = Mixture([1.0], [[0.3, 4.4]], [[[9.0, 1.0], [1.0, 6.0]]])
-LADDER = FejerLadder(0.6, 7, 0.25)
-FRAMES = RieszFrames([[[0.9, 0.1], [-0.2, 0.8]], [[0.4, 1.1], [1.0, -0.3]]], [0.2, 4.5])
-MORE_FRAMES = RieszFrames([[[0.5, -0.6], [1.3, 0.2], [0.3, 0.9]]], [0.2, 4.5])
+LADDER = FejerHarmonics(0.6, 7, 0.25)
+FRAMES = RieszProduct([[[0.9, 0.1], [-0.2, 0.8]], [[0.4, 1.1], [1.0, -0.3]]], [0.2, 4.5])
+MORE_FRAMES = RieszProduct([[[0.5, -0.6], [1.3, 0.2], [0.3, 0.9]]], [0.2, 4.5])
 
 
 def parts(mixture):
@@ -43,7 +43,7 @@ def release_of(mixture, frequencies, *, n_records=800, noise=(20.0, 13.0), count
         values = rng.normal(scale=3 * scale, size=(2, each.n_frequencies))
         count = n_records + rng.normal(scale=count_scale)
         sketches.append(NoisySketch(each, values, scale, count, count_scale * scale / noise[0]))
-    raw, law = Evidence(tuple(sketches), np.ones(mixture.n_features)).to_arrays()
+    raw, law = SketchStatistics(tuple(sketches), np.ones(mixture.n_features)).to_arrays()
     relation = Neighbouring.ADD_REMOVE if count_scale else Neighbouring.REPLACE_ONE
     return Release(
         mixture, guarantee(relation), "sketch", {}, raw, law, tuple(f"x{j}" for j in range(mixture.n_features)),
@@ -52,7 +52,7 @@ def release_of(mixture, frequencies, *, n_records=800, noise=(20.0, 13.0), count
 
 
 def guarantee(relation):
-    return Guarantee(1.0, 1e-6, relation, "made up", GaussianBudget.of(1.0, 1e-6).loss())
+    return Guarantee(1.0, 1e-6, relation, "made up", GaussianFilter.of(1.0, 1e-6).loss())
 
 
 CASES = {
@@ -71,7 +71,7 @@ def law_by_hand(release, mixture):
     """Mean and covariance of the released numbers, entry by entry from E exp(i w.x)."""
     share = release.background_weight
     broad = release.background or mixture
-    sketches = Evidence.from_arrays(release.raw, release.noise).sketches
+    sketches = SketchStatistics.from_arrays(release.raw, release.noise).sketches
     w = np.concatenate([sketch.frequencies.frequencies for sketch in sketches])
     a = np.concatenate([sketch.frequencies.amplitudes for sketch in sketches])
     noise = np.concatenate([np.full(len(sketch.frequencies.amplitudes), sketch.noise_scale) for sketch in sketches])
@@ -145,12 +145,12 @@ def test_exact_log_density_equals_that_of_scipy(name):
 def test_gaussian_log_density_equals_that_of_scipy_with_the_held_covariance(name):
     release = CASES[name]
     law, evaluate = SketchLaw.of(release), compiled(release, "gaussian")
-    held = held_covariance(law, release.mixture)
+    plug_in = plug_in_covariance(law, release.mixture)
     for mixture in (release.mixture, OTHER[release.n_features]):
         mean, _ = law_by_hand(release, mixture)
-        expected = stats.multivariate_normal(mean, held.covariance).logpdf(law.values)
+        expected = stats.multivariate_normal(mean, plug_in.covariance).logpdf(law.values)
         assert float(evaluate(*parts(mixture))[0]) == pytest.approx(expected, rel=1e-10)
-        assert held.log_density(law.values - mean) == pytest.approx(expected, rel=1e-10)
+        assert plug_in.log_density(law.values - mean) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("likelihood", ["exact", "gaussian"])
@@ -183,9 +183,9 @@ def many():
 def test_held_covariance_has_score_and_information_of_the_full_one(many):
     """At the release, in every direction of its parameters; elsewhere densities differ by little."""
     law = SketchLaw.of(many)
-    held = held_covariance(law, many.mixture)
+    plug_in = plug_in_covariance(law, many.mixture)
     root = linalg.cholesky(law.covariance(*parts(many.mixture)), lower=True)
-    assert len(held.root) < law.values.size / 8
+    assert len(plug_in.root) < law.values.size / 8
 
     def full(residuals):
         z = linalg.solve_triangular(root, residuals, lower=True)
@@ -194,7 +194,7 @@ def test_held_covariance_has_score_and_information_of_the_full_one(many):
     rng, w = np.random.default_rng(5), many.mixture
     at_fit = law.values - law.expected(*parts(w))
     # log determinants differ by what is neglected, at most 2 % of the noise variance of a number
-    assert abs(held.log_density(at_fit) - full(at_fit)) < 0.02 * law.values.size / 2
+    assert abs(plug_in.log_density(at_fit) - full(at_fit)) < 0.02 * law.values.size / 2
     for _ in range(5):
         shift, tilt = rng.normal(size=w.means.shape), np.tril(rng.normal(size=(2, 2, 2)))
         weight = rng.normal()
@@ -206,13 +206,13 @@ def test_held_covariance_has_score_and_information_of_the_full_one(many):
 
         small = 1e-5
         slopes = (moved(small) - moved(-small)) / (2 * small)
-        y, h = slopes / held.deviations, held.root @ (slopes / held.deviations)
+        y, h = slopes / plug_in.deviations, plug_in.root @ (slopes / plug_in.deviations)
         z = linalg.solve_triangular(root, slopes, lower=True)
         assert y @ y - h @ h == pytest.approx(z @ z, rel=1e-6)  # information
         at = linalg.solve_triangular(root, at_fit, lower=True)
-        score = y @ (at_fit / held.deviations) - h @ (held.root @ (at_fit / held.deviations))
+        score = y @ (at_fit / plug_in.deviations) - h @ (plug_in.root @ (at_fit / plug_in.deviations))
         assert score == pytest.approx(z @ at, rel=1e-6, abs=1e-6 * np.sqrt(z @ z))
-        change = [f(moved(0.03)) - f(at_fit) for f in (full, held.log_density)]
+        change = [f(moved(0.03)) - f(at_fit) for f in (full, plug_in.log_density)]
         assert change[1] == pytest.approx(change[0], rel=0.01, abs=0.01)
 
 
@@ -222,10 +222,10 @@ def test_released_numbers_follow_the_law():
     for relation in Neighbouring:
         for _ in range(100):
             found, _ = noisy_sketch(
-                COLUMN.sample(3000, rng=rng), LADDER, budget=GaussianBudget.of(2.0, 1e-6), share=Fraction(1),
+                COLUMN.sample(3000, rng=rng), LADDER, budget=GaussianFilter.of(2.0, 1e-6), share=Fraction(1),
                 neighbouring=relation, rng=rng,
             )  # fmt: skip
-            raw, noise = Evidence((found,), np.ones(1)).to_arrays()
+            raw, noise = SketchStatistics((found,), np.ones(1)).to_arrays()
             n_records = 3000 if relation is Neighbouring.REPLACE_ONE else None
             law = SketchLaw.of(Release(COLUMN, guarantee(relation), "sketch", {}, raw, noise, ("x",), n_records))
             residuals, covariance = law.values - law.expected(*parts(COLUMN)), law.covariance(*parts(COLUMN))

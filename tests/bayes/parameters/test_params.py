@@ -31,7 +31,7 @@ from pm_dpgmm.bayes.parameters.count_information import count_information
 from pm_dpgmm.bayes.parameters.params import GMMParams, mixture_params
 from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointLoss
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
@@ -52,7 +52,7 @@ def sketch():
 
 def masked_release(law, *, mixture=TRUTH, n_records=90_000, method="populous"):
     """A release that says it was masked: no fit is needed for the law of its offsets."""
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "test", PointLoss(1.0, 1e-6))
+    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "test", PointProfile(1.0, 1e-6))
     raw = {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
     names = tuple(f"x{j}" for j in range(mixture.n_features))
     settings_ = {"n_subsets": 300} if method == "populous-single" else {}

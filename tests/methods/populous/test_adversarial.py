@@ -52,7 +52,7 @@ def quiet(constants):
 
 
 def changed(fits, places, change):
-    """A copy of ``fits`` in which ``change`` has written over the fits at ``places``."""
+    """A copy of ``fits`` in which ``change`` has written over the fits at ``random_assignment``."""
     copy = Fits(*(getattr(fits, name).copy() for name in PARTS))
     for i in places:
         change(copy, i)

@@ -163,7 +163,7 @@ def test_one_replaced_record_changes_one_subset_and_one_more_record_one():
 
     def subsets(size, monkeypatched):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(populous, "places", lambda n, n_places, *, rng: monkeypatched[:n])
+            patch.setattr(populous, "random_assignment", lambda n, n_places, *, rng: monkeypatched[:n])
             order, edges = split(size, t, ADD_REMOVE, rng=None)
         return [order[edges[i] : edges[i + 1]].tolist() for i in range(t)]
 

@@ -9,7 +9,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
@@ -30,7 +30,7 @@ RELATIONS = pytest.mark.parametrize("given", [NONE, HIDDEN], ids=["replace-one",
 class Payment:
     """What ``spend`` was asked for and gave."""
 
-    before: GaussianBudget
+    before: GaussianFilter
     steps: int
     share: Fraction
     n_numbers: int
@@ -44,14 +44,14 @@ class Payment:
 @pytest.fixture
 def payments(monkeypatch):
     """Every payment, in turn."""
-    real, made = GaussianBudget.spend, []
+    real, made = GaussianFilter.spend, []
 
     def spend(self, steps, *, share, n_numbers):
         scale, left = real(self, steps, share=share, n_numbers=n_numbers)
         made.append(Payment(self, steps, share, n_numbers, scale))
         return scale, left
 
-    monkeypatch.setattr(GaussianBudget, "spend", spend)
+    monkeypatch.setattr(GaussianFilter, "spend", spend)
     return made
 
 

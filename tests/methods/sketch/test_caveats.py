@@ -72,10 +72,10 @@ def test_warnings_are_made_of_the_released_numbers_alone():
         release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
     from pm_dpgmm.methods.sketch.caveats import sketch_caveats
     from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
-    from pm_dpgmm.methods.sketch.statistics import Evidence
+    from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
     back = Release.from_dict(release.to_dict())
-    evidence = Evidence.from_arrays(back.raw, back.noise)
+    evidence = SketchStatistics.from_arrays(back.raw, back.noise)
     fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
     assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
 
@@ -148,7 +148,7 @@ def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
 @pytest.mark.parametrize("noise_scale, least", [(1.0, 0.005 * 10_000), (40.0, 5 * math.sqrt(3) * 40)])
 def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale, least):
     mixture = dpg.Mixture([1.0], [[0.0]], [[[1.0]]])
-    fit, evidence = SimpleNamespace(density=mixture), SimpleNamespace(unit=np.ones(1), ridge=None)
+    fit, evidence = SimpleNamespace(density=mixture), SimpleNamespace(unit=np.ones(1), variance_floor=None)
     counts = 10_000 * pair_shares(mixture, 0)
     at = 5  # so close that no two records are expected there
     assert counts[at - 2 : at + 3].sum() < 1e-6

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.frequencies import FejerLadder
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import like as sketch_like
 from pm_dpgmm.methods.sketch.like import Reference
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -33,7 +33,7 @@ def test_a_site_has_the_frequencies_and_its_own_numbers(first, tmp_path):
     columns = first.n_features
     stored = dpg.load(first.save(tmp_path / "first.json"))
     release = dpg.fit_gmm(people(3_000, 2, columns), 2, like=stored, **BUDGET)
-    own, others = (Evidence.from_arrays(r.raw, r.noise) for r in (release, first))
+    own, others = (SketchStatistics.from_arrays(r.raw, r.noise) for r in (release, first))
     assert own.fingerprint == others.fingerprint == release.settings["like"]
     assert own.n_records == release.n_records == 3_000
     for mine, theirs in zip(own.sketches, others.sketches, strict=True):
@@ -51,10 +51,10 @@ def test_a_site_has_the_frequencies_and_its_own_numbers(first, tmp_path):
 
 def test_the_whole_budget_is_spent_and_no_more():
     """Nine sketches whose shares are no fractions; the last takes what is left."""
-    waves = [FejerLadder(1.0 + i, 3, 0.0) for i in range(9)]
+    waves = [FejerHarmonics(1.0 + i, 3, 0.0) for i in range(9)]
     sketches = [NoisySketch(wave, np.zeros((2, 3)), 3.0 + i, 50.0) for i, wave in enumerate(waves)]
-    reference = Reference.of(Evidence(tuple(sketches), np.ones(1)))
-    budget, spent = GaussianBudget.of(1.0, 1e-6), []
+    reference = Reference.of(SketchStatistics(tuple(sketches), np.ones(1)))
+    budget, spent = GaussianFilter.of(1.0, 1e-6), []
     real = sketch_like.noisy_sketch
 
     def watched(*args, **settings):
@@ -87,7 +87,9 @@ def test_under_add_remove_the_number_of_records_stays_secret():
     settings = BUDGET | {"neighbouring": "add-remove"}
     first = dpg.fit_gmm(people(4_000, 1), 2, **settings)
     second = dpg.fit_gmm(people(3_000, 2), 2, like=first, **settings)
-    assert second.n_records is None and abs(Evidence.from_arrays(second.raw, second.noise).n_records - 3_000) < 60
+    assert (
+        second.n_records is None and abs(SketchStatistics.from_arrays(second.raw, second.noise).n_records - 3_000) < 60
+    )
     few = dpg.fit_gmm(people(3, 2), 1, like=first, **settings)  # a count below 1 with noise
     assert np.isfinite(few.means).all()
     with pytest.raises(ValueError, match="like must have neighbouring 'replace-one' as this fit has, got 'add-remove'"):
@@ -108,7 +110,7 @@ def test_bad_references_are_refused_before_budget_is_spent(first, tmp_path, monk
             dpg.fit_gmm(records, 1, like=like, **settings)
     with pytest.raises(ValueError, match="X must have the columns of like"):
         dpg.fit_gmm(pd.DataFrame(records, columns=list("uv")[:columns]), 1, like=first, **settings)
-    evidence = Evidence.from_arrays(first.raw, first.noise)
+    evidence = SketchStatistics.from_arrays(first.raw, first.noise)
     with pytest.raises(ValueError, match=f"like must have 3 features as X has, got {columns}"):
         dpg.fit_gmm(np.hstack([people(100, 2), people(100, 3, 1)]), 1, like=evidence, **settings)
     with pytest.raises(ValueError, match="order must be None with like"):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import location
 from pm_dpgmm.methods.sketch.location import (
@@ -24,7 +24,7 @@ from pm_dpgmm.methods.sketch.location import (
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-BUDGET, WITH_FAILURE = GaussianBudget.of(1.0, 1e-6), GaussianBudget.of(1.0, 1e-6, failure=1e-7)
+BUDGET, WITH_FAILURE = GaussianFilter.of(1.0, 1e-6), GaussianFilter.of(1.0, 1e-6, failure=1e-7)
 WEIGHTS, MEANS, DEVIATIONS = np.array([0.15, 0.35, 0.5]), np.array([17.0, 30.0, 50.0]), np.array([3.0, 4.0, 5.0])
 
 

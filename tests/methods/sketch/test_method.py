@@ -9,16 +9,16 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.frequencies import FejerLadder
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import method
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
-from pm_dpgmm.methods.sketch.candidates import Library
+from pm_dpgmm.methods.sketch.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.estimate import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.methods.sketch.fit import misfit
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.search import fit_sketch
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -66,7 +66,7 @@ def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     again = dpg.load(path)
     assert np.array_equal(again.raw["sketch_0"], release.raw["sketch_0"])
     # the mixture follows from what is in the file
-    fit = fit_evidence(Evidence.from_arrays(again.raw, again.noise), 3)
+    fit = fit_evidence(SketchStatistics.from_arrays(again.raw, again.noise), 3)
     assert np.array_equal(fit.mixture.means, release.means) and fit.misfit == release.noise["misfit"]
     json.dumps(dict(again.noise))
 
@@ -167,9 +167,9 @@ def test_constant_and_clipped_records_give_a_narrow_component_or_atoms_but_no_cr
 
 def test_candidates_too_wide_to_be_seen_explain_nothing():
     """Their characteristic function is 0 as a number; a gain that is not a number would be taken for the largest."""
-    ladder = FejerLadder(1.0, 16, 0.0)
+    ladder = FejerHarmonics(1.0, 16, 0.0)
     data = SketchData.of((NoisySketch(ladder, np.ones((2, 16)), 0.1, 1.0),), np.ones(1))
-    library = Library.of(data, np.zeros((3, 1)), np.array([1.0, 30.0, 1e3])[:, None, None])
+    library = Dictionary.of(data, np.zeros((3, 1)), np.array([1.0, 30.0, 1e3])[:, None, None])
     gain, share = library.gains(-np.ones(32))
     assert library.powers[-1] == 0 and np.isfinite(gain).all() and np.isfinite(share).all()
     assert gain.argmax() == 0
@@ -199,7 +199,7 @@ def test_without_noise_the_fit_is_the_truth():
 
 
 def test_sketches_from_different_centres_are_not_mixed():
-    one = NoisySketch(method.FejerLadder(1.0, 4, 0.0), np.zeros((2, 4)), 1.0, 10.0)
-    other = NoisySketch(method.FejerLadder(1.0, 4, 1.0), np.zeros((2, 4)), 1.0, 10.0)
+    one = NoisySketch(method.FejerHarmonics(1.0, 4, 0.0), np.zeros((2, 4)), 1.0, 10.0)
+    other = NoisySketch(method.FejerHarmonics(1.0, 4, 1.0), np.zeros((2, 4)), 1.0, 10.0)
     with pytest.raises(ValueError, match="same centre"):
         SketchData.of([one, other], np.ones(1))

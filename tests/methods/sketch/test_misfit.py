@@ -10,7 +10,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import misfit as misfit_module
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.misfit import GAIN, SHORTFALL, Misfit, measured
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
 
@@ -40,7 +40,7 @@ def right():
 
 
 def as_fit(release, mixture):
-    evidence = Evidence.from_arrays(release.raw, release.noise)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     return evidence, SketchFit.of(sketch_data(evidence), as_start(evidence, mixture))
 
 

@@ -10,7 +10,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.sketch.estimate import REJECTED, fit_evidence
 from pm_dpgmm.methods.sketch.model import SketchData
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
@@ -57,7 +57,7 @@ def test_a_mixture_comes_out_right(n_features, given):
 def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path):
     release = dpg.fit_gmm(records_of(2, 5_000), 2, random_seed=1, **given, **BUDGET)
     again = dpg.load(release.save(tmp_path / "release.json"))
-    one, other = (Evidence.from_arrays(item.raw, item.noise) for item in (release, again))
+    one, other = (SketchStatistics.from_arrays(item.raw, item.noise) for item in (release, again))
     for (raw, law), back in ((one.to_arrays(), other), (other.to_arrays(), one)):
         found, same_law = back.to_arrays()
         assert law == same_law and raw.keys() == found.keys()
@@ -69,7 +69,7 @@ def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path
     assert np.array_equal(fit.mixture.covariances, release.covariances)
     assert np.allclose(fit_evidence(one, 2).mixture.means, fit_evidence(other, 2).mixture.means, rtol=0, atol=0)
     with pytest.raises(ValueError, match="one of method 'sketch'"):
-        Evidence.from_arrays({}, {})
+        SketchStatistics.from_arrays({}, {})
 
 
 def test_outliers_go_to_a_background_of_its_own():
@@ -128,9 +128,9 @@ def test_noise_alone_never_costs_the_release(kind, rejected, judge):
 
 
 def test_a_noisy_number_of_records_below_one_counts_as_one():
-    frequencies = sketch_rounds.RieszFrames(np.eye(2)[None], np.zeros(2))
+    frequencies = sketch_rounds.RieszProduct(np.eye(2)[None], np.zeros(2))
     sketch = NoisySketch(frequencies, np.zeros((2, 4)), 10.0, -30.0, 20.0)
-    assert Evidence((sketch,), np.ones(2)).n_records == 1.0
+    assert SketchStatistics((sketch,), np.ones(2)).n_records == 1.0
     assert SketchData.of((sketch,), np.ones(2)).n_records == 1.0
     one_column = dpg.fit_gmm(
         np.linspace(0, 1, 5)[:, None], 1, bounds=(0, 1), method="sketch", neighbouring="add-remove", random_seed=4,
@@ -167,7 +167,7 @@ def test_duels_choose_the_fit_and_the_metric_of_the_last_sketch(sign, judge, mon
         metrics[turn] = mixture.means
         return real(mixture, *given, turn=turn)
 
-    monkeypatch.setattr(sketch_rounds, "noisy_duel", duel)
+    monkeypatch.setattr(sketch_rounds, "noisy_log_likelihood_ratio", duel)
     monkeypatch.setattr(sketch_rounds, "whitened_frames", frames)
     records = np.random.default_rng(3).normal([[-3.0, 0.0]] * 1500 + [[3.0, 1.0]] * 1500)
     release = dpg.fit_gmm(

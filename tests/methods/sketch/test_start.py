@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pm_dpgmm.mechanisms.frequencies import RieszFrames
-from pm_dpgmm.mechanisms.moments import Cells, NoisyMoments
+from pm_dpgmm.mechanisms.frequencies import RieszProduct
+from pm_dpgmm.mechanisms.moments import NoisyMoments, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.candidates import places_of
+from pm_dpgmm.methods.sketch.dictionary import places_of
 from pm_dpgmm.methods.sketch.model import Fitted, SketchData
 from pm_dpgmm.methods.sketch.start import leaves_of, next_cells, trusted_leaves
 from pm_dpgmm.mixture.mixture import Mixture
@@ -20,7 +20,7 @@ def moments_of(counts, variances, *, noise_scale, n_features=4):
     radii = np.full(len(counts), 2.2 * np.sqrt(n_features * max(np.max(variances), 1e-3)))
     scaled = np.array(variances)[:, None, None] / radii[:, None, None] ** 2 * np.eye(n_features)
     squares = np.asarray(counts)[:, None, None] * scaled
-    partition = Cells(np.zeros(n_features), np.ones(n_features), centres, radii)
+    partition = VoronoiPartition(np.zeros(n_features), np.ones(n_features), centres, radii)
     values = [np.asarray(counts, dtype=float), np.zeros((len(counts), n_features)), squares]
     return NoisyMoments(partition, *values, noise_scale)
 
@@ -61,7 +61,7 @@ def test_a_narrow_component_that_is_missing_is_found_within_the_ball_and_beyond(
     mean = far * np.array([0.6, -0.5, 0.3])
     truth = Mixture([0.94, 0.06], [np.zeros(3), mean], np.stack([0.04 * np.eye(3), 0.0016 * np.eye(3)]))
     bases = np.random.default_rng(0).normal(scale=3.0, size=(20, 4, 3))
-    frames = RieszFrames(bases, np.zeros(3))
+    frames = RieszProduct(bases, np.zeros(3))
     phases = frames.frequencies @ truth.means.T
     spread = np.einsum("me,kef,mf->mk", frames.frequencies, truth.covariances, frames.frequencies)
     values = np.exp(1j * phases - spread / 2) @ truth.weights * 10_000 * frames.amplitudes

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pm_dpgmm.mechanisms.frequencies import RieszFrames
+from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch_features import GRID, sketch_sums
 from verification.benchmarks import sketch_speed
 from verification.benchmarks.sets import data_set
@@ -11,7 +11,7 @@ from verification.benchmarks.sets import data_set
 def test_the_plain_loop_sums_the_same_features():
     rng = np.random.default_rng(0)
     rows, bases = rng.standard_normal((500, 5)), rng.standard_normal((3, 4, 5))
-    frames = RieszFrames(bases, np.zeros(5))
+    frames = RieszProduct(bases, np.zeros(5))
     ours = sketch_sums(rows, frames) * GRID / frames.amplitudes
     theirs = np.array(sketch_speed.product_loop(rows, bases)).reshape(2, -1)
     assert np.allclose(ours, theirs, rtol=0, atol=1e-5)

@@ -21,7 +21,7 @@ SHARPENED, NEARBY, CLOSER = 16, 40, (0.5, 0.25, 0.12, 0.06)  # candidates that a
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Library:
+class Dictionary:
     """Candidates for a component."""
 
     means: FloatArray  # (A, D)
@@ -30,14 +30,14 @@ class Library:
     powers: FloatArray  # (A,)
 
     @classmethod
-    def of(cls, data: SketchData, means: FloatArray, factors: FloatArray) -> Library:
+    def of(cls, data: SketchData, means: FloatArray, factors: FloatArray) -> Dictionary:
         """Given Gaussians."""
         shapes = component_functions(data.frequencies, means, factors)
-        weighted = (data.size / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
+        weighted = (data.gain / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
         return cls(means, factors, weighted, np.square(weighted).sum(axis=0))
 
     @classmethod
-    def round(cls, data: SketchData, radius: float, shares: Sequence[float]) -> Library:
+    def round(cls, data: SketchData, radius: float, shares: Sequence[float]) -> Dictionary:
         """Round Gaussians spread over the ball at several scales."""
         n_features = data.frequencies.shape[1]
         points = stats.qmc.Halton(n_features + 1, scramble=False).random(ATOMS * len(shares) + 1)[1:]
@@ -57,7 +57,7 @@ class Library:
         share = np.clip(overlap / np.maximum(self.powers, np.finfo(float).tiny), 0.02, 1.0)
         return 2 * share * overlap - share**2 * self.powers, share
 
-    def sharpened(self, data: SketchData, residuals: FloatArray, reach: float, rng: np.random.Generator) -> Library:
+    def sharpened(self, data: SketchData, residuals: FloatArray, reach: float, rng: np.random.Generator) -> Dictionary:
         """The best candidates, each moved to where it explains most of the residual: a random search, ever closer.
 
         A narrow component far from all others is missed by places that lie more than its width apart.
@@ -71,13 +71,13 @@ class Library:
             scales = np.exp(closer * rng.standard_normal((NEARBY, size)))
             steps[0], scales[0] = 0.0, 1.0
             means, factors = means + steps, factors * scales[:, :, None, None]
-            near = Library.of(data, means.reshape(-1, n_features), factors.reshape(-1, n_features, n_features))
+            near = Dictionary.of(data, means.reshape(-1, n_features), factors.reshape(-1, n_features, n_features))
             winner = near.gains(residuals)[0].reshape(NEARBY, size).argmax(axis=0)
             means, factors = means[winner, row], factors[winner, row]
-        return Library.of(data, means, factors)
+        return Dictionary.of(data, means, factors)
 
 
-def best_added(data: SketchData, found: Fitted | None, library: Library, number: int) -> list[Fitted]:
+def best_added(data: SketchData, found: Fitted | None, library: Dictionary, number: int) -> list[Fitted]:
     """The mixture with each of the candidates that explain most of its residual; None is the empty mixture."""
     residuals = -data.values if found is None else data.residuals(found)
     gain, share = library.gains(residuals / data.deviations)
@@ -89,7 +89,7 @@ def best_added(data: SketchData, found: Fitted | None, library: Library, number:
 
 def places_of(
     data: SketchData, found: Fitted, atoms: tuple[FloatArray, FloatArray], radius: float
-) -> tuple[Library, Library]:
+) -> tuple[Dictionary, Dictionary]:
     """Where a component may be missing: pieces of those there are, atoms, random places; and the best, sharpened."""
     n_features = data.frequencies.shape[1]
     number = PLACES if n_features < MANY_FEATURES else FEW_PLACES
@@ -109,6 +109,6 @@ def places_of(
     for scale in (1.0, 2.0):
         means.append(directions * lengths[:, None])
         factors.append(np.broadcast_to(scale * size * np.eye(n_features), (number, n_features, n_features)))
-    library = Library.of(data, np.concatenate(means), np.concatenate(factors))
+    library = Dictionary.of(data, np.concatenate(means), np.concatenate(factors))
     reach = radius * number ** (-1 / n_features)
     return library, library.sharpened(data, data.residuals(found) / data.deviations, reach, rng)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.frequencies import RieszFrames
+from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.fit import _packed, _slopes, _unpacked, refined
 from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData, widened
-from pm_dpgmm.methods.sketch.statistics import Evidence
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -63,13 +63,13 @@ def test_a_ridge_wider_than_the_records_stays_in_every_direction():
 
 def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_components():
     rng = np.random.default_rng(3)
-    frames = RieszFrames(0.4 * rng.normal(size=(5, 3, 2)), np.zeros(2))
+    frames = RieszProduct(0.4 * rng.normal(size=(5, 3, 2)), np.zeros(2))
     m = frames.n_frequencies
     sketch = NoisySketch(frames, rng.normal(size=(2, m)), 3.0, 1000.0, 0.0)
-    ridge = np.array([0.3, 0.7])
-    data = SketchData.of([sketch], np.ones(2), ridge=ridge)
+    variance_floor = np.array([0.3, 0.7])
+    data = SketchData.of([sketch], np.ones(2), variance_floor=variance_floor)
     found = Fitted(np.array([0.4, 0.6]), rng.normal(size=(2, 2)), np.tril(rng.normal(size=(2, 2, 2)) ** 2 + 0.2))
-    wide = characteristic_function(data.frequencies, found.weights, found.means, widened(found.factors, ridge))
+    wide = characteristic_function(data.frequencies, found.weights, found.means, widened(found.factors, variance_floor))
     expected = 1000 * np.tile(data.amplitudes, 2) * np.concatenate([wide.real, wide.imag]) - data.values
     assert data.residuals(found) == pytest.approx(expected, abs=1e-9)
 
@@ -85,7 +85,7 @@ def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_compo
 
 @pytest.mark.parametrize("tiny", [1e-6, 0.0])
 def test_a_component_as_good_as_flat_has_its_wider_factor(tiny):
-    """Where a Cholesky factor of the rounded sum does not exist: one column without a ridge, long and thin."""
+    """Where a Cholesky factor of the rounded sum does not exist: one column without a variance floor, long and thin."""
     factors = np.array([[[1e5, 0.0], [1e5, tiny]]])
     found = widened(factors, np.array([1e-9, 0.0]))
     assert np.isfinite(found).all() and (np.diagonal(found, axis1=1, axis2=2) >= 0).all() and found[0, 0, 1] == 0
@@ -94,7 +94,7 @@ def test_a_component_as_good_as_flat_has_its_wider_factor(tiny):
 
 def test_everything_made_of_the_release_keeps_the_ridge(release, tmp_path):
     loaded = dpg.load(release.save(tmp_path / "release.json"))
-    assert Evidence.from_arrays(loaded.raw, loaded.noise).ridge == pytest.approx([0.005, 0.02])
+    assert SketchStatistics.from_arrays(loaded.raw, loaded.noise).variance_floor == pytest.approx([0.005, 0.02])
     again = loaded.refit(2)
     assert again.covariances == pytest.approx(release.covariances, rel=2e-2, abs=1e-2)
     fewer = loaded.refit(1)

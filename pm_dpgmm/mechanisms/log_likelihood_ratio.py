@@ -1,4 +1,7 @@
-"""Which of two released mixtures describes the records better: a noisy clipped log-likelihood ratio. Proof: duel.md."""
+"""Which of two released mixtures describes the records better: a noisy clipped log-likelihood ratio.
+
+Proof: log_likelihood_ratio.md.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
-from pm_dpgmm.mechanisms.gaussian_budget import GaussianBudget, steps_of
-from pm_dpgmm.mechanisms.moments import Parts, exponential, log_joint, logarithm
+from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
+from pm_dpgmm.mechanisms.moments import SoftPartition, exponential, log_joint, logarithm
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
@@ -19,23 +22,23 @@ from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 CLIP = 10.0  # nats, largest weight of a record
 
 
-def noisy_duel(
+def noisy_log_likelihood_ratio(
     records: Records,
-    one: Parts,
-    other: Parts,
+    one: SoftPartition,
+    other: SoftPartition,
     *,
-    budget: GaussianBudget,
+    budget: GaussianFilter,
     share: Fraction,
     neighbouring: Neighbouring,
     rng: Rng = None,
-) -> tuple[float, float, GaussianBudget]:
+) -> tuple[float, float, GaussianFilter]:
     """Release the sum over the records of log density of ``one`` less that of ``other``, each clipped to +-CLIP.
 
     Parameters
     ----------
     records : ndarray, shape (N, n_features), or blocks of such rows
         Any numbers; a record with one that is not finite counts 0.
-    one, other : Parts
+    one, other : SoftPartition
         Released mixtures in the same unit.
     budget, share, neighbouring, rng
         As for :func:`pm_dpgmm.mechanisms.moments.noisy_moments`.
@@ -46,7 +49,7 @@ def noisy_duel(
         In nats, with noise; positive speaks for ``one``.
     noise_scale : float
         Its standard deviation.
-    budget : GaussianBudget
+    budget : GaussianFilter
         What is left.
 
     Raises
@@ -56,26 +59,27 @@ def noisy_duel(
 
     Guarantee
     ---------
-    ``share`` times the limit, in squared Gaussian differential privacy. Proof: duel.md.
+    ``share`` times the limit, in squared Gaussian differential privacy. Proof: log_likelihood_ratio.md.
 
     Examples
     --------
     >>> unit = np.zeros(1), np.ones(1)
-    >>> near, far = (Parts.of(*unit, np.ones(1), np.array([[m]]), np.ones((1, 1, 1)), reach=2.0) for m in (0.0, 3.0))
+    >>> at = lambda m: SoftPartition.of(*unit, np.ones(1), np.array([[m]]), np.ones((1, 1, 1)), reach=2.0)
     >>> records = np.random.default_rng(1).normal(size=(5000, 1))
-    >>> difference, noise_scale, left = noisy_duel(records, near, far, budget=GaussianBudget.of(1.0, 1e-6),
-    ...                                            share=Fraction(1, 50), neighbouring=Neighbouring.REPLACE_ONE)
+    >>> difference, noise_scale, left = noisy_log_likelihood_ratio(
+    ...     records, at(0.0), at(3.0), budget=GaussianFilter.of(1.0, 1e-6), share=Fraction(1, 50),
+    ...     neighbouring=Neighbouring.REPLACE_ONE)
     >>> difference > 5 * noise_scale
     True
     """
     reach = Fraction(2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * Fraction(CLIP)
     # before anything is computed from records
     scale, left = budget.spend(steps_of(reach**2, grid=GRID, n_numbers=1, error=0.0), share=share, n_numbers=1)
-    total = duel_sum(records, one, other) + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])
+    total = log_likelihood_ratio_sum(records, one, other) + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])
     return total * GRID, scale * GRID, left
 
 
-def duel_sum(records: Records, one: Parts, other: Parts) -> int:
+def log_likelihood_ratio_sum(records: Records, one: SoftPartition, other: SoftPartition) -> int:
     """Sum of the clipped log ratios in grid steps. Exact, and secret."""
     if one.shape[1] != other.shape[1]:
         raise ValueError(f"other must have {one.shape[1]} features as one has, got {other.shape[1]}")

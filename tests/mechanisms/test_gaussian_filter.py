@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pm_dpgmm.mechanisms.gaussian_budget import LEAST_SCALE, MOST_NUMBERS, GaussianBudget, steps_of
-from pm_dpgmm.privacy.curve_files import loss_from_dict
-from pm_dpgmm.privacy.curves import GaussianLoss, gaussian_delta
+from pm_dpgmm.mechanisms.gaussian_filter import LEAST_SCALE, MOST_NUMBERS, GaussianFilter, steps_of
+from pm_dpgmm.privacy.curve_files import profile_from_dict
+from pm_dpgmm.privacy.curves import GaussianProfile, gaussian_delta
 
 
 @pytest.mark.parametrize("epsilon, mu", [(0.3, 0.07697), (1.0, 0.23670), (3.0, 0.64773), (8.0, 1.53155)])
 def test_limits_are_the_exact_gaussian_parameters(epsilon, mu):
-    assert math.sqrt(GaussianBudget.of(epsilon, 1e-6).limit) == pytest.approx(mu, abs=1e-5)
+    assert math.sqrt(GaussianFilter.of(epsilon, 1e-6).limit) == pytest.approx(mu, abs=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0, 25.0])
 @pytest.mark.parametrize("delta", [1e-10, 1e-6, 0.01, 0.3])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
 def test_a_budget_keeps_its_promise_and_wastes_little(epsilon, delta, share):
-    budget = GaussianBudget.of(epsilon, delta, failure=share * delta)
+    budget = GaussianFilter.of(epsilon, delta, failure=share * delta)
     reached = budget.loss().delta(epsilon)
     assert reached <= delta
     if (1 + math.exp(epsilon)) * budget.loss().slack < 1e-5 * delta:  # else the sampler's slack is what limits
@@ -32,7 +32,7 @@ def test_a_budget_keeps_its_promise_and_wastes_little(epsilon, delta, share):
 def test_every_branch_of_rounds_stays_within_the_limit():
     rng = np.random.default_rng(1)
     for _ in range(50):
-        budget = GaussianBudget.of(1.0, 1e-6)
+        budget = GaussianFilter.of(1.0, 1e-6)
         spent = Fraction(0)
         while budget.remaining_share > 1e-3:
             steps = int(rng.integers(1, 2**45))
@@ -45,7 +45,7 @@ def test_every_branch_of_rounds_stays_within_the_limit():
 
 
 def test_spending_past_the_limit_is_refused_before_anything_is_drawn():
-    budget = GaussianBudget.of(1.0, 1e-6)
+    budget = GaussianFilter.of(1.0, 1e-6)
     _, left = budget.spend(2**40, share=Fraction(3, 4), n_numbers=4)
     with pytest.raises(ValueError, match=r"share must be positive and at most 0\.25"):
         left.spend(2**40, share=Fraction(1, 2), n_numbers=4)
@@ -54,7 +54,7 @@ def test_spending_past_the_limit_is_refused_before_anything_is_drawn():
     with pytest.raises(ValueError, match="n_numbers must leave room"):
         left.spend(2**40, share=Fraction(1, 8), n_numbers=MOST_NUMBERS)
     with pytest.raises(ValueError, match="delta must be at least"):
-        GaussianBudget.of(1.0, 1e-16)
+        GaussianFilter.of(1.0, 1e-16)
 
 
 def after(loss, size, rng):
@@ -96,7 +96,7 @@ def test_a_second_try_on_a_fresh_budget_exceeds_the_curve():
     assert delta_of(retried, epsilon) == pytest.approx(curve + more, abs=reach)
     assert delta_of(retried, epsilon) - reach > curve
     # under the filter the first try leaves nothing, or the two share the limit and the curve holds
-    _, left = GaussianBudget(Fraction(1)).spend(2**40, share=Fraction(1), n_numbers=1)
+    _, left = GaussianFilter(Fraction(1)).spend(2**40, share=Fraction(1), n_numbers=1)
     with pytest.raises(ValueError, match="share must be positive"):
         left.spend(2**40, share=Fraction(1), n_numbers=1)
     half = after(np.zeros(n), mu**2 / 2, rng)
@@ -128,12 +128,12 @@ def test_the_gaussian_curve_is_false_for_discrete_noise_of_small_scale(scale, ex
     z = np.arange(-15 * scale, 16 * scale + 1)
     exact = np.maximum(0, discrete_masses(z, scale, shift=scale) - math.e * discrete_masses(z, scale)).sum()
     assert exact / gaussian_delta(1.0, 1.0) - 1 == pytest.approx(excess, abs=1e-4)
-    assert exact <= GaussianLoss(1.0, slack=1 / (16 * scale**2)).delta(1.0)
+    assert exact <= GaussianProfile(1.0, slack=1 / (16 * scale**2)).delta(1.0)
 
 
 def test_at_the_least_scale_the_excess_is_negligible_and_paid_for():
     """Of as many numbers as a transcript may hold: less than a millionth of a delta of 1e-6, and in the loss."""
-    budget = GaussianBudget.of(1.0, 1e-6)
+    budget = GaussianFilter.of(1.0, 1e-6)
     scale, _ = budget.spend(1, share=Fraction(1), n_numbers=MOST_NUMBERS)
     assert scale >= LEAST_SCALE
     assert MOST_NUMBERS / (16 * scale**2) <= budget.loss().slack
@@ -141,10 +141,10 @@ def test_at_the_least_scale_the_excess_is_negligible_and_paid_for():
 
 
 def test_failure_adds_to_the_curve_and_is_stored():
-    loss = GaussianLoss(0.5, slack=1e-12, failure=1e-3)
+    loss = GaussianProfile(0.5, slack=1e-12, failure=1e-3)
     assert loss.delta(1.0) == pytest.approx(1e-3 + (1 - 1e-3) * gaussian_delta(1.0, 0.5), rel=1e-6)
-    assert loss_from_dict(loss.to_dict()) == loss
-    assert loss.worst_pair().curve(np.array([1.0]))[0] >= GaussianLoss(0.5, failure=1e-3).delta(1.0)
+    assert profile_from_dict(loss.to_dict()) == loss
+    assert loss.worst_pair().curve(np.array([1.0]))[0] >= GaussianProfile(0.5, failure=1e-3).delta(1.0)
     deltas = [loss.delta(epsilon) for epsilon in np.linspace(0, 40, 200)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(deltas))
 

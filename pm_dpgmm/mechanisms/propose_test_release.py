@@ -1,7 +1,8 @@
-"""Probabilities of passing a stability test, so that test and release together keep one budget. Proof: pass_table.md.
+"""Probabilities of passing a stability test, so that test and release together keep one budget.
 
 A level h >= 0 that neighbours move by at most one decides by a coin whether a release is made at all. While a pass is
-rare, a release costs little even if it alone uses most of epsilon, so the table can grow fast.
+rare, a release costs little even if it alone uses most of epsilon, so the table can grow fast. Known as propose, test,
+release (Dwork and Lei 2009). Proof: propose_test_release.md.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
-from pm_dpgmm.privacy.curves import PrivacyLoss
-from pm_dpgmm.privacy.noise import Rng, coin
-from pm_dpgmm.privacy.propose_test_release import PassTableLoss, adjacent_pairs, divergence
+from pm_dpgmm.privacy.curves import PrivacyProfile
+from pm_dpgmm.privacy.noise import Rng, bernoulli
+from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
 
 LONGEST = 10_000  # levels; a table that needs more is refused
 LEAST_GROWTH = 1e-6  # relative, of an entry over the one before
@@ -21,7 +22,7 @@ SHORTENED = 1e-9  # entries stay below the largest that is allowed, relative to 
 
 
 @dataclass(frozen=True, slots=True)
-class PassTable:
+class PassProbabilities:
     """Checked pass probabilities of every level, 0 at level 0, for one release with the curve ``loss``.
 
     Raises
@@ -32,7 +33,7 @@ class PassTable:
     """
 
     probabilities: tuple[float, ...]
-    loss: PrivacyLoss  # in both orders of neighbours, at every real epsilon, not increasing
+    loss: PrivacyProfile  # in both orders of neighbours, at every real epsilon, not increasing
     epsilon: float
     delta: float
 
@@ -52,9 +53,9 @@ class PassTable:
                 )
 
     @property
-    def curve(self) -> PassTableLoss:
+    def curve(self) -> ProposeTestReleaseProfile:
         """Curve of test and release together."""
-        return PassTableLoss(self.probabilities, self.loss)
+        return ProposeTestReleaseProfile(self.probabilities, self.loss)
 
     def probability(self, level: int) -> float:
         """Pass probability at ``level``; beyond the table it is 1."""
@@ -67,22 +68,22 @@ class PassTable:
 
     def passes(self, level: int, *, rng: Rng = None) -> bool:
         """One coin, drawn exactly with the stored probability; ``level`` is private and nothing else depends on it."""
-        return coin(self.probability(level), rng=rng)
+        return bernoulli(self.probability(level), rng=rng)
 
 
-def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:
+def pass_probabilities(loss: PrivacyProfile, *, epsilon: float, delta: float) -> PassProbabilities:
     """The table that grows as fast as (4) allows: 0, delta, then the largest entry next to the one before, up to 1.
 
     Parameters
     ----------
-    loss : PrivacyLoss
-        Curve of the release in both orders of neighbours, at every real epsilon, such as ``LiftedMaskLoss``.
+    loss : PrivacyProfile
+        Curve of the release in both orders of neighbours, at every real epsilon, such as ``LiftedMaskProfile``.
     epsilon, delta : float
         Budget of test and release together.
 
     Returns
     -------
-    PassTable
+    PassProbabilities
 
     Raises
     ------
@@ -91,8 +92,8 @@ def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:
 
     Examples
     --------
-    >>> from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskLoss
-    >>> table = pass_table(LiftedMaskLoss(0.0155, 0.05, 3), epsilon=1.0, delta=1e-6)
+    >>> from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+    >>> table = pass_probabilities(LiftedMaskProfile(0.0155, 0.05, 3), epsilon=1.0, delta=1e-6)
     >>> table.level_for(0.99)
     31
     """
@@ -120,4 +121,4 @@ def pass_table(loss: PrivacyLoss, *, epsilon: float, delta: float) -> PassTable:
                 f" at {last:g} after {len(table)} levels; use a smaller sensitivity"
             )
         table.append(low)
-    return PassTable(tuple(table), loss, epsilon, delta)
+    return PassProbabilities(tuple(table), loss, epsilon, delta)

@@ -1,4 +1,4 @@
-"""A filter for adaptive Gaussian releases of integers: what was spent, what may be spent. Proof: gaussian_budget.md."""
+"""A filter for adaptive Gaussian releases of integers: what was spent, what may be spent. Proof: gaussian_filter.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive
 from pm_dpgmm.mechanisms.gaussian import SMALLEST_EPSILON, gaussian_mu
-from pm_dpgmm.privacy.curves import GaussianLoss
+from pm_dpgmm.privacy.curves import GaussianProfile
 
 LEAST_SCALE = 2**30  # of a release in grid steps; the sampler is then within 2^-64 of a rounded Gaussian a number
 MOST_NUMBERS = 2**18  # released integers of one transcript, at most
@@ -16,7 +16,7 @@ SLACK = MOST_NUMBERS / (16 * LEAST_SCALE**2)  # total variation that the sampler
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianBudget:
+class GaussianFilter:
     """Squared Gaussian-DP parameters, in rational numbers: a release is allowed only if the sum stays within the limit.
 
     Parameters
@@ -31,7 +31,7 @@ class GaussianBudget:
 
     Examples
     --------
-    >>> budget = GaussianBudget.of(1.0, 1e-6, failure=1e-7)
+    >>> budget = GaussianFilter.of(1.0, 1e-6, failure=1e-7)
     >>> scale, left = budget.spend(2**32, share=Fraction(1, 4), n_numbers=100)
     >>> left.spent <= budget.limit / 4, left.remaining_share > 0.7499
     (True, True)
@@ -43,7 +43,7 @@ class GaussianBudget:
     n_numbers: int = 0
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, *, failure: float = 0.0) -> GaussianBudget:
+    def of(cls, epsilon: float, delta: float, *, failure: float = 0.0) -> GaussianFilter:
         """The largest limit whose :meth:`loss`, spent whole, is (epsilon, delta)-DP."""
         check_positive(epsilon=epsilon)
         check_delta(delta, zero=False)
@@ -59,7 +59,7 @@ class GaussianBudget:
         """Part of the limit that is not spent."""
         return float(1 - self.spent / self.limit)
 
-    def spend(self, steps: int, *, share: Fraction, n_numbers: int) -> tuple[int, GaussianBudget]:
+    def spend(self, steps: int, *, share: Fraction, n_numbers: int) -> tuple[int, GaussianFilter]:
         """Noise scale of the next release, and the budget after it.
 
         Parameters
@@ -75,7 +75,7 @@ class GaussianBudget:
         -------
         scale : int
             Of discrete Gaussian noise, at least 2^30; (steps/scale)^2 is at most share * limit.
-        budget : GaussianBudget
+        budget : GaussianFilter
 
         Raises
         ------
@@ -93,12 +93,12 @@ class GaussianBudget:
             scale = int(math.nextafter(float(scale), math.inf))
         cost = Fraction(steps**2, scale**2)
         assert cost <= allowed
-        return scale, GaussianBudget(self.limit, self.failure, self.spent + cost, self.n_numbers + n_numbers)
+        return scale, GaussianFilter(self.limit, self.failure, self.spent + cost, self.n_numbers + n_numbers)
 
-    def loss(self) -> GaussianLoss:
+    def loss(self) -> GaussianProfile:
         """Privacy curve of a transcript that spends the whole limit, whatever it really spent."""
         mu = math.nextafter(math.sqrt(self.limit), math.inf)
-        return GaussianLoss(mu, SLACK, self.failure)
+        return GaussianProfile(mu, SLACK, self.failure)
 
 
 def steps_of(squared_sensitivity: Fraction, *, grid: float, n_numbers: int, error: float) -> int:
