@@ -11,7 +11,7 @@ from typing import Any
 import arviz
 import xarray
 
-from pm_dpgmm.bayes.draws import group_names, group_of, is_dataset, is_group, posterior_of
+from pm_dpgmm.posterior_draws import group_names, group_of, is_dataset, is_group, posterior_of
 
 __all__ = ["group_names", "group_of", "inference_data", "posterior_of", "with_group", "with_posterior"]
 

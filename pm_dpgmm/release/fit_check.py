@@ -10,7 +10,6 @@ import numpy as np
 from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, shown
-from pm_dpgmm.bayes.draws import last_labels, posterior_of
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_checks import check_histogram
@@ -20,6 +19,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import last_labels, posterior_of
 from pm_dpgmm.records.feature_names import check_order
 
 N_SIMULATED = 999

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.bayes.draws import posterior_of
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import posterior_of
 
 FloatArray = NDArray[np.float64]
 

@@ -26,13 +26,13 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm import bayes
-from pm_dpgmm.bayes.draws import posterior_of
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mixture
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.local.responses import CellResponses
 from pm_dpgmm.methods.populous_single.method import valid_mixture
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import posterior_of
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release

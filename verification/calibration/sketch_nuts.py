@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.draws import posterior_of
 from pm_dpgmm.mixture.fisher_information import fit_covariance
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import posterior_of
 from pm_dpgmm.release.release import Release
 from verification.benchmarks.truths import separated
 from verification.calibration.intervals import LEVEL, Row

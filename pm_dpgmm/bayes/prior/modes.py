@@ -13,7 +13,6 @@ from scipy.special import expit, logit, softmax
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, check_text, generator_of, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.coords import model_of
-from pm_dpgmm.bayes.draws import last_labels
 from pm_dpgmm.bayes.prior.label_check import label_gaps, labels_of
 from pm_dpgmm.bayes.prior.label_variable import label_density, read_elsewhere
 from pm_dpgmm.bayes.prior.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
@@ -21,6 +20,7 @@ from pm_dpgmm.bayes.prior.occupancy import N_BATCHES, Moments, Proposals, batche
 from pm_dpgmm.bayes.prior.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import to_unconstrained
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import last_labels
 from pm_dpgmm.records.feature_names import check_order
 
 if TYPE_CHECKING:

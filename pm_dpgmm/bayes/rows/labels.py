@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, check_text, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of, with_posterior
-from pm_dpgmm.bayes.draws import last_labels
 from pm_dpgmm.bayes.rows.missing import patterns, read_rows
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from pm_dpgmm.posterior_draws import last_labels
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.feature_names import check_columns, check_order
 

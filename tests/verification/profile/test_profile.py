@@ -383,7 +383,7 @@ def test_bad_arguments_of_the_result(call, error, message):
 
 
 def test_every_proved_function_has_one_section():
-    note = proof_notes.ROOT / "verification" / "profile.md"
+    note = proof_notes.ROOT / "verification" / "profile" / "profile.md"
     assert note in proof_notes.notes()
     sections = [name for name, _ in proof_notes.HEADING.findall(note.read_text(encoding="utf-8"))]
     assert sorted(sections) == sorted(part.__name__ for part in (privacy_profile, *PROVED))
