@@ -27,7 +27,7 @@ Work = Sequence[tuple[FloatArray, int]]
 Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    " from pm_dpgmm import learner_process; getattr(learner_process, sys.argv[3])(int(sys.argv[2]))"
+    " from pm_dpgmm.learners import process; getattr(process, sys.argv[3])(int(sys.argv[2]))"
 )
 # fits run side by side, so each has one thread; a set order of strings is the same whenever a fit is repeated
 ENVIRONMENT = {

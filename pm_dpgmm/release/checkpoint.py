@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.methods.released_checks import check_histogram, check_names, check_public, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
+from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
 
 SCHEMA = "pm_dpgmm.checkpoint"
@@ -250,12 +250,7 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             end = ", and the file holds an earlier part of what was released" if written else " without"
             message = f"checkpoint {str(path)!r} could not be written: {why}; the fit goes on{end}"
-            try:
-                warnings.warn(message, RuntimeWarning, stacklevel=3)
-            except Warning:  # the user asked for errors
-                raise
-            except Exception:  # stderr is closed
-                pass
+            warn_after_spending(message, RuntimeWarning, stacklevel=3)
 
     def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
         latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]
