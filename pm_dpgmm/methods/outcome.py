@@ -91,7 +91,7 @@ class Method(Protocol):
 
     def recorded(self) -> dict[str, Any]:
         """The settings as a release holds them: plain numbers, texts and lists that JSON can hold."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)  # type: ignore[call-overload]
 
     def first_kernel(self, n_features: int) -> Any:
         """The function that Numba compiles first, or longest, in a fit of so many columns; None where none is."""
