@@ -16,7 +16,6 @@ from pm_dpgmm.files.cache_folders import provide_cache_folders
 
 provide_cache_folders()  # before Numba and PyTensor are loaded
 
-
 # public name -> module that defines it; loaded on first use, so that importing the package stays light
 _PUBLIC = {
     "fit_gmm": "fit",

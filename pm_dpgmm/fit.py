@@ -8,8 +8,7 @@ import inspect
 import json
 import os
 import sys
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -45,15 +44,11 @@ from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.reading import read_bounds, read_records
 from pm_dpgmm.release.checkpoint import MOST_COMPONENTS, keeping, release_of
+from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
 
-METHODS: dict[str, type] = {
-    "sketch": SketchMethod,
-    "histogram": HistogramMethod,
-    "slices": SliceMethod,
-    "populous": Populous,
-    "two-phase": TwoPhase,
-    "populous-single": PopulousSingle,
+METHODS: dict[str, type[Method]] = {
+    kind.name: kind for kind in (SketchMethod, HistogramMethod, SliceMethod, Populous, TwoPhase, PopulousSingle)
 }
 
 
@@ -168,6 +163,32 @@ def fit_gmm(
     >>> release.means.shape, release.guarantee.delta
     ((2, 1), 0.0)
     """
+    choices, relation, rng = _checked(
+        n_components, epsilon=epsilon, delta=delta, method=method, neighbouring=neighbouring, learner=learner,
+        n_jobs=n_jobs, ledger=ledger, progress=progress, random_seed=random_seed,
+    )  # fmt: skip
+    records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, relation)
+    chosen = _chosen(method, settings, problem)
+    _check_together(chosen, problem, n_components, X, feature_names)
+    warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
+    if learner is not None:
+        chosen.try_learner(learner, problem)
+    facts = _public_facts(chosen, problem, feature_names, private=rng is None)
+    with _spending(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
+        outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
+        release = release_of(outcome, **facts)
+    if release.flag:  # made of released and public numbers: to warn is free
+        warning = warning_for(release.warnings)
+        warn_after_spending(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+    return release
+
+
+# ---------------------------------------------------------------------- check, read, choose
+def _checked(
+    n_components: Any, *, epsilon: Any, delta: Any, method: Any, neighbouring: Any, learner: Any, n_jobs: Any,
+    ledger: Any, progress: Any, random_seed: Any,
+) -> tuple[tuple[int, ...], Neighbouring, np.random.Generator | None]:  # fmt: skip
+    """Numbers of components, relation and generator, once all that says nothing of the records is as it must be."""
     choices = read_choices(n_components, most=MOST_COMPONENTS)
     check_positive(epsilon=epsilon)
     if delta is not None:
@@ -184,7 +205,14 @@ def fit_gmm(
     rng = None if random_seed is None else generator_of(random_seed)
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)
+    return choices, relation, rng
 
+
+def _read(
+    X: Any, choices: tuple[int, ...], epsilon: float, delta: float | None, bounds: ArrayLike | None,
+    relation: Neighbouring,
+) -> tuple[Any, tuple[str, ...], Problem]:  # fmt: skip
+    """The records, the names of their columns, and the public facts of the fit."""
     records: Any = X
     if isinstance(X, RecordBlocks):
         n_records, feature_names = X.n_records, X.feature_names
@@ -195,70 +223,17 @@ def fit_gmm(
     n_features = len(feature_names)
     if n_records < choices[-1]:
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
+    limits = read_bounds(bounds, n_features)
     problem = Problem(
-        n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0),
-        read_bounds(bounds, n_features), relation, choices,
-    )  # fmt: skip
-    chosen = _method(method, settings, problem)
-    if len(choices) > 1 and not getattr(chosen, "chooses", False):
-        raise ValueError(
-            f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
-            " which needs delta, chooses among several"
-        )
-    if isinstance(X, RecordBlocks) and not getattr(chosen, "streams", False):
-        raise ValueError(
-            f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
-        )
-    expected = getattr(chosen, "feature_names", None)
-    if expected not in (None, feature_names):
-        raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
-    with np.errstate(all="ignore"):
-        chosen.check(problem)
-    public = n_records if relation is Neighbouring.REPLACE_ONE else getattr(chosen, "assumed_records", None)
-    cost = chosen.cost(problem)
-    warn_if_weak(*cost, public)
-    if learner is not None and hasattr(chosen, "try_learner"):
-        chosen.try_learner(learner, problem)
-    facts = {
-        "method": chosen.name,
-        "settings": chosen.recorded() if hasattr(chosen, "recorded") else dataclasses.asdict(chosen),  # type: ignore
-        "n_components": choices,
-        "feature_names": feature_names,
-        "n_records": n_records if relation is Neighbouring.REPLACE_ONE else None,
-        "private": rng is None and getattr(chosen, "private", True),
-    }
-    _check_storable(facts["settings"])
-    # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
-    quiet = np.errstate(all="ignore")
-    with contextlib.ExitStack() as held:
-        place = None
-        if checkpoint is not None:
-            never = (X, None if ledger is None else ledger.path)
-            place = held.enter_context(reserved(checkpoint, name="checkpoint", never=never)).path
-        if progress and compiles(chosen.name, n_features):
-            with contextlib.suppress(Exception):  # a stderr that is closed
-                print(WORDS, file=sys.stderr, flush=True)
-        if ledger is not None:
-            ledger.reserve(*cost, relation, chosen.name)
-        with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
-            outcome = chosen.release(
-                records, problem, learner=learner, n_jobs=n_jobs, progress=step, rng=rng, released=released
-            )
-            release = release_of(outcome, **facts)
-    if release.flag:  # made of released and public numbers: to warn is free
-        warning = warning_for(release.warnings)
-        try:
-            warnings.warn(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
-        except Warning:  # the user asked for errors; it carries the release
-            raise
-        except Exception:  # stderr is closed: the release is paid for, and says the same itself
-            pass
-    return release
+        n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0), limits, relation, choices
+    )
+    return records, feature_names, problem
 
 
-def _method(method: str | Method, settings: dict[str, Any], problem: Problem) -> Method:
+def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem) -> Method:
+    """The settings object that was given, or that of a method that was named, with its settings."""
     if not isinstance(method, str):
-        if not all(hasattr(method, part) for part in ("name", "check", "cost", "release")):
+        if isinstance(method, type) or not isinstance(method, Method):
             raise ValueError(
                 f"method must be 'auto', one of {sorted(METHODS)} or a settings object, got {shown(method)}"
             )
@@ -270,29 +245,81 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
         if settings:
             raise TypeError(f"settings must be inside the settings object, got {sorted(settings)} beside it")
         return method
-    name = method
-    if name == "auto":
-        if problem.delta > 0:
-            name = "sketch"
-        elif problem.bounds is None:
-            raise ValueError(
-                "method 'auto' needs delta (it then takes 'sketch'), or bounds (it then takes 'histogram' or 'slices'),"
-                f" got {problem.n_features} features, no bounds and no delta"
-            )
-        else:
-            name = "histogram" if problem.n_features <= 2 else "slices"
-    kind = METHODS[name]
-    known = [field.name for field in dataclasses.fields(kind)]
+    kind = METHODS[_automatic(problem) if method == "auto" else method]
+    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     unknown = sorted(set(settings) - set(known))
     if unknown:
-        raise TypeError(f"settings of method {name!r} must be among {known}, got {unknown}")
-    made: Method = kind(**settings)
-    return made
+        raise TypeError(f"settings of method {kind.name!r} must be among {known}, got {unknown}")
+    return kind(**settings)
 
 
-def _check_storable(settings: Any) -> None:
-    """Raise TypeError unless a file can hold the settings; asked before anything is spent."""
+def _automatic(problem: Problem) -> str:
+    """The method that "auto" stands for."""
+    if problem.delta > 0:
+        return SketchMethod.name
+    if problem.bounds is None:
+        raise ValueError(
+            "method 'auto' needs delta (it then takes 'sketch'), or bounds (it then takes 'histogram' or 'slices'),"
+            f" got {problem.n_features} features, no bounds and no delta"
+        )
+    return HistogramMethod.name if problem.n_features <= 2 else SliceMethod.name
+
+
+def _check_together(
+    chosen: Method, problem: Problem, n_components: Any, X: Any, feature_names: tuple[str, ...]
+) -> None:
+    """Raise unless the method can do what was asked for with such records."""
+    if len(problem.component_choices) > 1 and not chosen.chooses:
+        raise ValueError(
+            f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
+            " which needs delta, chooses among several"
+        )
+    if isinstance(X, RecordBlocks) and not chosen.streams:
+        raise ValueError(
+            f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
+        )
+    expected = chosen.feature_names
+    if expected not in (None, feature_names):
+        raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
+    with np.errstate(all="ignore"):
+        chosen.check(problem)
+
+
+# ---------------------------------------------------------------------- release
+def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ...], *, private: bool) -> dict[str, Any]:
+    """What a release or a checkpoint says beside its numbers; TypeError unless a file can hold the settings."""
+    settings = chosen.recorded()
     try:
         json.dumps(plain_values(settings), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"settings must be numbers and texts that a release file can hold, got {error}") from None
+    return {
+        "method": chosen.name,
+        "settings": settings,
+        "n_components": problem.component_choices,
+        "feature_names": feature_names,
+        "n_records": problem.public_records,
+        "private": private and chosen.private,
+    }
+
+
+@contextlib.contextmanager
+def _spending(
+    chosen: Method, problem: Problem, facts: dict[str, Any], *, checkpoint: str | os.PathLike[str] | None, never: Any,
+    ledger: Ledger | None, progress: bool,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """The budget is charged; what is released inside is kept, whatever ends it early; who listens is what it gives."""
+    with contextlib.ExitStack() as held:
+        place = None
+        if checkpoint is not None:
+            taken = (never, None if ledger is None else ledger.path)
+            place = held.enter_context(reserved(checkpoint, name="checkpoint", never=taken)).path
+        if progress and compiles(chosen.first_kernel(problem.n_features)):
+            with contextlib.suppress(Exception):  # a stderr that is closed
+                print(WORDS, file=sys.stderr, flush=True)
+        if ledger is not None:
+            ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
+        # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
+        quiet = np.errstate(all="ignore")
+        with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
+            yield {"released": released, "progress": step}

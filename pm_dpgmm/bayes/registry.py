@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pm_dpgmm.bayes.marks import USE, mark, marks
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _fingerprints(release: Released | Mixture) -> set[str]:
     found = {mixture.hexdigest()}
     if isinstance(release, Mixture):
         return found
-    if "sketches" in release.noise:
+    if release.statistic is Statistic.SKETCH:
         sites = sites_of(release, SketchStatistics.from_arrays(release.raw, release.noise))
         return found | {site["fingerprint"] for site in sites}
     if release.raw:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numba
 import numpy as np
@@ -65,6 +66,11 @@ def sums_and_number(blocks: Records, frequencies: Frequencies, *, n_threads: int
     return total, n_records
 
 
+def kernel_for(kind: type[Frequencies]) -> Any:
+    """The compiled function that sums features of these frequencies."""
+    return _frame_sums if issubclass(kind, RieszProduct) else _ladder_sums
+
+
 def _sums_of(rows: FloatArray, frequencies: Frequencies, n_threads: int) -> IntArray:
     if rows.shape[1:] != (frequencies.n_features,):  # a kernel checks no bounds: it would read the next row
         raise ValueError(f"X must have {frequencies.n_features} columns as the frequencies, got shape {rows.shape}")
@@ -76,7 +82,7 @@ def _sums_of(rows: FloatArray, frequencies: Frequencies, n_threads: int) -> IntA
     else:
         turns, centre = np.full((1, 1, 1), frequencies.step / (2 * math.pi)), np.array([frequencies.centre])
         n_composites = frequencies.order
-    kernel = _frame_sums if isinstance(frequencies, RieszProduct) else _ladder_sums
+    kernel = kernel_for(type(frequencies))
 
     def sums(part: FloatArray) -> IntArray:
         out = np.zeros((2, len(turns), n_composites), dtype=np.int64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.mixture import Mixture
@@ -34,6 +34,11 @@ class Problem:
         """Numbers of components that the mixture may have."""
         return self.choices or (self.n_components,)
 
+    @property
+    def public_records(self) -> int | None:
+        """Number of records where it is public: under replace-one neighbours."""
+        return self.n_records if self.neighbouring is Neighbouring.REPLACE_ONE else None
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -46,26 +51,76 @@ class Outcome:
     background: tuple[float, Mixture] | None = None  # weight and law of what no component describes
 
 
+@runtime_checkable
 class Method(Protocol):
-    """What the front door needs of a method."""
+    """What the front door asks of a method, all of it: a frozen settings object whose class is made from this one.
 
-    name: str
+    Four parts have no default: ``name``, :meth:`cost`, :meth:`guarantee` and :meth:`release`. The others say what most
+    methods say. Everything but :meth:`release` is a function of settings and of the public facts of a
+    :class:`Problem`, and is asked before anything is spent.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit_gmm(method=name)`` and a release have it.
+    chooses : bool
+        Whether it chooses among several numbers of components.
+    streams : bool
+        Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    chooses: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names that the columns must have, in this order; None for any."""
+        return None
+
+    @property
+    def assumed_records(self) -> int | None:
+        """Public guess of the number of records where that is private; None for no guess."""
+        return None
+
+    @property
+    def private(self) -> bool:
+        """Whether what the settings bring along, such as an earlier release, was made in private."""
+        return True
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings as a release holds them: plain numbers, texts and lists that JSON can hold."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    def first_kernel(self, n_features: int) -> Any:
+        """The function that Numba compiles first, or longest, in a fit of so many columns; None where none is."""
+        return None
 
     def cost(self, problem: Problem) -> tuple[float, float]:
         """(epsilon, delta) that :meth:`release` spends, also when it refuses."""
         ...
 
-    def check(self, problem: Problem) -> None:
-        """Raise ValueError, from public facts alone, when the method cannot run."""
+    def guarantee(self, problem: Problem) -> Guarantee:
+        """What :meth:`release` promises, to the last bit: its outcome, or its refusal, has this guarantee."""
         ...
 
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError when the method cannot run; what passes here does not fail after it has spent."""
+        self.guarantee(problem).check_storable()
+
+    def try_learner(self, learner: Any, problem: Problem) -> None:
+        """Raise if a learner of the user's own cannot do its work; nothing for methods without one."""
+        return
+
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self, records: Any, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
         released: Listener,
     ) -> Outcome:  # fmt: skip
         """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`.
 
-        ``released`` is told after every release what is public by then, so that an interrupted fit loses nothing.
+        ``released`` is told after every release what is public by then, so that an interrupted fit loses nothing:
+        before the next step, and before the records are read again.
         """
         ...
 

@@ -18,10 +18,11 @@ from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
-from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.released_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
+from pm_dpgmm.methods.released_statistics import older_caveats
 from pm_dpgmm.methods.sketch.caveats import warnings_of
 from pm_dpgmm.methods.sketch.misfit import Misfit
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
 from pm_dpgmm.records.feature_names import in_order, place_of
@@ -43,6 +44,7 @@ class Released:
     version: str = field(default="")
     background_weight: float = 0.0
     background: Mixture | None = None
+    _older_caveats: tuple[str, ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_plain(
@@ -92,6 +94,11 @@ class Released:
         return self.mixture.n_features
 
     @property
+    def statistic(self) -> Statistic:
+        """What the numbers in ``raw`` are, and so what can be done with them."""
+        return Statistic.of(self.method, self.noise)
+
+    @property
     def density(self) -> Mixture:
         """All of the released density: the K components, and the background as one more if there is one."""
         broad = None if self.background is None else (self.background_weight, self.background)
@@ -100,10 +107,10 @@ class Released:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
-        noted = warnings_of(self.noise, self.n_components)
-        if self.method in ("histogram", "slices") and "caveats" not in self.noise:  # of an older version
-            return (*noted, *count_caveats(self.raw, self.noise, self.mixture))
-        return noted
+        if self._older_caveats is None:  # computed once; a release that is fitted now has its own
+            found = older_caveats(self.raw, self.noise, self.mixture, self.method)
+            object.__setattr__(self, "_older_caveats", found)
+        return (*warnings_of(self.noise, self.n_components), *(self._older_caveats or ()))
 
     @property
     def flag(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.mixture import Mixture
@@ -22,7 +22,7 @@ ANY_BOUNDS = (-1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class TwoPhase:
+class TwoPhase(Method):
     """Settings of ``method="two-phase"``.
 
     Parameters
@@ -63,14 +63,16 @@ class TwoPhase:
 
     def recorded(self) -> dict[str, Any]:
         """Settings as a release holds them."""
-        from dataclasses import asdict
-
-        return {"crude_share": self.crude_share, "crude": asdict(self.crude), "sketch": self.sketch.recorded()}
+        return {"crude_share": self.crude_share, "crude": self.crude.recorded(), "sketch": self.sketch.recorded()}
 
     @property
     def assumed_records(self) -> int | None:
         """Public guess of the number of records, that of the crude release."""
         return self.crude.assumed_records
+
+    def first_kernel(self, n_features: int) -> Any:
+        """That of the crude release."""
+        return self.crude.first_kernel(n_features)
 
     def phases(self, problem: Problem) -> tuple[Problem, Problem]:
         """The two problems: each without bounds, with its part of the budget."""

@@ -17,6 +17,7 @@ from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.planning.result import Plan, Trial
@@ -192,7 +193,7 @@ def _planned(
     if n_records < n_components:
         raise ValueError(f"n_records must be at least n_components = {n_components}, got {n_records}")
     problem = {"epsilon": epsilon, "delta": delta, "method": method, "neighbouring": neighbouring, **settings}
-    if method == "populous-single":
+    if method == PopulousSingle.name:
         raise ValueError(_populous_words(n_records, n_features, n_components, problem))
     trials: list[Trial] = []
     releases: list[Release] = []
@@ -213,7 +214,7 @@ def _planned(
         trials.append(trial)
         if release is not None:
             releases.append(release)
-            if "sketches" in release.noise:
+            if release.statistic is Statistic.SKETCH:
                 predicted.append(predicted_gap(released_data(release), truth, n_records))
     if method == "auto":
         name = releases[0].method if releases else "sketch"  # only the sketch may refuse
@@ -255,7 +256,7 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     strength = min(1.0, float(budget["epsilon"]))
     pilot = math.ceil(PILOT * n_components / strength)
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
-    if not releases or "sketches" not in releases[0].noise:
+    if not releases or releases[0].statistic is not Statistic.SKETCH:
         return 4 * least / strength
     data, low, high = released_data(releases[0]), least, MOST
     while high / low > CLOSE:
@@ -265,7 +266,7 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
 
 
 def _is_populous(method: str | Populous) -> bool:
-    return isinstance(method, Populous) or method == "populous"
+    return isinstance(method, Populous) or method == Populous.name
 
 
 def _smallest_populous(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:

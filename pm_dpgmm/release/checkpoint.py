@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,18 +19,19 @@ from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
-from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.outcome import Listener, Outcome
-from pm_dpgmm.methods.released_checks import check_histogram, check_names, check_public, check_slices
-from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.released_checks import check_names, check_public
+from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
+from pm_dpgmm.release.by_statistic import ALLOWED
+from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
+from pm_dpgmm.release.resumption import Interrupted
 
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
 MODE = 0o600  # numbers that nobody has decided to publish yet
 MOST_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
-RESUMABLE = ("sketch", "two-phase", "histogram", "slices")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,29 +205,16 @@ def release_of(
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
-    law = dict(source.noise)
-    if source.method in ("sketch", "two-phase"):
-        crude = {name: law.pop(name) for name in ("crude",) if name in law}
-        given = source.guarantee, source.raw, law
-        # a duel was between mixtures of the numbers that were asked for
-        if numbers != source.n_components and "duels" in law:
-            law["duels"] = []
-        found = sketch.fitted(*given, numbers)
-        return replace(found, noise=dict(found.noise) | crude)
-    if len(numbers) > 1:
+    allowed = ALLOWED[OF_METHOD.get(source.method, Statistic.UNKNOWN)]  # a file may end before its statistics tell
+    if len(numbers) > 1 and not allowed.chooses:
         raise ValueError(f"n_components must be an integer with method {source.method!r}, got {numbers}")
-    if source.method == "histogram":
-        check_histogram(source.raw, law, len(source.feature_names))
-        return histogram.fitted(source.guarantee, source.raw, law, numbers[0], _silent)
-    if source.method == "slices":
-        shape = check_slices(source.raw, law, len(source.feature_names))
-        del law["n_cells"]
-        return slices.fitted(source.guarantee, source.raw, law, shape, numbers[0], _silent)
-    raise ValueError(f"method must be one of {', '.join(map(repr, RESUMABLE))} to be resumed, got {source.method!r}")
-
-
-def _silent(done: int, total: int) -> None:
-    pass
+    if allowed.resume is None:
+        able = [method for statistic, row in ALLOWED.items() if row.resume for method in statistic.methods]
+        raise ValueError(f"method must be one of {', '.join(map(repr, able))} to be resumed, got {source.method!r}")
+    n_features = len(source.feature_names)
+    return allowed.resume(
+        Interrupted(source.guarantee, source.raw, source.noise, n_features, source.n_components, numbers)
+    )
 
 
 @contextlib.contextmanager
@@ -250,12 +237,7 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             end = ", and the file holds an earlier part of what was released" if written else " without"
             message = f"checkpoint {str(path)!r} could not be written: {why}; the fit goes on{end}"
-            try:
-                warnings.warn(message, RuntimeWarning, stacklevel=3)
-            except Warning:  # the user asked for errors
-                raise
-            except Exception:  # stderr is closed
-                pass
+            warn_after_spending(message, RuntimeWarning, stacklevel=3)
 
     def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
         latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]

@@ -16,6 +16,7 @@ from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.curves import MaximumProfile, PrivacyProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
@@ -73,7 +74,7 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     for item in given:
         if not isinstance(item, Release):
             raise TypeError(f"releases must hold Release objects, got {shown(item)}")
-        if "sketches" not in item.noise:
+        if item.statistic is not Statistic.SKETCH:
             raise ValueError(f"releases must be of method 'sketch', got one of method {item.method!r}")
     numbers = read_choices(max(item.n_components for item in given) if n_components is None else n_components)
     found = [SketchStatistics.from_arrays(item.raw, item.noise) for item in given]

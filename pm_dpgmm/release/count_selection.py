@@ -14,8 +14,8 @@ from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED, fit_counts
 from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.released_checks import check_histogram
-from pm_dpgmm.release.fit_check import CountLaw, check_fit
+from pm_dpgmm.methods.released_statistics import check_histogram
+from pm_dpgmm.release.fit_check import CountLaw, check_counts
 
 AnyRelease = TypeVar("AnyRelease", bound=Released)
 
@@ -60,7 +60,7 @@ def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -
         fitted = refit_counts(release, k)
         expected = law.expected(fitted.mixture) + SMALLEST_EXPECTED
         log_likelihood, _ = count_log_likelihood(counts.ravel(), expected, noise_scale=noise_scale)
-        check = check_fit(fitted, random_seed=0)
+        check = check_counts(fitted, None, np.random.default_rng(0))
         d = fitted.n_features
         n_parameters = k * (1 + d + d * (d + 1) // 2)
         misfit = (check.statistic - check.expected) / math.sqrt(2 * check.expected)
@@ -75,8 +75,3 @@ def count_price(penalty: Any, n_counts: int) -> float:
         return 2.0 if penalty == "aic" else math.log(n_counts)
     check_positive(penalty=penalty)
     return float(penalty)
-
-
-def is_count_release(release: Released) -> bool:
-    """Whether the counts of a grid were released."""
-    return release.method == "histogram" and "counts" in release.raw

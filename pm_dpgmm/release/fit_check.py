@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_text, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.released_checks import check_histogram
+from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import distances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -73,63 +73,6 @@ class FitCheck:
         return {name: getattr(self, name) for name in FitCheck.__slots__}
 
 
-def check_fit(
-    release: Released,
-    mixtures: Sequence[Mixture] | None = None,
-    *,
-    random_seed: int | np.random.Generator | None = None,
-) -> FitCheck:
-    """Compare the released numbers with what a mixture predicts for them; see :meth:`pm_dpgmm.Release.check_fit`.
-
-    Parameters
-    ----------
-    release : Release
-        Of a method that releases statistics: "sketch", "two-phase" or "histogram".
-    mixtures : sequence of Mixture, optional
-        Posterior draws of the mixture. The check then is the posterior predictive one, over all draws.
-    random_seed : int or numpy.random.Generator, optional
-        For simulated counts; a sketch needs none.
-
-    Returns
-    -------
-    FitCheck
-
-    Raises
-    ------
-    ValueError
-        If the method releases parameters only, or there are no draws.
-
-    Notes
-    -----
-    The released mixture was fitted to the numbers. What a small step of its parameters could explain is left out on
-    both sides, so the p-value is right whatever the fit had as its objective. With posterior draws it is not left out:
-    such p-values keep away from 0 and 1 (Gelman, Meng and Stern 1996), so there are fewer false alarms than the p-value
-    says, and less power.
-
-    A sketch has the law N(n a phi, n V + s^2 I) under a mixture, so its squared distance is chi-square; of long
-    sketches a part is tested. Counts are simulated: multinomial (Poisson, when the number of records is private) with
-    discrete Laplace noise.
-    """
-    if "sketches" in release.noise:
-        check = _check_sketch
-    elif release.method == "histogram":
-        check = _check_counts
-    else:
-        why = (
-            "there is no test for the counts of one record in several directions"
-            if release.method == "slices"
-            else "only sketches and histograms have a check"
-        )
-        raise ValueError(
-            f"check_fit has nothing to compare with for method {release.method!r}, as {why}; it needs the statistics of"
-            " 'sketch', 'two-phase' or 'histogram'"
-        )
-    if mixtures is not None:
-        mixtures = list(mixtures)
-        check_count(n_mixtures=len(mixtures))
-    return check(release, mixtures, generator_of(random_seed))
-
-
 def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequence[str] | None = None) -> list[Mixture]:
     """Posterior draws as mixtures, evenly spread over all chains.
 
@@ -182,7 +125,8 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     return [Mixture(*draw) for draw in zip(weights, means, covariances, strict=True)]
 
 
-def _check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+def check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+    """The check of a sketch: its squared distance is chi-square, so nothing is simulated."""
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
     data = sketch_data(evidence)
@@ -198,7 +142,8 @@ def _check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np
     return FitCheck(p_value, float(before.mean()), n_numbers, n_numbers, len(starts), release.method)
 
 
-def _check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+def check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
+    """The check of the counts of a grid, which are simulated."""
     check_histogram(release.raw, release.noise, release.n_features)
     counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))

@@ -9,16 +9,17 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, check_text, finite_numbers, shown
 from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.records.feature_names import place_of
 from pm_dpgmm.release.uncertainty import band
 
+if TYPE_CHECKING:
+    from pm_dpgmm.release.selection import KSelection
+
 BAND_DRAWS = 300
 MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
-
-if TYPE_CHECKING:
-    from pm_dpgmm.release.selection import KSelection
 
 
 def plot_release(
@@ -49,28 +50,24 @@ def plot_release(
     TypeError, ValueError
         If ``features`` are not two different features of the release.
     """
-    import matplotlib.pyplot as plt
-
     check_count(least=10, n_points=n_points)
     if n_points > MOST_POINTS:
         raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
     if not isinstance(release, Released):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
-    given, ax = ax, _axes(ax)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
+    ax, canvas = _canvas(ax)
     title = f"{release.method}, {_budget(release)}"
     if release.n_features == 1:
         grid = _axis(release.density, n_points)
         ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
-        if "sketches" in release.noise:
+        if release.statistic is Statistic.SKETCH:
             around = band(release, grid, n_draws=BAND_DRAWS, random_seed=0)
             ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
         parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
         for k, curve in enumerate(parts.T):
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
         ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
-        return given or ax
+        return canvas
     pair = _pair(release, features)
     drawn = release.density.marginal(pair)
     contours(ax, drawn, n_points=n_points)
@@ -79,7 +76,7 @@ def plot_release(
         ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
         ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
     ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
-    return given or ax
+    return canvas
 
 
 def _pair(release: Released, features: Sequence[int | str]) -> list[int]:
@@ -115,7 +112,6 @@ def plot_prior_posterior(
     -------
     matplotlib axes, or the PlotCollection given
     """
-    import matplotlib.pyplot as plt
     from scipy.stats import gaussian_kde
 
     if not isinstance(draws, Mapping):
@@ -125,10 +121,8 @@ def plot_prior_posterior(
     check_text(label=label)
     if truth is not None:
         check_real(truth=truth)
-    given, ax = ax, _axes(ax)
     flats = {str(name): _varied(values, f"draws[{shown(name)}]") for name, values in draws.items()}
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
+    ax, canvas = _canvas(ax)
     for j, (name, flat) in enumerate(flats.items()):
         grid = np.linspace(np.quantile(flat, 0.001), np.quantile(flat, 0.999), 200)
         ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
@@ -137,7 +131,7 @@ def plot_prior_posterior(
         ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
     ax.set(xlabel=label, ylabel="density", ylim=(0, None))
     ax.legend()
-    return given or ax
+    return canvas
 
 
 def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
@@ -162,8 +156,6 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     ValueError
         If there are no rows, or one lacks an entry.
     """
-    import matplotlib.pyplot as plt
-
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}")
 
@@ -175,9 +167,7 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     table = [_coverage_row(row) for row in entries]
     if not table:
         raise ValueError("rows must hold at least one row, got none")
-    given, ax = ax, _axes(ax)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained", figsize=(8, 1.5 + 0.22 * len(table)))
+    ax, canvas = _canvas(ax, figsize=(8, 1.5 + 0.22 * len(table)))
     y = np.arange(len(table))[::-1]
     ax.axvspan(*COVERAGE_RANGE, color="0.92", zorder=0, label="goal")
     ax.axvline(COVERAGE_LEVEL, color="k", lw=0.8, ls="--", label="nominal")
@@ -193,7 +183,7 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     if one_study:
         ax.set_title(table[0]["study"])
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside: points may be anywhere
-    return given or ax
+    return canvas
 
 
 def _coverage_row(row: Any) -> dict[str, Any]:
@@ -231,13 +221,9 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     -------
     matplotlib axes, or the PlotCollection given
     """
-    import matplotlib.pyplot as plt
-
     if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "chosen")):
         raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
-    given, ax = ax, _axes(ax)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
+    ax, canvas = _canvas(ax)
     above = np.array(selection.scores) - min(selection.scores)
     ks, wrong = np.array(selection.n_components), np.array([release.flag is not None for release in selection.releases])
     ax.plot(ks, above, color="C0", lw=0.8)
@@ -248,7 +234,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
     ax.legend()
-    return given or ax
+    return canvas
 
 
 def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
@@ -280,11 +266,21 @@ def _budget(release: Released) -> str:
     return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
 
 
+def _canvas(ax: Any, **size: Any) -> tuple[Any, Any]:
+    """The matplotlib axes to draw in, and what a plot returns: what was given, or new axes with ``size``."""
+    import matplotlib.pyplot as plt
+
+    if ax is not None:
+        return _axes(ax), ax
+    _, made = plt.subplots(layout="constrained", **size)
+    return made, made
+
+
 def _axes(ax: Any) -> Any:
-    """The matplotlib axes to draw in, or None: what was given, or those of a PlotCollection of ArviZ with one plot."""
+    """Those given, or those of a PlotCollection of ArviZ with one plot."""
     from matplotlib.axes import Axes
 
-    if ax is None or isinstance(ax, Axes):
+    if isinstance(ax, Axes):
         return ax
     found = []
     if hasattr(ax, "viz") and hasattr(ax, "get_target"):

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import read_path
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.card import card, summary
 from pm_dpgmm.release.pymc_methods import PyMCMethods
+from pm_dpgmm.release.uncertainty_methods import UncertaintyMethods
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.fit_check import FitCheck
     from pm_dpgmm.release.selection import KSelection
-    from pm_dpgmm.release.uncertainty import Band, StandardErrors
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Released, PyMCMethods):
+class Release(Released, UncertaintyMethods, PyMCMethods):
     """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
 
     Every field is safe to publish when ``private`` is True.
@@ -62,17 +60,67 @@ class Release(Released, PyMCMethods):
 
     # ------------------------------------------------------------------ other numbers of components
     def refit(self, n_components: int) -> Release:
-        """The same statistics and guarantee, another mixture; ValueError unless of method "sketch" or "histogram"."""
-        from pm_dpgmm.release.selection import refit
+        """The same statistics and guarantee, another mixture. Costs no privacy budget.
+
+        Parameters
+        ----------
+        n_components : int
+            K of the new mixture.
+
+        Returns
+        -------
+        Release
+            With the raw numbers, the guarantee and the records' facts of this one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Unless of method "sketch", "two-phase" or "histogram" and ``n_components`` is one or more, and no more than
+            the released numbers can tell apart.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> other = release.refit(1)
+        >>> other.means.shape, other.guarantee is release.guarantee
+        ((1, 1), True)
+        """
+        from pm_dpgmm.release.by_statistic import refit
 
         return refit(self, n_components)
 
     def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: float | str = 4.0) -> KSelection:
-        """Compare numbers of components on the released statistics: :class:`pm_dpgmm.KSelection`. Free.
+        """Compare numbers of components on the released statistics. Costs no privacy budget.
 
-        ``penalty`` is the price of a parameter: a number, "aic" (2) or "bic" (log of the number of released numbers).
+        Parameters
+        ----------
+        n_components : iterable of int
+            Numbers to compare.
+        penalty : float, "aic" or "bic"
+            Price of a parameter, in units of minus twice the log posterior density: a positive number, 2 for "aic", the
+            logarithm of the number of released numbers for "bic".
+
+        Returns
+        -------
+        KSelection
+            ``chosen``, the ``release`` with so many, scores and misfits of all; its repr is a table.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`refit`, or if ``penalty`` is none of these.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 2000 + [[6.0]] * 2000)
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-10, 15), random_seed=1)  # one is too few
+        >>> release.select_k(range(1, 4)).chosen
+        2
         """
-        from pm_dpgmm.release.selection import select_k
+        from pm_dpgmm.release.by_statistic import select_k
 
         return select_k(self, n_components, penalty=penalty)
 
@@ -84,54 +132,119 @@ class Release(Released, PyMCMethods):
         n_draws: int = 200,
         random_seed: int | np.random.Generator | None = None,
     ) -> FitCheck:
-        """Does the mixture explain the released numbers? A predictive check: :class:`pm_dpgmm.FitCheck`. Free.
+        """Does a mixture explain the released numbers? A predictive check. Costs no privacy budget.
 
-        With ``idata``, the posterior predictive check over ``n_draws`` draws of the parameters ``{name}_weights``,
-        ``{name}_means`` and ``{name}_covariances``. ValueError where only parameters are released.
+        Parameters
+        ----------
+        idata : InferenceData, DataTree or Dataset, optional
+            None checks the released mixture. Otherwise the posterior predictive check of the mixtures in the posterior:
+            ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D), in the unit of the
+            records.
+        name : str, optional
+            Needed where ``idata`` has several such sets.
+        n_draws : int
+            Draws of the posterior that are used, spread evenly.
+        random_seed : int or numpy.random.Generator, optional
+            For simulated counts; a sketch needs none.
+
+        Returns
+        -------
+        FitCheck
+            ``p_value`` is uniform, about, when the records are from the mixture, and small when they are not.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Unless of method "sketch", "two-phase" or "histogram", or if ``idata`` has no such variables, several sets
+            and no ``name``, or other features.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15), random_seed=1)
+        >>> release.check_fit(random_seed=1).p_value > 0.01
+        True
         """
-        from pm_dpgmm.release.fit_check import check_fit, mixtures_of
+        from pm_dpgmm.release.by_statistic import check_release
 
-        drawn = None if idata is None else mixtures_of(idata, name=name, n_draws=n_draws, features=self.feature_names)
-        if drawn and drawn[0].n_features != self.n_features:
-            raise ValueError(f"idata must have {self.n_features} features as the release, got {drawn[0].n_features}")
-        return check_fit(self, drawn, random_seed=random_seed)
-
-    # ------------------------------------------------------------------ uncertainty (method "sketch"; imported on use)
-    def draws(self, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
-        """Mixtures that the released numbers leave plausible, labels as here: :mod:`pm_dpgmm.release.uncertainty`."""
-        from pm_dpgmm.release.uncertainty import draws
-
-        return draws(self, n_draws, random_seed=random_seed)
-
-    def standard_errors(self) -> StandardErrors:
-        """Of weights, means and standard deviations: :func:`pm_dpgmm.release.uncertainty.standard_errors`."""
-        from pm_dpgmm.release.uncertainty import standard_errors
-
-        return standard_errors(self)
-
-    def interval(self, quantity: Callable[[Mixture], ArrayLike], **settings: Any) -> Band:
-        """Interval of any function of ``density``: :func:`pm_dpgmm.release.uncertainty.interval`."""
-        from pm_dpgmm.release.uncertainty import interval
-
-        return interval(self, quantity, **settings)
-
-    def band(self, points: ArrayLike, **settings: Any) -> Band:
-        """Pointwise intervals of a marginal or conditional density: :func:`pm_dpgmm.release.uncertainty.band`."""
-        from pm_dpgmm.release.uncertainty import band
-
-        return band(self, points, **settings)
+        return check_release(self, idata, name=name, n_draws=n_draws, random_seed=random_seed)
 
     # ------------------------------------------------------------------ text and plots
     def summary(self) -> str:
-        """What was fitted, what it cost and the released parameters, as text."""
+        """What was fitted, what it cost, what speaks against it, and the released parameters, as text for a terminal.
+
+        Parameters are in the unit of the records, heaviest component first; ``(sd)`` are standard deviations. Texts
+        that may come from a file are shown without control characters.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).summary().splitlines()[0]
+        "2-component Gaussian mixture in 1 dimensions (x0), method 'histogram'"
+        """
         return summary(self)
 
     def card(self, path: str | os.PathLike[str]) -> Path:
-        """Write a Markdown card to publish beside the file: summary, guarantee, noise law. Returns the path."""
+        """Write a Markdown card to publish beside the file: summary, guarantee, noise law.
+
+        Parameters
+        ----------
+        path : path
+            Written all or nothing, over a file that may be there.
+
+        Returns
+        -------
+        pathlib.Path
+            The path.
+
+        Raises
+        ------
+        TypeError, OSError
+            If it is no path, or cannot be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> path = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).card(pathlib.Path(tempfile.mkdtemp()) / "card.md")
+        >>> path.read_text().splitlines()[0]
+        '# Release of a private Gaussian mixture'
+        """
         return write_text(read_path(path), card(self))
 
-    def plot(self, **kwargs: Any) -> Any:
-        """Density of the released mixture: :func:`pm_dpgmm.release.plots.plot_release`."""
+    def plot(self, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
+        """Density of the release: a curve in one dimension, contours and component ellipses in two. No record is drawn.
+
+        Parameters
+        ----------
+        features : pair of str or int
+            Features to show when there are two or more, by name or by place from 0.
+        n_points : int
+            Points along each axis, 10 to 5,000.
+        ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
+            Where to draw; a new figure when None.
+
+        Returns
+        -------
+        matplotlib axes, or the PlotCollection given
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``features`` are not two different features of the release, or ``ax`` is no axes.
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).plot().get_ylabel()
+        'density'
+        """
         from pm_dpgmm.release.plots import plot_release
 
-        return plot_release(self, **kwargs)
+        return plot_release(self, features=features, n_points=n_points, ax=ax)

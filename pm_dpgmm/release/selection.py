@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pm_dpgmm._arguments import read_choices
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.released_checks import MOST_COMPONENTS
+from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
-from pm_dpgmm.methods.sketch.choice import PRICE, Choice, choose, price_of
+from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
-from pm_dpgmm.release.count_selection import compared_counts, count_price, is_count_release, refit_counts
+from pm_dpgmm.release.count_selection import compared_counts, count_price
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
@@ -106,45 +104,35 @@ class KSelection:
         return plot_selection(self, ax=ax)
 
 
-def refit(release: AnyRelease, n_components: int) -> AnyRelease:
-    """See :meth:`pm_dpgmm.Release.refit`.
+def refit_sketch(release: AnyRelease, n_components: int) -> AnyRelease:
+    """The same sketches, another mixture.
 
     The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
     of so many components explained the first round.
     """
-    (number,) = read_choices([n_components], most=MOST_COMPONENTS)
-    if is_count_release(release):
-        return refit_counts(release, number)
-    evidence = _evidence(release, "refit")
-    check_numbers([number], release.n_features, evidence.n_numbers)
-    choice = choose(evidence, [number], first=_own(release, evidence))
+    evidence = _evidence(release)
+    check_numbers([n_components], release.n_features, evidence.n_numbers)
+    choice = choose(evidence, [n_components], first=_own(release, evidence))
     return with_fit(release, evidence, choice.best)
 
 
-def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
-    """See :meth:`pm_dpgmm.Release.select_k`."""
-    numbers = read_choices(n_components, most=MOST_COMPONENTS)
-    if is_count_release(release):
-        price = count_price(penalty, release.raw["counts"].size)
-        fits = compared_counts(release, numbers, price)
-        return KSelection(
-            numbers,
-            tuple(fit.score for fit in fits),
-            tuple(fit.misfit for fit in fits),
-            tuple(fit.release for fit in fits),
-            price,
-        )
-    evidence = _evidence(release, "select_k")
+def selection_of_sketches(release: Release, numbers: tuple[int, ...], penalty: float | str) -> KSelection:
+    """Numbers of components by the released sketches."""
+    evidence = _evidence(release)
     check_numbers(numbers, release.n_features, evidence.n_numbers)
     price = price_of(penalty, evidence)
     choice = choose(evidence, numbers, first=_own(release, evidence), price=price, scored=True)
-    return KSelection(
-        numbers,
-        choice.scores,
-        tuple(fit.misfit for fit in choice.fits),
-        tuple(with_fit(release, evidence, fit, choice) for fit in choice.fits),
-        price,
-    )
+    releases = tuple(with_fit(release, evidence, fit, choice) for fit in choice.fits)
+    return KSelection(numbers, choice.scores, tuple(fit.misfit for fit in choice.fits), releases, price)
+
+
+def selection_of_counts(release: Release, numbers: tuple[int, ...], penalty: float | str) -> KSelection:
+    """Numbers of components by the released counts of a grid."""
+    check_histogram(release.raw, release.noise, release.n_features)
+    price = count_price(penalty, release.raw["counts"].size)
+    fits = compared_counts(release, numbers, price)
+    scores, misfits = tuple(fit.score for fit in fits), tuple(fit.misfit for fit in fits)
+    return KSelection(numbers, scores, misfits, tuple(fit.release for fit in fits), price)
 
 
 def with_fit(
@@ -159,11 +147,7 @@ def with_fit(
     return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
 
 
-def _evidence(release: Released, verb: str) -> SketchStatistics:
-    if "sketches" not in release.noise:
-        raise ValueError(
-            f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
-        )
+def _evidence(release: Released) -> SketchStatistics:
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_fittable(evidence, "release")
     return evidence

@@ -14,7 +14,8 @@ import pymc as pm
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.likelihoods.observe import MODULES
+from pm_dpgmm.bayes.likelihoods.observe import LIKELIHOODS
+from pm_dpgmm.methods.statistic import Statistic
 from tests.bayes.likelihoods import test_em as em
 from tests.bayes.likelihoods import test_local as local
 from tests.bayes.likelihoods import test_masks as masks
@@ -84,7 +85,8 @@ def time_limit(seconds):
 
 
 def test_every_method_is_here():
-    assert set(CASES) == {"sketch", *MODULES}
+    able = {statistic for statistic, row in LIKELIHOODS.items() if not isinstance(row, str)}
+    assert {Statistic.of(method, {"sketches": ()} if method == "sketch" else {}) for method in CASES} == able
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from pm_dpgmm.methods.sketch.fit import _packed, _slopes, distances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.release.fit_check import CountLaw, check_fit, mixtures_of
+from pm_dpgmm.release.by_statistic import check_fit
+from pm_dpgmm.release.fit_check import CountLaw, mixtures_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
 

@@ -83,7 +83,7 @@ def run_once(truth: Mixture, n_records: int, index: int, settings: Populous) -> 
     began = time.perf_counter()
     with mock.patch.object(populous, "stability_level", noted):
         try:
-            release = fit_gmm(records, k, epsilon=EPSILON, delta=DELTA, method=settings, progress=False)  # type: ignore[arg-type]
+            release = fit_gmm(records, k, epsilon=EPSILON, delta=DELTA, method=settings, progress=False)
         except Unstable:
             errors = math.nan, math.nan, math.nan
         else:

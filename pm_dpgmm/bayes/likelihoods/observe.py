@@ -1,10 +1,9 @@
-"""A release's noisy statistics as evidence in a PyMC model: which likelihood belongs to which method."""
+"""A release's noisy statistics as evidence in a PyMC model: which likelihood belongs to which kind of statistic."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pymc as pm
@@ -12,9 +11,11 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
+from pm_dpgmm.bayes.likelihoods import counts, em, local, masks, populous, sketch
 from pm_dpgmm.bayes.parameters.named_parameters import without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.records.feature_names import check_order
 
@@ -22,20 +23,6 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.methods.released import Released
-
-# Method -> module here with LIKELIHOODS and log_likelihood. A release that holds sketches is one of SKETCH.
-SKETCH = "sketch_likelihood"
-MODULES = {
-    "histogram": "count_evidence",
-    "populous": "lifted_evidence",
-    "populous-single": "mask_evidence",
-    "em": "em_evidence",
-    "local": "local_evidence",
-}
-# Methods whose masks shuffle components: their law compares component j of the mixture with component j of the release.
-ORDERED = ("populous", "populous-single")
-# Methods that have none, and why.
-REFUSED = {"slices": "whose histograms share their records: the joint law of slices along many directions is not known"}
 
 
 class Parameters(Protocol):
@@ -46,22 +33,27 @@ class Parameters(Protocol):
     chol: Any  # (K, D, D)
 
 
-class Likelihood(Protocol):
-    """What a module of :data:`MODULES` offers."""
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """Evidence of one kind of statistic."""
 
-    LIKELIHOODS: Sequence[str]
+    forms: Sequence[str]  # what ``likelihood`` may be, beside "auto"
+    log_likelihood: Callable[..., TensorVariable]  # (release, weights, means, chol, *, likelihood): a scalar
+    ordered: bool = False  # a mask shuffles components: component j of the mixture is that of the release
 
-    def log_likelihood(
-        self,
-        release: Released,
-        weights: TensorVariable,
-        means: TensorVariable,
-        chol: TensorVariable,
-        *,
-        likelihood: str = "auto",
-    ) -> TensorVariable:
-        """Scalar."""
-        ...
+
+# A kind that has none says why.
+LIKELIHOODS: dict[Statistic, Likelihood | str] = {
+    Statistic.SKETCH: Likelihood(sketch.LIKELIHOODS, sketch.log_likelihood),
+    Statistic.GRID_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
+    Statistic.SLICE_COUNTS: "whose histograms share their records: the joint law of slices along many directions is not"
+    " known",
+    Statistic.LIFTED_MASK: Likelihood(populous.LIKELIHOODS, populous.log_likelihood, ordered=True),
+    Statistic.MASK: Likelihood(masks.LIKELIHOODS, masks.log_likelihood, ordered=True),
+    Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
+    Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
+    Statistic.UNKNOWN: "which has no likelihood here",
+}
 
 
 def observe(
@@ -143,9 +135,9 @@ def observe(
     (['g_offset'], ['release'])
     """
     owner = model_of(model)
-    module = _likelihood(release)
-    if not isinstance(likelihood, str) or likelihood not in ("auto", *module.LIKELIHOODS):
-        offered = ", ".join(map(repr, ("auto", *module.LIKELIHOODS)))
+    found = _likelihood(release)
+    if not isinstance(likelihood, str) or likelihood not in ("auto", *found.forms):
+        offered = ", ".join(map(repr, ("auto", *found.forms)))
         raise ValueError(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
@@ -158,8 +150,8 @@ def observe(
     )
     check_unused(owner, release, OBSERVED)
     with owner:
-        ordered = _in_order(release, th, weights.type.shape[0]) if release.method in ORDERED else release
-        value = module.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
+        ordered = _in_order(release, th, weights.type.shape[0]) if found.ordered else release
+        value = found.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
         term = pm.Potential(name, value)
     remember_use(term, release, OBSERVED)
     return term
@@ -185,18 +177,14 @@ def _likelihood(release: Released) -> Likelihood:
         raise ValueError(
             f"observe needs the noisy statistics of a release, got one of method {release.method!r} whose raw is empty"
         )
-    if "sketches" in release.noise:
-        found = SKETCH
-    elif release.method in MODULES:
-        found = MODULES[release.method]
-    else:
-        methods = ", ".join(map(repr, ("sketch", "two-phase", *MODULES)))
+    found = LIKELIHOODS[release.statistic]
+    if isinstance(found, str):
+        able = [statistic for statistic, row in LIKELIHOODS.items() if not isinstance(row, str)]
+        methods = ", ".join(repr(method) for statistic in able for method in statistic.methods)
         raise ValueError(
-            f"observe needs a release of one of the methods {methods}, got one of method {release.method!r},"
-            f" {REFUSED.get(release.method, 'which has no likelihood here')}"
+            f"observe needs a release of one of the methods {methods}, got one of method {release.method!r}, {found}"
         )
-    module: Likelihood = importlib.import_module(f"pm_dpgmm.bayes.{found}")
-    return module
+    return found
 
 
 def _parameters(th: Any, n_features: int) -> tuple[TensorVariable, TensorVariable, TensorVariable]:

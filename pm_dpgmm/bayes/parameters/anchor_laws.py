@@ -6,14 +6,18 @@ Nothing but the release is used. Imports no PyMC.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm.bayes.parameters.anchor import Anchor, is_auto, lifted_weights, offsets_of, plain_anchor, weak_deviations
+from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -26,8 +30,7 @@ def anchor_of(release: Released) -> Anchor:
     """Normal law of the truth's offsets from ``release``, never wider than the weak prior.
 
     * Sketch: the Laplace approximation of :mod:`pm_dpgmm.release.uncertainty`, with all its correlations: noise,
-    sampling,
-      overlap of components and the weak prior of the fit.
+      sampling, overlap of components and the weak prior of the fit.
     * Histogram: inverse of the Fisher information of the noisy counts, which counts noise, sampling, overlap and the
       width of cells.
     * Populous and populous-single: the law of the mask to first order (for relative noise eta: log factors eta, below
@@ -41,21 +44,14 @@ def anchor_of(release: Released) -> Anchor:
         If the method has no such law, or the number of records is not public: give the scales as numbers.
     """
     mixture = lifted_weights(release.mixture)
-    if "sketches" in release.noise:
-        covariance, source = _sketch(release, mixture), "Laplace approximation of the sketch's likelihood"
-    elif release.noise.get("law") in ("mask", "lifted-mask"):
-        covariance, source = _masked(release, mixture), "mask noise and sampling"
-    elif release.noise.get("statistic") == "counts":
-        from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
-
-        covariance, source = histogram_covariance(release, mixture), "Fisher information of the noisy counts"
-    else:
+    law = ERROR_LAWS[release.statistic]
+    if law is None:
         raise ValueError(
             f"weight_conc, mean_scale and cov_scale must be numbers for a release of method {release.method!r}, got"
             " 'auto': the law of its errors is not known"
         )
-    if release.flag:
-        source += f"; WARNING: {release.flag}"
+    source = f"{law.source}; WARNING: {release.flag}" if release.flag else law.source
+    covariance = law.covariance(release, mixture)
     return Anchor(mixture, frozen(_limited(covariance, weak_deviations(mixture))), source)
 
 
@@ -111,7 +107,7 @@ def _sketch(release: Released, mixture: Mixture) -> FloatArray:
 def _masked(release: Released, mixture: Mixture) -> FloatArray:
     k, d = mixture.n_components, mixture.n_features
     law = release.noise
-    if law["law"] == "mask":
+    if release.statistic is Statistic.MASK:
         weight, mean, factor = (float(law[part]) for part in ("weight", "mean", "covariance"))
     else:
         noise = LiftedMaskNoise(float(law["eta"]), float(law["kappa"]))
@@ -133,14 +129,14 @@ def _masked(release: Released, mixture: Mixture) -> FloatArray:
 
 def _fitted_records(release: Released) -> float:
     """Public number of records behind the masked parameters."""
-    law = release.noise
-    if law["law"] == "lifted-mask" and law["subset_records"] is not None:
+    law, lifted = release.noise, release.statistic is Statistic.LIFTED_MASK
+    if lifted and law["subset_records"] is not None:
         return float(law["subset_records"]) * law["n_subsets"]
     if release.n_records is None:
         raise ValueError(
             "weight_conc, mean_scale and cov_scale must be numbers where the number of records is private, got 'auto'"
         )
-    if law["law"] == "lifted-mask":
+    if lifted:
         return float(release.n_records)
     from pm_dpgmm.methods.populous_single.method import PopulousSingle
 
@@ -150,3 +146,24 @@ def _fitted_records(release: Released) -> float:
         guarantee.neighbouring,
     )  # fmt: skip
     return release.n_records / PopulousSingle(**release.settings).constants(problem).n_subsets
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLaw:
+    """Law of the errors of a mixture that was fitted to one kind of statistic."""
+
+    covariance: Callable[[Released, Mixture], FloatArray]  # of the truth's offsets from the mixture, (P, P)
+    source: str  # in words
+
+
+# None: not known
+ERROR_LAWS: dict[Statistic, ErrorLaw | None] = {
+    Statistic.SKETCH: ErrorLaw(_sketch, "Laplace approximation of the sketch's likelihood"),
+    Statistic.GRID_COUNTS: ErrorLaw(histogram_covariance, "Fisher information of the noisy counts"),
+    Statistic.SLICE_COUNTS: None,
+    Statistic.LIFTED_MASK: ErrorLaw(_masked, "mask noise and sampling"),
+    Statistic.MASK: ErrorLaw(_masked, "mask noise and sampling"),
+    Statistic.EM_SUMS: None,
+    Statistic.LOCAL_RESPONSES: None,
+    Statistic.UNKNOWN: None,
+}

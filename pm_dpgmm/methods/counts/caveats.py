@@ -20,6 +20,7 @@ from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_VARIANCE as GRID_VARIANCE
 from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
 from pm_dpgmm.methods.sketch.caveats import MEASURED, listed
+from pm_dpgmm.methods.sketch.misfit import counted
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -172,14 +173,15 @@ def misfit(fit: Judged) -> str | None:
     than all of it, and far less where components are narrower than the cells.
     """
     size, narrow = excess(fit), as_narrow_as_cells(fit)
-    if size < (MATTERS_IF_NARROW if fit.mixture.weights[narrow].sum() > NOTABLE else MATTERS):
+    mostly_narrow = bool(fit.mixture.weights[narrow].sum() > NOTABLE)
+    if size < (MATTERS_IF_NARROW if mostly_narrow else MATTERS):
         return None
     help_ = "another number of components, bounds that fit the columns, other cells (n_cells)"
-    if fit.mixture.weights[narrow].sum() > NOTABLE:
+    if mostly_narrow:
         help_ = f"{listed(narrow)} came out as narrow as cells allow, so tighter bounds, more cells (n_cells)"
     told = f"{size:.2g}" if size < 1 else "1"
     return (
-        f"a mixture of {_counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
+        f"a mixture of {counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
         f" show that it is off by {told} nats per record or more; {help_} or, with delta, method 'sketch' may help"
     )
 
@@ -214,7 +216,7 @@ def too_few(fit: Judged) -> str | None:
     times = math.sqrt(LEAST_SIGNAL / max(signal, 1e-6))  # noise rules, so the ratio grows with the square
     needed = f"about {times:.1f}" if times < MOST_TIMES else f"more than {MOST_TIMES}"
     return (
-        f"too few records or too small a budget for {_counted(k, 'component')} in {_counted(d, 'column')}: {needed}"
+        f"too few records or too small a budget for {counted(k, 'component')} in {counted(d, 'column')}: {needed}"
         " times the records would be needed, or tighter bounds; the mixture may be noise"
     )
 
@@ -252,7 +254,3 @@ def width_rises(fit: Judged, factor: float) -> FloatArray:
             step = fit.n_records * fit.mixture.weights[i] * (shares - fit.shares[i])
             rises[i, j] = ((step - 2 * residuals) * step / fit.variances).sum()
     return rises
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number > 1)}"

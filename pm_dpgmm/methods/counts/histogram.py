@@ -12,7 +12,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 
@@ -20,7 +20,7 @@ DEFAULT_CELLS = {1: 64, 2: 32}  # per column; a public choice that never looks a
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramMethod:
+class HistogramMethod(Method):
     """Settings of ``method="histogram"``.
 
     Parameters

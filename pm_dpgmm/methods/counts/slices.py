@@ -13,7 +13,7 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_cou
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.slice_fit import fit_slices
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 
@@ -24,7 +24,7 @@ NARROWEST = 1e-100  # cell
 
 
 @dataclass(frozen=True, slots=True)
-class SliceMethod:
+class SliceMethod(Method):
     """Settings of ``method="slices"``.
 
     Parameters

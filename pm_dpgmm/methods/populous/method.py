@@ -29,10 +29,11 @@ from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.agreement import SEPARATION, friend_table
 from pm_dpgmm.methods.populous.average import average_core, check_core, stability_level
 from pm_dpgmm.methods.populous.design import Assumed, Design, best_design, fewest_records
+from pm_dpgmm.methods.populous.friends_kernel import fill_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
@@ -51,7 +52,7 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class Populous:
+class Populous(Method):
     """Settings of ``method="populous"``.
 
     Parameters
@@ -146,18 +147,22 @@ class Populous:
         """
         return _constants(self, _public(problem))
 
+    def first_kernel(self, n_features: int) -> Any:
+        """The table of friends, for any number of columns."""
+        return fill_rows
+
     def cost(self, problem: Problem) -> tuple[float, float]:
         """The whole budget, also for a refusal."""
         return problem.epsilon, problem.delta
 
-    def guarantee(self, problem: Problem, constants: Constants) -> Guarantee:
+    def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
         return Guarantee(
             problem.epsilon,
             problem.delta,
             problem.neighbouring,
             "Private Populous Estimator with aggregation (methods/populous/method.md)",
-            constants.table.curve,
+            self.constants(problem).table.curve,
         )
 
     def check(self, problem: Problem) -> None:
@@ -169,7 +174,7 @@ class Populous:
                 "assumed_records must be given under add-remove neighbours: the number of records is private there,"
                 " got None"
             )
-        self.guarantee(problem, self.constants(problem)).check_storable()
+        self.guarantee(problem).check_storable()
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
         """Raise if ``learner`` cannot fit simulated rows, as many as a subset has, or remembers them."""
@@ -205,7 +210,7 @@ class Populous:
                 time_limit=self.time_limit,
             )  # fmt: skip
             fits = stack_fits(found, design.rule.n_components, design.rule.n_features)
-        guarantee = self.guarantee(problem, constants)
+        guarantee = self.guarantee(problem)
         raw = agree_average_mask(fits, constants, n_threads=threads, rng=rng)
         if raw is None:
             raise Unstable(

@@ -17,7 +17,7 @@ from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_loss, mask_mixture, paper_loss, paper_radius
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import CompositionProfile, PrivacyProfile, TruncatedLaplaceProfile
@@ -41,7 +41,7 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class PopulousSingle:
+class PopulousSingle(Method):
     """Settings of ``method="populous-single"``.
 
     Parameters
@@ -114,8 +114,9 @@ class PopulousSingle:
         """The whole budget, also for a refusal."""
         return problem.epsilon, problem.delta
 
-    def guarantee(self, problem: Problem, constants: Constants) -> Guarantee:
+    def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
+        constants = self.constants(problem)
         return Guarantee(
             problem.epsilon,
             problem.delta,
@@ -133,7 +134,7 @@ class PopulousSingle:
         constants = self.constants(problem)
         if self.accounting == "paper" and constants.n_subsets < 10:
             raise ValueError(f"n_subsets must be at least 10 with the paper's thresholds, got {constants.n_subsets}")
-        self.guarantee(problem, constants).check_storable()
+        self.guarantee(problem).check_storable()
         exact = self.accounting == "exact"
         (test_epsilon, test_delta), _ = split_budget(problem.epsilon, problem.delta, self.test_share)
         if not _unanimous_passes(constants.n_subsets, test_epsilon, test_delta, exact):
@@ -170,7 +171,7 @@ class PopulousSingle:
             n_jobs=n_jobs,
             progress=progress,
         )
-        guarantee = self.guarantee(problem, constants)
+        guarantee = self.guarantee(problem)
         noise = MaskNoise(self.noise, self.noise, self.noise)
         raw = propose_test_release(fits, constants, noise=noise, rng=rng)
         if raw is None:

@@ -14,6 +14,7 @@ from pm_dpgmm.methods.sketch.model import Fitted, SketchData
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
+from pm_dpgmm.methods.statistic import Statistic
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -42,7 +43,7 @@ def laplace(release: Released) -> Laplace:
     ValueError
         If the release is of another method than "sketch", which alone carries what is needed.
     """
-    if "sketches" not in release.noise:
+    if release.statistic is not Statistic.SKETCH:
         raise ValueError(
             f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
         )

@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_start, check_statistics
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 
@@ -70,9 +71,9 @@ class Reference:
             return like
         if isinstance(like, SketchStatistics):
             return cls(like, {})
-        if not all(hasattr(like, part) for part in ("raw", "noise", "mixture", "feature_names")):
+        if not all(hasattr(like, part) for part in ("method", "raw", "noise", "mixture", "feature_names")):
             raise TypeError(f"like must be a Release of method 'sketch', got {shown(like)}")
-        if "sketches" not in like.noise:
+        if Statistic.of(like.method, like.noise) is not Statistic.SKETCH:
             raise ValueError(f"like must be a Release of method 'sketch', got one of method {like.method!r}")
         evidence = SketchStatistics.from_arrays(like.raw, like.noise)
         check_sizes(evidence, "like")

@@ -14,11 +14,11 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import noisy_count
-from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
-from pm_dpgmm.methods.outcome import Listener, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS, kernel_for
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.estimate import SketchFit
@@ -42,7 +42,7 @@ NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of ce
 
 
 @dataclass(frozen=True, slots=True)
-class SketchMethod:
+class SketchMethod(Method):
     """Settings of ``method="sketch"``.
 
     Parameters
@@ -109,6 +109,10 @@ class SketchMethod:
     def private(self) -> bool:
         """Whether the release that frequencies are taken from was private, if there is one."""
         return self.like is None or self.like.private
+
+    def first_kernel(self, n_features: int) -> Any:
+        """The sums of features over the records: of a ladder in one column, of frames in more."""
+        return kernel_for(FejerHarmonics if n_features == 1 else RieszProduct)
 
     def cost(self, problem: Problem) -> tuple[float, float]:
         """The whole budget, also for a refusal."""

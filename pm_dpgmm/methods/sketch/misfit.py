@@ -104,12 +104,12 @@ class Misfit:
             return f"{self.contradiction}; how much that matters was not measured: release.refit measures it"
         if (self.shortfall or 0.0) >= SHORTFALL:
             return (
-                f"the mixture is not the best one with {_counted(n_components)}: another would gain about"
+                f"the mixture is not the best one with {counted(n_components, 'component')}: another would gain about"
                 f" {self.shortfall:.2f} nats per record (estimated from the released numbers, misfit"
                 f" {self.statistic:.0f}); more records, other bounds or another number of components may help"
             )
         return (
-            f"more than {_counted(n_components)} would gain about {self.gain:.2f} nats per record"
+            f"more than {counted(n_components, 'component')} would gain about {self.gain:.2f} nats per record"
             f" (estimated from the released numbers, misfit {self.statistic:.0f}); release.select_k compares numbers of"
             " components"
         )
@@ -251,5 +251,6 @@ def _by_em(start: Leaves | Mixture, points: FloatArray) -> Mixture:
     )
 
 
-def _counted(n_components: int) -> str:
-    return f"{n_components} component{'s' * (n_components > 1)}"
+def counted(number: int, word: str) -> str:
+    """A number of things in words: 1 component, 2 components."""
+    return f"{number} {word}{'s' * (number > 1)}"

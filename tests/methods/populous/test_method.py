@@ -188,7 +188,7 @@ def test_omega_is_equation_1_and_the_curve_that_of_the_stored_table():
     method = Populous(design=design)
     problem = replace(PROBLEM, n_records=4_000)
     constants = method.constants(problem)
-    guarantee = method.guarantee(problem, constants)
+    guarantee = method.guarantee(problem)
     assert guarantee.loss.probabilities == constants.table.probabilities
     assert guarantee.loss.loss.omega == design.omega
     assert constants.table.probabilities[1] == guarantee.curve(30.0) == 1e-6  # the first level, at any epsilon

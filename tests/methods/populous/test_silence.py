@@ -105,7 +105,7 @@ def test_a_refusal_is_the_same_whatever_the_records(refusals):
         assert vars(refusal).keys() == {"guarantee"}, name
     public = Populous(design=DESIGN)
     problem = Problem(N, 1, 2, 1.0, 1e-6, None, Neighbouring.REPLACE_ONE)
-    expected = public.guarantee(problem, public.constants(problem)).marked(private=False)  # of a seed
+    expected = public.guarantee(problem).marked(private=False)  # of a seed
     assert all(repr(refusal.guarantee) == repr(expected) for refusal in refusals.values())
 
 

@@ -115,7 +115,7 @@ def test_settings_and_public_facts_are_checked_before_anything_is_spent():
 @pytest.mark.parametrize("accounting", ["exact", "paper"])
 def test_any_share_of_the_budget_proves_the_stated_pair(test_share, accounting):
     method = PopulousSingle(test_share=test_share, accounting=accounting)
-    guarantee = method.guarantee(PROBLEM, method.constants(PROBLEM))
+    guarantee = method.guarantee(PROBLEM)
     assert guarantee.curve(1.0) <= 1e-6 * (1 + 1e-9)
 
 

@@ -1,0 +1,54 @@
+"""The kinds of noisy statistics that a release may hold: the key of every table of what can be done with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+
+class Statistic(StrEnum):
+    """What the numbers in ``release.raw`` are.
+
+    Each layer has one table with a row for every kind: what they must be like
+    (:mod:`pm_dpgmm.methods.released_statistics`), their likelihood (:mod:`pm_dpgmm.bayes.likelihoods.observe`), the law
+    of the errors of a mixture fitted to them (:mod:`pm_dpgmm.bayes.parameters.anchor_laws`), and what they allow at no
+    cost (:mod:`pm_dpgmm.release.by_statistic`).
+    """
+
+    SKETCH = "sketch"  # sums of waves over the records
+    GRID_COUNTS = "counts"  # of records in the cells of a grid
+    SLICE_COUNTS = "slice counts"  # of records in slices along several directions
+    LIFTED_MASK = "lifted-mask"  # parameters of an average of fits, masked together
+    MASK = "mask"  # parameters of one fit, masked
+    EM_SUMS = "EM sums"  # of the steps of an EM
+    LOCAL_RESPONSES = "local responses"  # of every record by itself
+    UNKNOWN = "unknown"  # none, or those of a method that this version does not know
+
+    @classmethod
+    def of(cls, method: str, noise: Mapping[str, Any]) -> Statistic:
+        """The kind that a release of ``method`` holds by its public noise law: what it says itself comes first."""
+        if "sketches" in noise:
+            return cls.SKETCH
+        for mask in (cls.MASK, cls.LIFTED_MASK):
+            if noise.get("law") == mask.value:
+                return mask
+        found = OF_METHOD.get(method, cls.UNKNOWN)
+        return cls.UNKNOWN if found is cls.SKETCH else found
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods that release it."""
+        return tuple(method for method, statistic in OF_METHOD.items() if statistic is self)
+
+
+OF_METHOD = {
+    "sketch": Statistic.SKETCH,
+    "two-phase": Statistic.SKETCH,
+    "histogram": Statistic.GRID_COUNTS,
+    "slices": Statistic.SLICE_COUNTS,
+    "populous": Statistic.LIFTED_MASK,
+    "populous-single": Statistic.MASK,
+    "em": Statistic.EM_SUMS,
+    "local": Statistic.LOCAL_RESPONSES,
+}

@@ -1,0 +1,22 @@
+"""Telling somebody about numbers that are paid for: that it cannot be shown must not cost a release."""
+
+from __future__ import annotations
+
+import warnings
+
+
+def warn_after_spending(message: str | Warning, category: type[Warning] | None = None, *, stacklevel: int) -> None:
+    """``warnings.warn`` for the time after a budget is spent; ``stacklevel`` counts from the caller, as there.
+
+    Raises
+    ------
+    Warning
+        Only where the user has asked for errors. What happens to a warning that cannot be shown (a stderr that is
+        closed) does not end a fit.
+    """
+    try:
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    except Warning:
+        raise
+    except Exception:
+        pass

@@ -1,0 +1,53 @@
+"""How each kind of statistic is fitted when the fit that released it was interrupted. Nothing more is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.counts import histogram, slices
+from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
+from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.privacy.guarantee import Guarantee
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interrupted:
+    """What an interrupted fit had released, and the numbers of components: those asked for then, and now."""
+
+    guarantee: Guarantee
+    raw: Mapping[str, FloatArray]
+    law: Mapping[str, Any]
+    n_features: int
+    asked: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+
+def resumed_sketch(source: Interrupted) -> Outcome:
+    """From the sketches there are; of method "two-phase" also where only the crude release was made."""
+    law = dict(source.law)
+    crude = {name: law.pop(name) for name in ("crude",) if name in law}
+    if source.numbers != source.asked and "duels" in law:  # a duel was between mixtures of the numbers asked for
+        law["duels"] = []
+    found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)
+    return replace(found, noise=dict(found.noise) | crude)
+
+
+def resumed_histogram(source: Interrupted) -> Outcome:
+    """From the counts of the grid, all of which are released at once."""
+    check_histogram(source.raw, source.law, source.n_features)
+    return histogram.fitted(source.guarantee, source.raw, dict(source.law), source.numbers[0], _silent)
+
+
+def resumed_slices(source: Interrupted) -> Outcome:
+    """From the counts of the slices, all of which are released at once."""
+    shape = check_slices(source.raw, source.law, source.n_features)
+    law = {name: value for name, value in source.law.items() if name != "n_cells"}
+    return slices.fitted(source.guarantee, source.raw, law, shape, source.numbers[0], _silent)
+
+
+def _silent(done: int, total: int) -> None:
+    pass
