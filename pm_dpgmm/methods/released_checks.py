@@ -29,9 +29,21 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 SCHEMA = "pm_dpgmm.release"
 SCHEMA_VERSION = 1
 FIELDS = (
-    "schema", "schema_version", "version", "method", "settings", "private", "n_records", "feature_names", "weights",
-    "means", "covariances", "guarantee", "raw", "noise",
-)  # fmt: skip
+    "schema",
+    "schema_version",
+    "version",
+    "method",
+    "settings",
+    "private",
+    "n_records",
+    "feature_names",
+    "weights",
+    "means",
+    "covariances",
+    "guarantee",
+    "raw",
+    "noise",
+)
 MOST_COMPONENTS, MOST_FEATURES = 4096, 1024  # of a mixture in a file: its density and summary take seconds then
 MOST_RECORDS = 2**53  # larger integers are no exact floats
 LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
@@ -110,9 +122,14 @@ def check_public(guarantee: object, method: object, private: object, version: ob
 
 
 def check_plain(
-    mixture: object, guarantee: object, method: object, private: object, version: object, n_records: object,
+    mixture: object,
+    guarantee: object,
+    method: object,
+    private: object,
+    version: object,
+    n_records: object,
     background: object,
-) -> None:  # fmt: skip
+) -> None:
     """Raise unless the parts of a release that every reader uses have their kinds."""
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {shown(mixture)}")

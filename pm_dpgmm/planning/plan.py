@@ -101,10 +101,21 @@ def plan(
     """
     with _quiet():
         found = _planned(
-            n_records, n_features, n_components, epsilon=epsilon, delta=delta, method=method, bounds=bounds,
-            neighbouring=neighbouring, separation=separation, weights=weights, error=error,
-            n_simulations=n_simulations, random_seed=random_seed, **settings,
-        )[0]  # fmt: skip
+            n_records,
+            n_features,
+            n_components,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            bounds=bounds,
+            neighbouring=neighbouring,
+            separation=separation,
+            weights=weights,
+            error=error,
+            n_simulations=n_simulations,
+            random_seed=random_seed,
+            **settings,
+        )[0]
     warn_if_weak(epsilon, delta or 0.0, n_records)
     return found
 
@@ -178,11 +189,22 @@ def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Pla
 
 
 def _planned(
-    n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
-    method: str | Populous = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,
-    weights: Sequence[float] | None = None, error: float = ERROR, n_simulations: int = N_SIMULATIONS,
-    random_seed: int = 0, **settings: Any,
-) -> tuple[Plan, list[Mixture], list[Release]]:  # fmt: skip
+    n_records: int,
+    n_features: int,
+    n_components: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    method: str | Populous = "auto",
+    bounds: bool = True,
+    neighbouring: str = "replace-one",
+    separation: float = 4.0,
+    weights: Sequence[float] | None = None,
+    error: float = ERROR,
+    n_simulations: int = N_SIMULATIONS,
+    random_seed: int = 0,
+    **settings: Any,
+) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
     name = method.name if isinstance(method, Populous) else method
@@ -218,19 +240,38 @@ def _planned(
     if method == "auto":
         name = releases[0].method if releases else "sketch"  # only the sketch may refuse
     made = Plan(
-        n_records=int(n_records), n_features=int(n_features), n_components=int(n_components), epsilon=float(epsilon),
-        delta=float(delta or 0.0), method=name, bounds=bool(bounds), neighbouring=str(Neighbouring.parse(neighbouring)),
-        separation=float(separation), weights=tuple(truths[0].weights.tolist()), error=float(error),
-        trials=tuple(trials), predicted=float(np.median(predicted)) if predicted else None, settings=chosen,
-        agreement=None if runs is None else runs.agreement, fewest=None if runs is None else runs.fewest,
-    )  # fmt: skip
+        n_records=int(n_records),
+        n_features=int(n_features),
+        n_components=int(n_components),
+        epsilon=float(epsilon),
+        delta=float(delta or 0.0),
+        method=name,
+        bounds=bool(bounds),
+        neighbouring=str(Neighbouring.parse(neighbouring)),
+        separation=float(separation),
+        weights=tuple(truths[0].weights.tolist()),
+        error=float(error),
+        trials=tuple(trials),
+        predicted=float(np.median(predicted)) if predicted else None,
+        settings=chosen,
+        agreement=None if runs is None else runs.agreement,
+        fewest=None if runs is None else runs.fewest,
+    )
     return made, truths, releases
 
 
 def _truths(
-    n_features: int, n_components: int, epsilon: float, delta: float | None, method: str, separation: float,
-    weights: Sequence[float] | None, error: float, n_simulations: int, random_seed: int,
-) -> list[Mixture]:  # fmt: skip
+    n_features: int,
+    n_components: int,
+    epsilon: float,
+    delta: float | None,
+    method: str,
+    separation: float,
+    weights: Sequence[float] | None,
+    error: float,
+    n_simulations: int,
+    random_seed: int,
+) -> list[Mixture]:
     check_count(n_features=n_features, n_components=n_components, n_simulations=n_simulations)
     check_count(least=0, random_seed=random_seed)
     check_positive(epsilon=epsilon, separation=separation, error=error)
@@ -242,11 +283,14 @@ def _truths(
         raise ValueError(f"weights must be {n_components} positive numbers with sum 1, got {weights!r}")
     return [
         public_mixture(
-            n_features, n_components, separation=separation, weights=shares / shares.sum(),
+            n_features,
+            n_components,
+            separation=separation,
+            weights=shares / shares.sum(),
             rng=np.random.default_rng([random_seed, i]),
         )
         for i in range(n_simulations)
-    ]  # fmt: skip
+    ]
 
 
 def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -> float:
@@ -302,9 +346,14 @@ def _populous_words(n_records: int, n_features: int, n_components: int, problem:
     if not problem["delta"]:
         raise ValueError("method 'populous-single' needs delta greater than 0, got 0")
     facts = Problem(
-        n_records, n_features, n_components, problem["epsilon"], problem["delta"], None,
+        n_records,
+        n_features,
+        n_components,
+        problem["epsilon"],
+        problem["delta"],
+        None,
         Neighbouring.parse(problem["neighbouring"]),
-    )  # fmt: skip
+    )
     constants = chosen.constants(facts)
     radius, t = constants.friend_radius, constants.n_subsets
     least = t * 2 * n_components * n_features / radius**2
