@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 # Method -> module here with LIKELIHOODS and log_likelihood. A release that holds sketches is one of SKETCH.
-SKETCH = "sketch_likelihood"
+SKETCH = "sketch"
 MODULES = {
-    "histogram": "count_evidence",
-    "populous": "lifted_evidence",
-    "populous-single": "mask_evidence",
-    "em": "em_evidence",
-    "local": "local_evidence",
+    "histogram": "counts",
+    "populous": "populous",
+    "populous-single": "masks",
+    "em": "em",
+    "local": "local",
 }
 # Methods whose masks shuffle components: their law compares component j of the mixture with component j of the release.
 ORDERED = ("populous", "populous-single")
@@ -195,7 +195,7 @@ def _likelihood(release: Released) -> Likelihood:
             f"observe needs a release of one of the methods {methods}, got one of method {release.method!r},"
             f" {REFUSED.get(release.method, 'which has no likelihood here')}"
         )
-    module: Likelihood = importlib.import_module(f"pm_dpgmm.bayes.{found}")
+    module: Likelihood = importlib.import_module(f"pm_dpgmm.bayes.likelihoods.{found}")
     return module
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
@@ -126,7 +127,7 @@ def test_other_methods_bring_their_own_module(release, method, monkeypatch):
         seen.update(release=release, likelihood=likelihood, shape=means.type.shape)
         return pt.sum(means)
 
-    name = f"pm_dpgmm.bayes.{front.MODULES[method]}"
+    name = f"pm_dpgmm.bayes.likelihoods.{front.MODULES[method]}"
     module = ModuleType(name)
     module.LIKELIHOODS, module.log_likelihood = ("wishart",), stand_in
     monkeypatch.setitem(sys.modules, name, module)
@@ -134,6 +135,12 @@ def test_other_methods_bring_their_own_module(release, method, monkeypatch):
     with pm.Model() as model:
         other.observe(parameters(), likelihood="wishart")
     assert seen == {"release": other, "likelihood": "wishart", "shape": (2, 1)} and len(model.potentials) == 1
+
+
+@pytest.mark.parametrize("name", [front.SKETCH, *front.MODULES.values()])
+def test_every_likelihood_that_is_looked_up_is_there(name):
+    module = importlib.import_module(f"pm_dpgmm.bayes.likelihoods.{name}")
+    assert module.LIKELIHOODS and callable(module.log_likelihood)
 
 
 def test_a_failed_call_does_not_use_a_release_up(release):

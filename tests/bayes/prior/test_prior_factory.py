@@ -165,7 +165,16 @@ def test_wrong_settings_are_named_before_there_is_a_model(arguments, error, mess
 
 
 @pytest.mark.parametrize(
-    "name", ["priors", "prior_factory", "inference_data", "modes", "starting_values", "label_variable", "arviz_compat"]
+    "name",
+    [
+        "prior.priors",
+        "prior.prior_factory",
+        "inference_data",
+        "prior.modes",
+        "starts.starting_values",
+        "prior.label_variable",
+        "arviz_compat",
+    ],
 )
 def test_docstring_examples_run(name):
     module = importlib.import_module(f"pm_dpgmm.bayes.{name}")
