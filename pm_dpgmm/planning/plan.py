@@ -21,6 +21,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.planning.result import Plan, Trial
 from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_data, trial_of
+from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.guarantee import Neighbouring, WeakGuarantee, warn_if_weak
 from pm_dpgmm.release.release import Release
 
@@ -301,11 +302,14 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
     if not releases or "sketches" not in releases[0].noise:
         return 4 * least / strength
-    data, low, high = released_data(releases[0]), least, MOST
-    while high / low > CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if predicted_gap(data, truths[0], middle) <= budget["error"] else (middle, high)
-    return high
+    data = released_data(releases[0])
+    return bisected(
+        lambda size: predicted_gap(data, truths[0], size) <= budget["error"],
+        MOST,
+        least,
+        middle=geometric,
+        close=lambda low, high: high / low <= CLOSE,
+    )
 
 
 def _is_populous(method: str | Populous) -> bool:
