@@ -127,10 +127,17 @@ def plan(options: argparse.Namespace) -> int:
     from pm_dpgmm.planning.plan import plan, smallest_size
 
     settings: dict[str, Any] = {
-        "epsilon": options.epsilon, "delta": options.delta, "method": options.method, "bounds": not options.no_bounds,
-        "neighbouring": options.neighbouring, "separation": options.separation, "weights": options.weights,
-        "error": options.error, "n_simulations": options.simulations, "random_seed": options.seed,
-    }  # fmt: skip
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "method": options.method,
+        "bounds": not options.no_bounds,
+        "neighbouring": options.neighbouring,
+        "separation": options.separation,
+        "weights": options.weights,
+        "error": options.error,
+        "n_simulations": options.simulations,
+        "random_seed": options.seed,
+    }
     settings |= {name: value for name in ("noise", "efficiency") if (value := getattr(options, name)) is not None}
     size = options.n_features, options.n_components
     found = (
@@ -298,9 +305,21 @@ def _columns(path: Path, names: list[str]) -> Any:
 def _settings(pairs: list[str]) -> dict[str, Any]:
     """Settings from NAME=VALUE; a value is JSON, or a word."""
     taken = {
-        "X", "n_components", "epsilon", "delta", "bounds", "method", "neighbouring",
-        "ledger", "random_seed", "checkpoint", "like", "learner", "n_jobs", "progress",
-    }  # fmt: skip
+        "X",
+        "n_components",
+        "epsilon",
+        "delta",
+        "bounds",
+        "method",
+        "neighbouring",
+        "ledger",
+        "random_seed",
+        "checkpoint",
+        "like",
+        "learner",
+        "n_jobs",
+        "progress",
+    }
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -50,18 +50,23 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, words: str, example: str) -> argparse.ArgumentParser:
         made = commands.add_parser(
-            name, help=words, description=f"{words[0].upper()}{words[1:]}.", epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-        )  # fmt: skip
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}.",
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
         made._negative_number_matcher = NEGATIVE
         made.set_defaults(run=getattr(cli_commands, name.replace("-", "_")))
         return made
 
     fit = command(
-        "fit", "fit a mixture to a .csv or .parquet file and save the release",
+        "fit",
+        "fit a mixture to a .csv or .parquet file and save the release",
         "pm-dpgmm fit people.csv --columns age weight --n-components 1:5 --epsilon 1 --delta 1e-6"
         " --bounds 0 110 20 300 --output release.json",
-    )  # fmt: skip
+    )
     fit.add_argument("records", type=Path)
     fit.add_argument("--columns", nargs="+", metavar="NAME", help="columns to use (default: all)")
     _choices(fit, required=True)
@@ -75,9 +80,13 @@ def _parser() -> argparse.ArgumentParser:
         "--like", type=Path, metavar="RELEASE", help="release of another site's records, to be combined with this one"
     )
     fit.add_argument(
-        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE",
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
         help="settings of the method, such as noise=0.05",
-    )  # fmt: skip
+    )
     fit.add_argument("--ledger", type=Path, metavar="FILE", help="budget to charge; made by pm-dpgmm ledger")
     fit.add_argument(
         "--seed-not-private", type=int, metavar="SEED", help="for teaching: known noise, so the release protects nobody"
@@ -85,17 +94,19 @@ def _parser() -> argparse.ArgumentParser:
     _output(fit, "release file to write (.json); while the fit runs, NAME.partial.json beside it can be resumed")
 
     resume = command(
-        "resume", "finish an interrupted fit from what it had released; reads no records and costs nothing",
+        "resume",
+        "finish an interrupted fit from what it had released; reads no records and costs nothing",
         "pm-dpgmm resume release.partial.json --output release.json",
-    )  # fmt: skip
+    )
     resume.add_argument("checkpoint", type=Path)
     _choices(resume, required=False)
     _output(resume, "release file to write (.json)")
 
     plan = command(
-        "plan", "what a number of records and a budget will buy; no records are read",
+        "plan",
+        "what a number of records and a budget will buy; no records are read",
         "pm-dpgmm plan --n-records 10000 --n-features 3 --n-components 3 --epsilon 1 --delta 1e-6",
-    )  # fmt: skip
+    )
     plan.add_argument("--n-records", type=int, help="left out: about the fewest that are enough")
     plan.add_argument("--n-features", type=int, required=True)
     plan.add_argument("--n-components", type=int, required=True)
@@ -125,17 +136,19 @@ def _parser() -> argparse.ArgumentParser:
     _json(card)
 
     combine = command(
-        "combine", "add up releases of sites with different people (made with fit --like)",
+        "combine",
+        "add up releases of sites with different people (made with fit --like)",
         "pm-dpgmm combine north.json south.json --output both.json",
-    )  # fmt: skip
+    )
     combine.add_argument("releases", type=Path, nargs="+", metavar="RELEASE")
     _choices(combine, required=False)
     _output(combine, "release file to write (.json)")
 
     ledger = command(
-        "ledger", "make a budget that outlives a session, or show what is left of it",
+        "ledger",
+        "make a budget that outlives a session, or show what is left of it",
         "pm-dpgmm ledger clinic.sqlite --epsilon 3 --delta 1e-5",
-    )  # fmt: skip
+    )
     ledger.add_argument("ledger", type=Path)
     ledger.add_argument("--epsilon", type=float, help="of a new ledger; left out, the ledger is shown")
     ledger.add_argument("--delta", type=float, help="of a new ledger (default 0)")
@@ -143,9 +156,10 @@ def _parser() -> argparse.ArgumentParser:
     _json(ledger)
 
     warm_up = command(
-        "warm-up", "compile once what PyMC models of releases need, a minute or two; later processes find it on disk",
+        "warm-up",
+        "compile once what PyMC models of releases need, a minute or two; later processes find it on disk",
         "pm-dpgmm warm-up",
-    )  # fmt: skip
+    )
     _json(warm_up)
 
     demo = command(

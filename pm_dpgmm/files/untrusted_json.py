@@ -42,9 +42,12 @@ def read_json(path: Path, *, kind: str) -> Any:
         raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
     try:
         found = json.loads(
-            content.decode("utf-8"), parse_constant=_refused, parse_float=_finite, parse_int=_integer,
+            content.decode("utf-8"),
+            parse_constant=_refused,
+            parse_float=_finite,
+            parse_int=_integer,
             object_pairs_hook=distinct_keys,
-        )  # fmt: skip
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
     check_depth(found, name=kind)
@@ -56,9 +59,11 @@ def check_depth(value: Any, *, name: str) -> None:
     level = [value]
     for _ in range(MOST_DEPTH):
         level = [
-            inner for outer in level if isinstance(outer, (dict, list, tuple))
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list, tuple))
             for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]  # fmt: skip
+        ]
         if not level:
             return
     raise ValueError(f"{name} must be nested at most {MOST_DEPTH} deep, got more")

@@ -48,9 +48,16 @@ def standardise(rows: FloatArray, columns: FloatArray, mean: FloatArray, sd: Flo
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def fit_rows(
-    rows: FloatArray, draws: FloatArray, farthest: bool, reg: float, max_iter: int, tol: float,
-    weights: FloatArray, means: FloatArray, covariances: FloatArray,
-) -> bool:  # fmt: skip
+    rows: FloatArray,
+    draws: FloatArray,
+    farthest: bool,
+    reg: float,
+    max_iter: int,
+    tol: float,
+    weights: FloatArray,
+    means: FloatArray,
+    covariances: FloatArray,
+) -> bool:
     """Fit ``rows`` (n, d) into the last three arguments; False if there is no fit.
 
     ``draws`` (starts, k, .) are uniform numbers. The whole is a function of the other arguments, bit for bit.

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
+from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.univariate_moments import component_moments, features, resolving, softmax, thinned, whitening
+from pm_dpgmm.learners.univariate_moments import component_moments, features, resolving, thinned, whitening
 from pm_dpgmm.mixture.mixture import Mixture
 
 WEIGHT_ROWS = 5_000

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import least_squares
+from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray
 
@@ -143,12 +144,6 @@ def resolving(variances: FloatArray) -> FloatArray:
 def thinned(rows: FloatArray, most: int = WEIGHT_ROWS) -> FloatArray:
     """Every m-th row, at most ``most`` of them: enough for the weights of moments, not for the moments."""
     return rows[:: -(-len(rows) // most)]
-
-
-def softmax(logits: FloatArray) -> FloatArray:
-    """Weights (K,) with these logarithms up to a constant."""
-    weights = np.exp(logits - logits.max())
-    return np.asarray(weights / weights.sum())
 
 
 def _minimised(values: FloatArray, frequencies: FloatArray, starts: list[Parameters]) -> Parameters:

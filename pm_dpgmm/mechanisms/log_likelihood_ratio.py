@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
-from pm_dpgmm.mechanisms.moments import SoftPartition, exponential, log_joint, logarithm
+from pm_dpgmm.mechanisms.moments import exponential, log_joint, logarithm
+from pm_dpgmm.mechanisms.partitions import SoftPartition
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
@@ -91,9 +92,17 @@ def log_likelihood_ratio_sum(records: Records, one: SoftPartition, other: SoftPa
         for start in range(0, len(rows), BLOCK):
             found = np.zeros(1, dtype=np.int64)
             _duel(
-                rows[start : start + BLOCK], one.origin, one.unit, one.log_weights, one.centres, one.whiteners,
-                other.log_weights, other.centres, other.whiteners, found,
-            )  # fmt: skip
+                rows[start : start + BLOCK],
+                one.origin,
+                one.unit,
+                one.log_weights,
+                one.centres,
+                one.whiteners,
+                other.log_weights,
+                other.centres,
+                other.whiteners,
+                found,
+            )
             total += int(found[0])
     return total
 
@@ -114,10 +123,17 @@ def _log_density(
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _duel(
-    rows: FloatArray, origin: FloatArray, unit: FloatArray, weights_one: FloatArray, centres_one: FloatArray,
-    whiteners_one: FloatArray, weights_other: FloatArray, centres_other: FloatArray, whiteners_other: FloatArray,
+    rows: FloatArray,
+    origin: FloatArray,
+    unit: FloatArray,
+    weights_one: FloatArray,
+    centres_one: FloatArray,
+    whiteners_one: FloatArray,
+    weights_other: FloatArray,
+    centres_other: FloatArray,
+    whiteners_other: FloatArray,
     out: NDArray[np.int64],
-) -> None:  # fmt: skip
+) -> None:
     z = np.empty(origin.size)
     parts_one, parts_other = np.empty(len(centres_one)), np.empty(len(centres_other))
     for i in range(len(rows)):

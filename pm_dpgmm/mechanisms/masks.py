@@ -14,6 +14,7 @@ from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive, check_probability
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.curves import PointProfile, RenyiProfile
 from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
@@ -157,12 +158,7 @@ def largest_radius(*, epsilon: float, delta: float, noise: MaskNoise, n_features
         raise ValueError(f"epsilon and delta must leave room for the mask, got {epsilon:g} and {delta:g}")
     if enough(high):
         return high
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if enough(middle) else (low, middle)
-        if high / low < 1 + 1e-6:
-            break
-    return low
+    return bisected(enough, low, high, middle=geometric, close=lambda low, high: high / low < 1 + 1e-6)
 
 
 def paper_radius(*, epsilon: float, delta: float, noise: MaskNoise, n_features: int, n_components: int) -> float:

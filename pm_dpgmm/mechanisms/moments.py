@@ -20,6 +20,7 @@ from pm_dpgmm._arguments import FloatArray, freeze
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
+from pm_dpgmm.mechanisms.partitions import Partition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
@@ -30,82 +31,6 @@ ROOT_TWO = math.sqrt(2)
 LOG_2, HALF_LOG_2, ROOT_HALF = math.log(2), math.log(2) / 2, math.sqrt(0.5)
 EXPONENTIAL = tuple(1 / math.factorial(k) for k in range(14))  # |argument| is at most ln(2)/2
 LOGARITHM = tuple(2 / (2 * k + 1) for k in range(11))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VoronoiPartition:
-    """Public centres; a record belongs to the nearest one.
-
-    Parameters
-    ----------
-    origin, unit : array_like, shape (n_features,)
-        Records are taken as (x - origin) / unit; public.
-    centres : array_like, shape (G, n_features)
-        In that unit, like everything below.
-    radii : array_like, shape (G,)
-        Records further from their centre are moved to that distance.
-    """
-
-    origin: FloatArray
-    unit: FloatArray
-    centres: FloatArray
-    radii: FloatArray
-    __reduce__ = by_constructor
-
-    def __post_init__(self) -> None:
-        g, d = _shape_of(self.centres)
-        freeze(self, origin=(d,), unit=(d,), centres=(g, d), radii=(g,))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(parts, features)."""
-        return self.centres.shape
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SoftPartition:
-    """A released mixture; a record belongs to its components by their posterior probabilities.
-
-    Parameters
-    ----------
-    origin, unit : array_like, shape (n_features,)
-    log_weights : array_like, shape (G,)
-        Of the components, less the log-determinants of their factors.
-    centres : array_like, shape (G, n_features)
-    whiteners : array_like, shape (G, n_features, n_features)
-        Lower triangular W with W S W' = I for the covariance S of a component.
-    radii : array_like, shape (G,)
-    """
-
-    origin: FloatArray
-    unit: FloatArray
-    log_weights: FloatArray
-    centres: FloatArray
-    whiteners: FloatArray
-    radii: FloatArray
-    __reduce__ = by_constructor
-
-    def __post_init__(self) -> None:
-        g, d = _shape_of(self.centres)
-        freeze(self, origin=(d,), unit=(d,), log_weights=(g,), centres=(g, d), whiteners=(g, d, d), radii=(g,))
-
-    @classmethod
-    def of(
-        cls, origin: FloatArray, unit: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray, *,
-        reach: float,
-    ) -> SoftPartition:  # fmt: skip
-        """Components of a mixture with covariances L L'; radii are ``reach`` root mean square distances."""
-        logs = np.log(np.maximum(weights, 1e-12)) - np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        radii = reach * np.sqrt(np.square(factors).sum(axis=(1, 2)))
-        return cls(origin, unit, logs, means, np.tril(np.linalg.inv(factors)), radii)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(parts, features)."""
-        return self.centres.shape
-
-
-Partition = VoronoiPartition | SoftPartition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,8 +119,9 @@ def noisy_moments(
     # before anything is computed from records
     scale, left = budget.spend(
         steps_of(SQUARED_SENSITIVITY[neighbouring], grid=GRID, n_numbers=n_numbers, error=_error(n_parts)),
-        share=share, n_numbers=n_numbers,
-    )  # fmt: skip
+        share=share,
+        n_numbers=n_numbers,
+    )
     sums = moment_sums(records, partition, n_threads=n_threads)
     noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float) * GRID
     row, column = np.triu_indices(n_features)
@@ -235,9 +161,15 @@ def _block_sums(rows: FloatArray, partition: Partition, shape: tuple[int, ...], 
             _cell_sums(part, partition.origin, partition.unit, partition.centres, partition.radii, out)
         else:
             _part_sums(
-                part, partition.origin, partition.unit, partition.log_weights, partition.centres,
-                partition.whiteners, partition.radii, out,
-            )  # fmt: skip
+                part,
+                partition.origin,
+                partition.unit,
+                partition.log_weights,
+                partition.centres,
+                partition.whiteners,
+                partition.radii,
+                out,
+            )
         return out
 
     starts = range(0, len(rows), BLOCK)
@@ -329,9 +261,13 @@ def _add(share: float, y: FloatArray, out: NDArray[np.int64]) -> None:
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _cell_sums(
-    rows: FloatArray, origin: FloatArray, unit: FloatArray, centres: FloatArray, radii: FloatArray,
+    rows: FloatArray,
+    origin: FloatArray,
+    unit: FloatArray,
+    centres: FloatArray,
+    radii: FloatArray,
     out: NDArray[np.int64],
-) -> None:  # fmt: skip
+) -> None:
     z, y = np.empty(origin.size), np.empty(origin.size)
     for i in range(len(rows)):
         if not _load(rows[i], origin, unit, z):
@@ -369,9 +305,15 @@ def log_joint(
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _part_sums(
-    rows: FloatArray, origin: FloatArray, unit: FloatArray, log_weights: FloatArray, centres: FloatArray,
-    whiteners: FloatArray, radii: FloatArray, out: NDArray[np.int64],
-) -> None:  # fmt: skip
+    rows: FloatArray,
+    origin: FloatArray,
+    unit: FloatArray,
+    log_weights: FloatArray,
+    centres: FloatArray,
+    whiteners: FloatArray,
+    radii: FloatArray,
+    out: NDArray[np.int64],
+) -> None:
     z, y, shares = np.empty(origin.size), np.empty(origin.size), np.empty(len(centres))
     for i in range(len(rows)):
         if not _load(rows[i], origin, unit, z):
@@ -392,9 +334,3 @@ def _part_sums(
             if share * 4 >= GRID:
                 _into_ball(z, centres[j], radii[j], y)
                 _add(share, y, out[j])
-
-
-def _shape_of(centres: NDArray[np.float64]) -> tuple[int, int]:
-    if np.ndim(centres) != 2 or np.size(centres) == 0:
-        raise ValueError(f"centres must have shape (parts, n_features), got {np.shape(centres)}")
-    return np.shape(centres)

@@ -7,10 +7,11 @@ release (Dwork and Lei 2009). Proof: propose_test_release.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
+from pm_dpgmm.privacy.bisection import arithmetic, bisected, geometric
 from pm_dpgmm.privacy.curves import PrivacyProfile
 from pm_dpgmm.privacy.noise import Rng, bernoulli
 from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
@@ -71,6 +72,11 @@ class PassProbabilities:
         return bernoulli(self.probability(level), rng=rng)
 
 
+def _middle(low: float, high: float) -> float:
+    """Of small probabilities on a logarithmic scale."""
+    return geometric(low, high) if high < 0.5 else arithmetic(low, high)
+
+
 def pass_probabilities(loss: PrivacyProfile, *, epsilon: float, delta: float) -> PassProbabilities:
     """The table that grows as fast as (4) allows: 0, delta, then the largest entry next to the one before, up to 1.
 
@@ -109,10 +115,7 @@ def pass_probabilities(loss: PrivacyProfile, *, epsilon: float, delta: float) ->
         if allowed(1.0, last):
             table.append(1.0)
             break
-        low, high = last, 1.0
-        for _ in range(HALVINGS):
-            middle = math.sqrt(low * high) if high < 0.5 else (low + high) / 2
-            low, high = (middle, high) if allowed(middle, last) else (low, middle)
+        low = bisected(partial(allowed, q=last), last, 1.0, middle=_middle, n_halvings=HALVINGS)
         low -= SHORTENED * min(low, 1 - low)
         # Near 1 it is the probability of failure that must keep shrinking.
         if (low <= last * (1 + LEAST_GROWTH) and 1 - low >= (1 - last) * (1 - LEAST_GROWTH)) or len(table) == LONGEST:

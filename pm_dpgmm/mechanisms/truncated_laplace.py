@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pm_dpgmm._arguments import check_count, check_delta, check_positive, check_real
+from pm_dpgmm.privacy.bisection import bisected, whole
 from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.noise import Rng, laplace_scale, truncated_discrete_laplace
 
@@ -33,16 +34,14 @@ def truncated_laplace_loss(*, sensitivity: int, epsilon: float, delta: float) ->
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
     scale = laplace_scale(sensitivity, epsilon)
+
+    def enough(bound: float) -> bool:
+        return TruncatedLaplaceProfile(scale, int(bound), sensitivity).delta(epsilon) <= delta
+
     low, high = sensitivity - 1, sensitivity  # low fails or is not allowed, high is the candidate
-    while TruncatedLaplaceProfile(scale, high, sensitivity).delta(epsilon) > delta:
+    while not enough(high):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if TruncatedLaplaceProfile(scale, middle, sensitivity).delta(epsilon) > delta:
-            low = middle
-        else:
-            high = middle
-    return TruncatedLaplaceProfile(scale, high, sensitivity)
+    return TruncatedLaplaceProfile(scale, int(bisected(enough, high, low, middle=whole)), sensitivity)
 
 
 def truncated_laplace_count(value: int, *, loss: TruncatedLaplaceProfile, rng: Rng = None) -> int:

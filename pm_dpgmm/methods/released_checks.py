@@ -21,9 +21,21 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 SCHEMA = "pm_dpgmm.release"
 SCHEMA_VERSION = 1
 FIELDS = (
-    "schema", "schema_version", "version", "method", "settings", "private", "n_records", "feature_names", "weights",
-    "means", "covariances", "guarantee", "raw", "noise",
-)  # fmt: skip
+    "schema",
+    "schema_version",
+    "version",
+    "method",
+    "settings",
+    "private",
+    "n_records",
+    "feature_names",
+    "weights",
+    "means",
+    "covariances",
+    "guarantee",
+    "raw",
+    "noise",
+)
 MOST_COMPONENTS, MOST_FEATURES = 4096, 1024  # of a mixture in a file: its density and summary take seconds then
 LONGEST_NAME = 1000  # characters
 
@@ -99,9 +111,14 @@ def check_public(guarantee: object, method: object, private: object, version: ob
 
 
 def check_plain(
-    mixture: object, guarantee: object, method: object, private: object, version: object, n_records: object,
+    mixture: object,
+    guarantee: object,
+    method: object,
+    private: object,
+    version: object,
+    n_records: object,
     background: object,
-) -> None:  # fmt: skip
+) -> None:
     """Raise unless the parts of a release that every reader uses have their kinds."""
     if not isinstance(mixture, Mixture):
         raise TypeError(f"mixture must be a Mixture, got {shown(mixture)}")

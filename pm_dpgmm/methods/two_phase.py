@@ -115,9 +115,16 @@ class TwoPhase(Method):
         self.crude.try_learner(learner, self.phases(problem)[0])
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: FloatArray,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Crude release, then sketch; see the class for the guarantee."""
         first, rest = self.phases(problem)
         guarantee = self.guarantee(problem)
@@ -158,8 +165,12 @@ def _usable(bounds: FloatArray) -> bool:
     """What ``SketchMethod.check`` asks of bounds; here a function of the release."""
     width = bounds[:, 1] / 2 - bounds[:, 0] / 2
     farthest = np.abs(bounds).max(axis=1)
-    return bool(np.isfinite(bounds).all() and (width > 1e-90).all() and (farthest < 1e90).all()
-                and (width > 1e-9 * farthest).all())  # fmt: skip
+    return bool(
+        np.isfinite(bounds).all()
+        and (width > 1e-90).all()
+        and (farthest < 1e90).all()
+        and (width > 1e-9 * farthest).all()
+    )
 
 
 def _bounded(problem: Problem, bounds: FloatArray | None) -> Problem:

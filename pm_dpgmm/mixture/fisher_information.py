@@ -55,8 +55,9 @@ def fit_covariance(mixture: Mixture, n_records: float) -> FloatArray:
     nodes = stats.qmc.MultivariateNormalQMC(np.zeros(d), rng=np.random.default_rng(NODE_SEED)).random(N_NODES)
     points = mixture.means[:, None] + np.einsum("kij,nj->kni", factors, nodes)
     rows = points.reshape(-1, d)
-    whitened = np.stack([linalg.solve_triangular(f, (rows - m).T, lower=True).T
-                         for f, m in zip(factors, mixture.means, strict=True)])  # fmt: skip
+    whitened = np.stack(
+        [linalg.solve_triangular(f, (rows - m).T, lower=True).T for f, m in zip(factors, mixture.means, strict=True)]
+    )
     heights = -0.5 * (whitened**2).sum(axis=-1) - np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)[:, None]
     top = heights.max(axis=0)
     relative = np.exp(heights - top)  # component densities over the largest, (K, M)

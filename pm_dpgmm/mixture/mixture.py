@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, read_numbers, shown
 from pm_dpgmm.files.pickling import by_constructor
@@ -247,8 +247,7 @@ def _posterior(weights: FloatArray, distances: FloatArray, unit: float, log_scal
     with np.errstate(over="ignore", divide="ignore"):
         half_sum = np.where(farther > 0, unit * (distances / 2 + nearest / 2), 0.0)
         logs = np.log(weights) - unit * farther * half_sum - log_scales
-    shares = np.exp(logs - logs.max())
-    return np.asarray(shares / shares.sum())
+    return np.asarray(softmax(logs))
 
 
 def _columns(features: Iterable[int], n_features: int, name: str) -> list[int]:

@@ -22,6 +22,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.planning.result import Plan, Trial
 from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_data, trial_of
+from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.guarantee import Neighbouring, WeakGuarantee, warn_if_weak
 from pm_dpgmm.release.release import Release
 
@@ -102,10 +103,21 @@ def plan(
     """
     with _quiet():
         found = _planned(
-            n_records, n_features, n_components, epsilon=epsilon, delta=delta, method=method, bounds=bounds,
-            neighbouring=neighbouring, separation=separation, weights=weights, error=error,
-            n_simulations=n_simulations, random_seed=random_seed, **settings,
-        )[0]  # fmt: skip
+            n_records,
+            n_features,
+            n_components,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            bounds=bounds,
+            neighbouring=neighbouring,
+            separation=separation,
+            weights=weights,
+            error=error,
+            n_simulations=n_simulations,
+            random_seed=random_seed,
+            **settings,
+        )[0]
     warn_if_weak(epsilon, delta or 0.0, n_records)
     return found
 
@@ -179,11 +191,22 @@ def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Pla
 
 
 def _planned(
-    n_records: int, n_features: int, n_components: int, *, epsilon: float, delta: float | None = None,
-    method: str | Populous = "auto", bounds: bool = True, neighbouring: str = "replace-one", separation: float = 4.0,
-    weights: Sequence[float] | None = None, error: float = ERROR, n_simulations: int = N_SIMULATIONS,
-    random_seed: int = 0, **settings: Any,
-) -> tuple[Plan, list[Mixture], list[Release]]:  # fmt: skip
+    n_records: int,
+    n_features: int,
+    n_components: int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    method: str | Populous = "auto",
+    bounds: bool = True,
+    neighbouring: str = "replace-one",
+    separation: float = 4.0,
+    weights: Sequence[float] | None = None,
+    error: float = ERROR,
+    n_simulations: int = N_SIMULATIONS,
+    random_seed: int = 0,
+    **settings: Any,
+) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
     name = method.name if isinstance(method, Populous) else method
@@ -219,19 +242,38 @@ def _planned(
     if method == "auto":
         name = releases[0].method if releases else "sketch"  # only the sketch may refuse
     made = Plan(
-        n_records=int(n_records), n_features=int(n_features), n_components=int(n_components), epsilon=float(epsilon),
-        delta=float(delta or 0.0), method=name, bounds=bool(bounds), neighbouring=str(Neighbouring.parse(neighbouring)),
-        separation=float(separation), weights=tuple(truths[0].weights.tolist()), error=float(error),
-        trials=tuple(trials), predicted=float(np.median(predicted)) if predicted else None, settings=chosen,
-        agreement=None if runs is None else runs.agreement, fewest=None if runs is None else runs.fewest,
-    )  # fmt: skip
+        n_records=int(n_records),
+        n_features=int(n_features),
+        n_components=int(n_components),
+        epsilon=float(epsilon),
+        delta=float(delta or 0.0),
+        method=name,
+        bounds=bool(bounds),
+        neighbouring=str(Neighbouring.parse(neighbouring)),
+        separation=float(separation),
+        weights=tuple(truths[0].weights.tolist()),
+        error=float(error),
+        trials=tuple(trials),
+        predicted=float(np.median(predicted)) if predicted else None,
+        settings=chosen,
+        agreement=None if runs is None else runs.agreement,
+        fewest=None if runs is None else runs.fewest,
+    )
     return made, truths, releases
 
 
 def _truths(
-    n_features: int, n_components: int, epsilon: float, delta: float | None, method: str, separation: float,
-    weights: Sequence[float] | None, error: float, n_simulations: int, random_seed: int,
-) -> list[Mixture]:  # fmt: skip
+    n_features: int,
+    n_components: int,
+    epsilon: float,
+    delta: float | None,
+    method: str,
+    separation: float,
+    weights: Sequence[float] | None,
+    error: float,
+    n_simulations: int,
+    random_seed: int,
+) -> list[Mixture]:
     check_count(n_features=n_features, n_components=n_components, n_simulations=n_simulations)
     check_count(least=0, random_seed=random_seed)
     check_positive(epsilon=epsilon, separation=separation, error=error)
@@ -243,11 +285,14 @@ def _truths(
         raise ValueError(f"weights must be {n_components} positive numbers with sum 1, got {weights!r}")
     return [
         public_mixture(
-            n_features, n_components, separation=separation, weights=shares / shares.sum(),
+            n_features,
+            n_components,
+            separation=separation,
+            weights=shares / shares.sum(),
             rng=np.random.default_rng([random_seed, i]),
         )
         for i in range(n_simulations)
-    ]  # fmt: skip
+    ]
 
 
 def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -> float:
@@ -258,11 +303,14 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
     if not releases or releases[0].statistic is not Statistic.SKETCH:
         return 4 * least / strength
-    data, low, high = released_data(releases[0]), least, MOST
-    while high / low > CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if predicted_gap(data, truths[0], middle) <= budget["error"] else (middle, high)
-    return high
+    data = released_data(releases[0])
+    return bisected(
+        lambda size: predicted_gap(data, truths[0], size) <= budget["error"],
+        MOST,
+        least,
+        middle=geometric,
+        close=lambda low, high: high / low <= CLOSE,
+    )
 
 
 def _is_populous(method: str | Populous) -> bool:
@@ -303,9 +351,14 @@ def _populous_words(n_records: int, n_features: int, n_components: int, problem:
     if not problem["delta"]:
         raise ValueError("method 'populous-single' needs delta greater than 0, got 0")
     facts = Problem(
-        n_records, n_features, n_components, problem["epsilon"], problem["delta"], None,
+        n_records,
+        n_features,
+        n_components,
+        problem["epsilon"],
+        problem["delta"],
+        None,
         Neighbouring.parse(problem["neighbouring"]),
-    )  # fmt: skip
+    )
     constants = chosen.constants(facts)
     radius, t = constants.friend_radius, constants.n_subsets
     least = t * 2 * n_components * n_features / radius**2

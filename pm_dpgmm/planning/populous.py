@@ -98,9 +98,12 @@ def simulated_runs(
         return Runs([], [], None, fewest_for(settings, problem))
     constants = settings.constants(problem)
     given: dict[str, Any] = {
-        "epsilon": problem.epsilon, "delta": problem.delta, "neighbouring": str(problem.neighbouring),
-        "method": settings, "n_jobs": n_jobs,
-    }  # fmt: skip
+        "epsilon": problem.epsilon,
+        "delta": problem.delta,
+        "neighbouring": str(problem.neighbouring),
+        "method": settings,
+        "n_jobs": n_jobs,
+    }
     runs = Runs([], [], None, None)
     found = []
     for truth, rng in zip(truths, rngs, strict=True):
@@ -114,12 +117,22 @@ def simulated_runs(
     levels, probabilities, efficiencies, invalid, elsewhere = zip(*found, strict=True)
     design = constants.design
     agreement = Agreement(
-        n_subsets=design.n_subsets, subset_records=problem.n_records / design.n_subsets,
-        component_radius=design.rule.component_radius, fit_radius=design.rule.fit_radius, top=design.top,
-        full=design.full, noise=design.noise, omega=design.omega,
-        level_needed=constants.table.level_for(LEAST_PROBABILITY), assumed_efficiency=settings.efficiency,
-        levels=levels, probabilities=probabilities, efficiencies=efficiencies, invalid=invalid, elsewhere=elsewhere,
-    )  # fmt: skip
+        n_subsets=design.n_subsets,
+        subset_records=problem.n_records / design.n_subsets,
+        component_radius=design.rule.component_radius,
+        fit_radius=design.rule.fit_radius,
+        top=design.top,
+        full=design.full,
+        noise=design.noise,
+        omega=design.omega,
+        level_needed=constants.table.level_for(LEAST_PROBABILITY),
+        assumed_efficiency=settings.efficiency,
+        levels=levels,
+        probabilities=probabilities,
+        efficiencies=efficiencies,
+        invalid=invalid,
+        elsewhere=elsewhere,
+    )
     return replace(runs, agreement=agreement)
 
 
@@ -201,9 +214,15 @@ class _Watched(FitsTogether):
     fits: Fits | None = None
 
     def fit_all(
-        self, records: FloatArray, edges: IntArray, n_components: int, *, seeds: Sequence[int], n_threads: int,
+        self,
+        records: FloatArray,
+        edges: IntArray,
+        n_components: int,
+        *,
+        seeds: Sequence[int],
+        n_threads: int,
         progress: Progress,
-    ) -> Fits:  # fmt: skip
+    ) -> Fits:
         if isinstance(self.learner, FitsTogether):
             self.fits = self.learner.fit_all(
                 records, edges, n_components, seeds=seeds, n_threads=n_threads, progress=progress
@@ -268,6 +287,13 @@ def _distances(fits: Fits, first: IntArray, second: IntArray, rule: AgreementRul
 def _assumed(settings: Populous, problem: Problem) -> Assumed:
     n_records = settings.assumed_records or problem.n_records
     return Assumed(
-        n_records, problem.n_features, problem.n_components, problem.epsilon, problem.delta, settings.separation,
-        settings.efficiency, settings.core, settings.n_subsets,
-    )  # fmt: skip
+        n_records,
+        problem.n_features,
+        problem.n_components,
+        problem.epsilon,
+        problem.delta,
+        settings.separation,
+        settings.efficiency,
+        settings.core,
+        settings.n_subsets,
+    )

@@ -202,9 +202,13 @@ class Plan:
             for name in ("probability", "efficiency", "strays"):
                 fields["agreement"][name] = getattr(self.agreement, name)
         fields |= {
-            "gap": self.gap, "worst_gap": self.worst_gap, "gap_without_privacy": self.gap_without_privacy,
-            "failure_share": self.failure_share, "enough": self.enough, "reason": self.reason,
-        }  # fmt: skip
+            "gap": self.gap,
+            "worst_gap": self.worst_gap,
+            "gap_without_privacy": self.gap_without_privacy,
+            "failure_share": self.failure_share,
+            "enough": self.enough,
+            "reason": self.reason,
+        }
         return {name: _finite(value) for name, value in fields.items()}
 
 

@@ -25,6 +25,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.privacy.bisection import arithmetic, bisected
 from pm_dpgmm.privacy.curve_files import profile_from_dict
 from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile, TableProfile
 from pm_dpgmm.privacy.worst_pair import WorstPair
@@ -227,16 +228,13 @@ def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: 
         if high >= largest:
             return math.inf
         high = min(2 * high, largest)
-    low = 0.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        if curve(middle) <= delta:
-            high = middle
-        else:
-            low = middle
-        if high - low <= max(1e-12 * high, 1e-15):
-            break
-    return high
+    return bisected(
+        lambda epsilon: curve(epsilon) <= delta,
+        high,
+        0.0,
+        middle=arithmetic,
+        close=lambda low, high: high - low <= max(1e-12 * high, 1e-15),
+    )
 
 
 def compose(*guarantees: Guarantee, delta: float) -> Guarantee:

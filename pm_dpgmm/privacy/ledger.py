@@ -217,8 +217,9 @@ class Ledger:
         With mode "rw" the file is never made: a ledger that was deleted is not one with a fresh budget.
         """
         try:
-            connection = sqlite3.connect(f"{self.path.as_uri()}?mode={mode}", timeout=PATIENCE, isolation_level=None,
-                                         uri=True)  # fmt: skip
+            connection = sqlite3.connect(
+                f"{self.path.as_uri()}?mode={mode}", timeout=PATIENCE, isolation_level=None, uri=True
+            )
             with contextlib.closing(connection):  # closing without commit rolls back
                 connection.execute("begin immediate")
                 yield connection

@@ -1,5 +1,4 @@
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 
 from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism, gaussian_mu
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
-from pm_dpgmm.mechanisms.stability_histogram import stability_histogram, stability_loss
 from pm_dpgmm.mechanisms.truncated_laplace import (
     truncated_laplace,
     truncated_laplace_count,
@@ -17,7 +15,6 @@ from pm_dpgmm.mechanisms.truncated_laplace import (
 )
 from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
-from pm_dpgmm.privacy.noise import truncated_discrete_laplace
 from verification.neighbours import add_remove_pairs, replace_one_pairs
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
@@ -121,47 +118,3 @@ def test_gaussian_mechanism_at_extreme_budgets():
 def test_gaussian_mechanism_refuses_values_that_are_not_finite():
     with pytest.raises(ValueError, match="value must be finite"):
         gaussian_mechanism([1.0, math.nan], sensitivity=1.0, epsilon=1.0, delta=1e-6)
-
-
-# ------------------------------------------------------------------ stability histogram
-def test_stability_histogram_keeps_shared_keys_in_sorted_order_and_drops_rare_ones():
-    keys = ["z"] * 300 + ["a"] * 300 + [f"rare{i}" for i in range(50)]
-    histogram, loss = stability_histogram(keys, epsilon=1.0, delta=1e-6)
-    assert list(histogram) == ["a", "z"]
-    assert loss.delta(1.0) <= 1e-6
-    assert all(abs(histogram[key] - 300) <= 30 for key in histogram)
-
-
-@pytest.mark.parametrize("key", [1.0, True, None, (1, 2.0), np.int64(3)])
-def test_keys_that_could_show_a_single_record_are_refused(key):
-    with pytest.raises(TypeError, match="keys must be str, int or tuples"):
-        stability_histogram([0, key], epsilon=1.0, delta=1e-3)
-
-
-@pytest.mark.parametrize("relation, parts", [(REPLACE, 2), (ADD_REMOVE, 1)])
-def test_stability_histogram_spends_its_budget_once_per_changed_key(relation, parts):
-    one, total = stability_loss(epsilon=1.0, delta=1e-3, neighbouring=relation)
-    assert one.scale == parts and one.delta(1.0 / parts) <= 1e-3 / parts
-    assert total.delta(1.0) <= 1e-3
-
-
-def test_a_key_of_one_record_appears_with_probability_at_most_delta_and_the_target_is_the_mechanism():
-    from verification.targets import stability
-
-    one, _ = stability_loss(epsilon=1.0, delta=0.1, neighbouring=ADD_REMOVE)
-    appears = sum(
-        bool(
-            stability_histogram(["x"], epsilon=1.0, delta=0.1, neighbouring=ADD_REMOVE, rng=np.random.default_rng(i))[0]
-        )
-        for i in range(2000)
-    )
-    exact = float((truncated_discrete_laplace(200_000, scale=one.scale, bound=one.bound) == one.bound).mean())
-    assert exact <= 0.1 and abs(appears / 2000 - exact) < 6 * math.sqrt(0.1 / 2000)
-    data, n = (0,) * 12 + (1,), 3000
-    rng = np.random.default_rng(5)
-    single = [stability_histogram(data, epsilon=1.0, delta=1e-2, rng=rng)[0] for _ in range(n)]
-    many = stability(data, n, rng, noise=np.random.default_rng(6))
-    kept = Counter(key for histogram in single for key in histogram)
-    for key in (0, 1):  # two binomial shares, six standard errors
-        share = np.mean(~np.isnan(many[:, key]))
-        assert abs(kept[key] / n - share) < 6 * math.sqrt(0.5 / n)

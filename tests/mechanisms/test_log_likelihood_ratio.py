@@ -10,7 +10,7 @@ from scipy import stats
 from pm_dpgmm.mechanisms import log_likelihood_ratio as duel
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.log_likelihood_ratio import CLIP, log_likelihood_ratio_sum, noisy_log_likelihood_ratio
-from pm_dpgmm.mechanisms.moments import SoftPartition
+from pm_dpgmm.mechanisms.partitions import SoftPartition
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring

@@ -10,7 +10,8 @@ from scipy import optimize, stats
 
 from pm_dpgmm.mechanisms import moments
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
-from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, SoftPartition, VoronoiPartition, moment_sums, noisy_moments
+from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, moment_sums, noisy_moments
+from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 

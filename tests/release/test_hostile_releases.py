@@ -15,7 +15,8 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.log_likelihood_ratio import log_likelihood_ratio_sum
-from pm_dpgmm.mechanisms.moments import SoftPartition, VoronoiPartition, moment_sums
+from pm_dpgmm.mechanisms.moments import moment_sums
+from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data

@@ -9,9 +9,8 @@ that ends in ``_bits`` keeps the law of the real numbers and is invisible to an 
 from __future__ import annotations
 
 from verification.specimens import Specimen
-from verification.targets.keys import stability
 
-__all__ = ["all_targets", "stability"]
+__all__ = ["all_targets"]
 
 
 def all_targets() -> list[Specimen]:
@@ -19,7 +18,6 @@ def all_targets() -> list[Specimen]:
     from verification.targets import (
         aggregated,
         counts,
-        keys,
         lifted,
         masks,
         numbers,
@@ -36,7 +34,6 @@ def all_targets() -> list[Specimen]:
     modules = (
         counts,
         numbers,
-        keys,
         masks,
         lifted,
         populous,

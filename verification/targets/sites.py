@@ -15,7 +15,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import sketch as sketch_module
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, Frequencies, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
-from pm_dpgmm.mechanisms.moments import NoisyMoments, VoronoiPartition
+from pm_dpgmm.mechanisms.moments import NoisyMoments
+from pm_dpgmm.mechanisms.partitions import VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch, noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import sums_and_number
 from pm_dpgmm.methods.outcome import Problem

@@ -15,15 +15,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells, noisy_count
 from pm_dpgmm.mechanisms.log_likelihood_ratio import CLIP, noisy_log_likelihood_ratio
-from pm_dpgmm.mechanisms.moments import (
-    COUNT_WEIGHT,
-    NoisyMoments,
-    Partition,
-    SoftPartition,
-    VoronoiPartition,
-    moment_sums,
-    noisy_moments,
-)
+from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, moment_sums, noisy_moments
+from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring

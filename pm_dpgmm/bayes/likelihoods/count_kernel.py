@@ -86,9 +86,14 @@ def line_cells(edges: FloatArray, mean: float, sd: float, out: FloatArray) -> No
 
 @numba.njit(**OPTIONS)
 def line_slopes(
-    edges: FloatArray, weight: float, mean: float, sd: float, of_cells: FloatArray, of_mean: FloatArray,
+    edges: FloatArray,
+    weight: float,
+    mean: float,
+    sd: float,
+    of_cells: FloatArray,
+    of_mean: FloatArray,
     of_chol: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """Add to the derivatives by mean (1,) and factor (1, 1) what follows from those by cells (M,)."""
     for j in range(edges.shape[0]):
         z = (edges[j] - mean) / sd
@@ -126,9 +131,16 @@ def plane_cells(
 
 @numba.njit(**OPTIONS)
 def plane_slopes(
-    edges: FloatArray, rule: FloatArray, weight: float, mean: FloatArray, chol: FloatArray, of_below: FloatArray,
-    tails: FloatArray, of_mean: FloatArray, of_chol: FloatArray,
-) -> None:  # fmt: skip
+    edges: FloatArray,
+    rule: FloatArray,
+    weight: float,
+    mean: FloatArray,
+    chol: FloatArray,
+    of_below: FloatArray,
+    tails: FloatArray,
+    of_mean: FloatArray,
+    of_chol: FloatArray,
+) -> None:
     """Add to the derivatives by mean (2,) and factor (2, 2) what follows from those by ``below`` (J, J)."""
     n, q = of_below.shape[0], rule.shape[1]
     low, of_low = -CUT, 0.0
@@ -254,9 +266,15 @@ def has_nan(weights: FloatArray, means: FloatArray, chol: FloatArray) -> bool:
 
 @numba.njit(**OPTIONS)
 def counts(
-    weights: FloatArray, means: FloatArray, chol: FloatArray, edges: FloatArray, rule: FloatArray, noisy: FloatArray,
-    law: FloatArray, totals: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    edges: FloatArray,
+    rule: FloatArray,
+    noisy: FloatArray,
+    law: FloatArray,
+    totals: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Log density of noisy counts, shape (1,), and its derivatives by weights, means and chol.
 
     Parameters

@@ -28,9 +28,16 @@ def plug_in(
 
 
 def exact(
-    weights: Any, means: Any, chol: Any, frequencies: Any, centre: Any, values: Any, variances: Any, scales: Any,
+    weights: Any,
+    means: Any,
+    chol: Any,
+    frequencies: Any,
+    centre: Any,
+    values: Any,
+    variances: Any,
+    scales: Any,
     fixed: Any,
-) -> TensorVariable:  # fmt: skip
+) -> TensorVariable:
     """Log density with the covariance at the mixture itself, shape (); parameters as :func:`sketch_kernel.exact`."""
     parts = _Parts.of(frequencies, centre, means, chol)
     mean, second = _moments(parts, weights)

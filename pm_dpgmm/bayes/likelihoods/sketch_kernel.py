@@ -62,9 +62,16 @@ def add_slopes(
 
 @numba.njit(**OPTIONS)
 def plug_in(
-    weights: FloatArray, means: FloatArray, chol: FloatArray, frequencies: FloatArray, centre: FloatArray,
-    size: FloatArray, target: FloatArray, root: FloatArray, constant: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    frequencies: FloatArray,
+    centre: FloatArray,
+    size: FloatArray,
+    target: FloatArray,
+    root: FloatArray,
+    constant: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Log density with a plug-in covariance, shape (1,), and its derivatives by weights, means and chol.
 
     Parameters
@@ -166,9 +173,16 @@ def inverse_from(root: FloatArray) -> FloatArray:
 
 @numba.njit(**OPTIONS)
 def exact(
-    weights: FloatArray, means: FloatArray, chol: FloatArray, frequencies: FloatArray, centre: FloatArray,
-    values: FloatArray, variances: FloatArray, scales: FloatArray, fixed: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    frequencies: FloatArray,
+    centre: FloatArray,
+    values: FloatArray,
+    variances: FloatArray,
+    scales: FloatArray,
+    fixed: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Log density with the covariance at the mixture itself, shape (1,), and its derivatives by weights, means, chol.
 
     Parameters
@@ -228,9 +242,7 @@ def exact(
     of_weights, of_means, of_chol = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
     for c in range(k):
         of_phases, of_projected = np.zeros(m), np.zeros((m, d))
-        of_weights[c] = moment_slopes(
-            weights[c], projected[c], cosines[c], sines[c], inverse, of_phases, of_projected
-        )  # fmt: skip
+        of_weights[c] = moment_slopes(weights[c], projected[c], cosines[c], sines[c], inverse, of_phases, of_projected)
         for i in range(m):
             length = by_mean[i] * real[c, i] + by_mean[m + i] * imaginary[c, i]
             of_weights[c] += length
@@ -243,9 +255,14 @@ def exact(
 
 @numba.njit(**OPTIONS)
 def moment_slopes(
-    weight: float, projected: FloatArray, cosines: FloatArray, sines: FloatArray, by_second: FloatArray,
-    of_phases: FloatArray, of_projected: FloatArray,
-) -> float:  # fmt: skip
+    weight: float,
+    projected: FloatArray,
+    cosines: FloatArray,
+    sines: FloatArray,
+    by_second: FloatArray,
+    of_phases: FloatArray,
+    of_projected: FloatArray,
+) -> float:
     """Derivative by a component's weight of what has the derivative ``by_second`` (2 m, 2 m) by E f f'.
 
     Those by its phases (m,) and projections (m, D) are added to ``of_phases`` and ``of_projected``.

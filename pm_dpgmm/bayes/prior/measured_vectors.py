@@ -121,9 +121,14 @@ def measured(
         dims = checked_dims(owner, dims, feature_names, mixture.n_features)
         law = _Law(mixture, there)
         pm.CustomDist(
-            f"{name}_measured", *parts, logp=law.log_density, dist=law.draw, signature="(m),(m,d),(m,m)->(m)",
-            observed=values, class_name="MeasuredMixture",
-        )  # fmt: skip
+            f"{name}_measured",
+            *parts,
+            logp=law.log_density,
+            dist=law.draw,
+            signature="(m),(m,d),(m,m)->(m)",
+            observed=values,
+            class_name="MeasuredMixture",
+        )
         lead = tuple(values.shape[:-1])
         size: dict[str, Any] = {"shape": (*lead, mixture.n_features)} if dims is None else {"dims": dims}
         x = law.posterior(values, *parts)

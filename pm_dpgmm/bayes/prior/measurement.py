@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture.mixture import Mixture
@@ -96,8 +97,7 @@ def gaussian_posterior(
     evidence = -0.5 * (residuals**2).sum(axis=1) - np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     with np.errstate(divide="ignore"):
         evidence = evidence + np.log(mixture.weights)
-    weights = np.exp(evidence - evidence.max())
-    return Mixture(weights / weights.sum(), means, spread.swapaxes(1, 2) @ spread)
+    return Mixture(softmax(evidence), means, spread.swapaxes(1, 2) @ spread)
 
 
 def prior_of(release: Any) -> Mixture:

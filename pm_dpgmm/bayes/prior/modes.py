@@ -154,18 +154,29 @@ def check_modes(
         low, high, source = expected - reach, expected + reach, FROM_MODEL
     gaps = None if labels is None else label_gaps(labels, shares, level=level)
     return ModeCheck(
-        name, occupancy, expected, low - slack, high + slack, by_chain, chain_tolerance, source, effective, false_alarm,
+        name,
+        occupancy,
+        expected,
+        low - slack,
+        high + slack,
+        by_chain,
+        chain_tolerance,
+        source,
+        effective,
+        false_alarm,
         *(gaps or ()),
-    )  # fmt: skip
+    )
 
 
 def _record(model: Any, mixture: Mixture, name: str | None, *, explicit: bool) -> PriorVariables | None:
     """The mixture prior of the model that is meant."""
     found = [
-        record for record in prior_variables(model)
-        if record.mixture.means.shape == mixture.means.shape and (record.mixture.means == mixture.means).all()
+        record
+        for record in prior_variables(model)
+        if record.mixture.means.shape == mixture.means.shape
+        and (record.mixture.means == mixture.means).all()
         and name in (None, record.name)
-    ]  # fmt: skip
+    ]
     if len(found) == 1 or (not found and not explicit):
         return found[0] if found else None
     names = ", ".join(record.name for record in found) or "none"
@@ -181,10 +192,12 @@ def _only_vectors_are_read(model: Any, record: PriorVariables) -> bool:
 
 def _vector_name(posterior: Any, mixture: Mixture) -> str:
     names = [
-        str(name) for name in posterior.data_vars
-        if posterior[name].ndim > 2 and posterior[name].shape[-1] == mixture.n_features
+        str(name)
+        for name in posterior.data_vars
+        if posterior[name].ndim > 2
+        and posterior[name].shape[-1] == mixture.n_features
         and not str(name).endswith(("_offset", "_label"))
-    ]  # fmt: skip
+    ]
     if len(names) != 1:
         raise ValueError(
             f"name must be given when not exactly one variable has {mixture.n_features} values on its last axis,"

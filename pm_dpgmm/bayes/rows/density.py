@@ -156,9 +156,12 @@ def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
         return pt.zeros_like(rv) + means[pt.argmax(weights)]
 
     return {
-        "dist": draw, "logp": log_density, "support_point": start, "signature": "(k),(k,d),(k,d,d)->(d)",
+        "dist": draw,
+        "logp": log_density,
+        "support_point": start,
+        "signature": "(k),(k,d),(k,d,d)->(d)",
         "class_name": "GaussianMixture",
-    }  # fmt: skip
+    }
 
 
 def _parameters(th: Any) -> tuple[Any, Any, Any]:

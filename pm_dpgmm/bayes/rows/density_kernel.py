@@ -91,9 +91,15 @@ def by_pattern(which: IntArray, n_rows: int, n_patterns: int) -> tuple[IntArray,
 
 @numba.njit(**OPTIONS)
 def whiten(
-    rows: FloatArray, order: IntArray, first: int, n: int, mean: FloatArray, factor: FloatArray, present: BoolArray,
+    rows: FloatArray,
+    order: IntArray,
+    first: int,
+    n: int,
+    mean: FloatArray,
+    factor: FloatArray,
+    present: BoolArray,
     z: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """Fill ``z`` (D, BLOCK) with the white values of rows ``order[first : first + n]``; 0 where one is missing."""
     for i in range(rows.shape[1]):
         line, centre = z[i], mean[i]
@@ -204,9 +210,15 @@ def densities(
 
 @numba.njit(**REGROUPED)
 def slopes(
-    rows: FloatArray, weights: FloatArray, means: FloatArray, chol: FloatArray, present: BoolArray, which: IntArray,
-    shares: FloatArray, cotangent: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    rows: FloatArray,
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    present: BoolArray,
+    which: IntArray,
+    shares: FloatArray,
+    cotangent: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Derivatives of the sum of ``cotangent`` (N,) times log densities by weights, means and chol.
 
     The other parameters are those of :func:`densities`, ``shares`` what it returned.
@@ -266,9 +278,15 @@ def slopes(
 
 @numba.njit(**OPTIONS)
 def row_slopes(
-    rows: FloatArray, weights: FloatArray, means: FloatArray, chol: FloatArray, present: BoolArray, which: IntArray,
-    shares: FloatArray, cotangent: FloatArray,
-) -> FloatArray:  # fmt: skip
+    rows: FloatArray,
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    present: BoolArray,
+    which: IntArray,
+    shares: FloatArray,
+    cotangent: FloatArray,
+) -> FloatArray:
     """Derivatives (N, D) of the same sum by the rows; 0 where a value is missing. Shares stand for the weights."""
     n_rows, d = rows.shape
     k = means.shape[0]

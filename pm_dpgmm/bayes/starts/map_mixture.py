@@ -104,9 +104,13 @@ class MapMixture:
             if start is None:
                 continue
             best = minimize(
-                posterior.loss, posterior.pack(start[0]), args=(rows,), jac=True, method="L-BFGS-B",
+                posterior.loss,
+                posterior.pack(start[0]),
+                args=(rows,),
+                jac=True,
+                method="L-BFGS-B",
                 options={"maxiter": self.max_iterations, "maxfun": 10**6, "ftol": 1e-12, "gtol": 1e-7},
-            )  # fmt: skip
+            )
             if np.isfinite(best.fun):
                 found.append(best)
         if not found:

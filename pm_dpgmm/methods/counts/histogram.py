@@ -76,9 +76,16 @@ class HistogramMethod(Method):
         self.guarantee(problem).check_storable()
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: FloatArray,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
         n_cells = self.cells(problem.n_features)

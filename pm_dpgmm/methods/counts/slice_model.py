@@ -164,7 +164,7 @@ def improved(data: SliceData, start: Components, cloud_weight: float, *, steps: 
     with np.errstate(all="ignore"):
         result = optimize.minimize(
             negative, zero, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": steps}
-        )  # fmt: skip
+        )
     if result.fun >= REFUSED or not np.isfinite(result.x).all():
         return -REFUSED, start
     return -float(result.fun), unpacked(result.x)[0]

@@ -87,9 +87,16 @@ class SliceMethod(Method):
         self.guarantee(problem).check_storable()
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: FloatArray,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
         slices = self.slices(problem.n_features)
@@ -117,9 +124,13 @@ class SliceMethod(Method):
 
 
 def fitted(
-    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], slices: Slices, n_components: int,
+    guarantee: Guarantee,
+    raw: Mapping[str, FloatArray],
+    noise: Mapping[str, Any],
+    slices: Slices,
+    n_components: int,
     progress: Progress,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
     if slices.n_cells < 2 * n_components:
         raise ValueError(f"n_components must be at most {slices.n_cells // 2} for {slices.n_cells} slices")

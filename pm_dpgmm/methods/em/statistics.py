@@ -84,10 +84,20 @@ class EMStatistics:
             raise ValueError(f"em_means must have shape (T, K, D), got {np.shape(self.means)}")
         t, k, d = np.shape(self.means)
         shapes = {
-            "weights": (t, k), "means": (t, k, d), "covariances": (t, k, d, d), "centres": (t, k, d), "radii": (t, k),
-            "unit": (d,), "bounds": (d, 2), "counts": (t, k), "sums": (t, k, d), "squares": (t, k, d * (d + 1) // 2),
-            "scales": (t, 4), "n_records": (), "n_records_scale": (),
-        }  # fmt: skip
+            "weights": (t, k),
+            "means": (t, k, d),
+            "covariances": (t, k, d, d),
+            "centres": (t, k, d),
+            "radii": (t, k),
+            "unit": (d,),
+            "bounds": (d, 2),
+            "counts": (t, k),
+            "sums": (t, k, d),
+            "squares": (t, k, d * (d + 1) // 2),
+            "scales": (t, 4),
+            "n_records": (),
+            "n_records_scale": (),
+        }
         for name, shape in shapes.items():
             array = np.array(getattr(self, name), dtype=float)
             if array.shape != shape:
@@ -108,10 +118,18 @@ class EMStatistics:
 
     @classmethod
     def of_step(
-        cls, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike, *, bounds: ArrayLike, scale: float,
-        centres: ArrayLike | None = None, radii: ArrayLike | None = None, n_records: float = 1.0,
+        cls,
+        weights: ArrayLike,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        *,
+        bounds: ArrayLike,
+        scale: float,
+        centres: ArrayLike | None = None,
+        radii: ArrayLike | None = None,
+        n_records: float = 1.0,
         n_records_scale: float = 0.0,
-    ) -> EMStatistics:  # fmt: skip
+    ) -> EMStatistics:
         """One step at public parameters, all its sums 0 so far; noise ``scale`` as in the module's last paragraph.
 
         Without ``centres`` and ``radii`` every ball is the one around the box ``bounds`` (half-widths as units), so
@@ -125,10 +143,20 @@ class EMStatistics:
         c = d * (d + 1) // 2
         own = [np.asarray(one, dtype=float)[None] for one in (weights, mu, covariances, middle, reach)]
         return cls(
-            own[0], own[1], own[2], own[3], own[4], unit, box, np.zeros((1, k)), np.zeros((1, k, d)),
-            np.zeros((1, k, c)), scale * np.array([[2.0, 1.0, 1.0, np.sqrt(0.5)]]), np.asarray(float(n_records)),
+            own[0],
+            own[1],
+            own[2],
+            own[3],
+            own[4],
+            unit,
+            box,
+            np.zeros((1, k)),
+            np.zeros((1, k, d)),
+            np.zeros((1, k, c)),
+            scale * np.array([[2.0, 1.0, 1.0, np.sqrt(0.5)]]),
+            np.asarray(float(n_records)),
             np.asarray(float(n_records_scale)),
-        )  # fmt: skip
+        )
 
     def with_sums(self, values: ArrayLike) -> EMStatistics:
         """The same law with other numbers, in the order of :attr:`values`."""

@@ -194,9 +194,17 @@ def friend_table(fits: Fits, rule: AgreementRule, *, n_threads: int = 1) -> Bool
 
     def rows(first: int) -> None:
         fill_rows(
-            (first, min(first + ROWS, t)), ready.valid, fits.weights, fits.means, fits.covariances, ready.variances,
-            ready.factors, ready.precisions, bounds, table,
-        )  # fmt: skip
+            (first, min(first + ROWS, t)),
+            ready.valid,
+            fits.weights,
+            fits.means,
+            fits.covariances,
+            ready.variances,
+            ready.factors,
+            ready.precisions,
+            bounds,
+            table,
+        )
 
     _each(rows, range(0, t, ROWS), n_threads)
     return np.asarray(table | table.T)
@@ -223,9 +231,14 @@ def _prepared(fits: Fits, rule: AgreementRule, n_threads: int) -> _Prepared:
     def check(i: int) -> None:
         if ready.valid[i]:
             ready.valid[i] = is_valid(
-                fits.weights[i], fits.means[i], fits.covariances[i], variances[i], bounds, ready.factors[i],
+                fits.weights[i],
+                fits.means[i],
+                fits.covariances[i],
+                variances[i],
+                bounds,
+                ready.factors[i],
                 ready.precisions[i],
-            )  # fmt: skip
+            )
 
     _each(check, range(t), n_threads)
     return ready

@@ -19,6 +19,7 @@ from pm_dpgmm.mechanisms.lifted_mask import LARGEST_OMEGA, LEAST_OMEGA, largest_
 from pm_dpgmm.mechanisms.propose_test_release import pass_probabilities
 from pm_dpgmm.methods.populous.agreement import AgreementRule
 from pm_dpgmm.methods.populous.average import moved_mass
+from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 
 FEWEST, MOST = 24, 2_000  # subsets
@@ -107,18 +108,16 @@ def best_design(assumed: Assumed, noise: float | None) -> Design | None:
 
 def fewest_records(assumed: Assumed, noise: float | None) -> int:
     """About the fewest records, to two digits, for which there is a design; ``assumed.n_records`` is not used."""
-    low, high = 1e2, 1e14
-    while high / low > 1.02:
-        middle = math.sqrt(low * high)
-        sized = replace(assumed, n_records=int(middle))
+
+    def enough(n_records: float) -> bool:
+        sized = replace(assumed, n_records=int(n_records))
         if noise is None:
-            enough = _of_least_noise(sized) is not None
-        else:
-            found = _cheapest(sized)
-            enough = found is not None and found[0] <= _omega_limit(
-                assumed.epsilon, assumed.delta, noise, assumed.n_features + 1
-            )
-        low, high = (low, middle) if enough else (middle, high)
+            return _of_least_noise(sized) is not None
+        found = _cheapest(sized)
+        limit = _omega_limit(assumed.epsilon, assumed.delta, noise, assumed.n_features + 1)
+        return found is not None and found[0] <= limit
+
+    high = bisected(enough, 1e14, 1e2, middle=geometric, close=lambda low, high: high / low <= 1.02)
     unit = 10 ** (math.floor(math.log10(high)) - 1)
     return math.ceil(high / unit) * unit
 

@@ -105,9 +105,13 @@ def fill_rows(
                     if apart_on_an_axis(means[i, a], variances[i, a], means[j, b], variances[j, b], bounds[2]):
                         continue
                     divergence = jeffreys(
-                        means[i, a], covariances[i, a], precisions[i, a],
-                        means[j, b], covariances[j, b], precisions[j, b],
-                    )  # fmt: skip
+                        means[i, a],
+                        covariances[i, a],
+                        precisions[i, a],
+                        means[j, b],
+                        covariances[j, b],
+                        precisions[j, b],
+                    )
                     if not divergence <= bounds[2] + bounds[4]:
                         continue
                     _between(divergence, bounds[4], d + 1, squares[:, a])

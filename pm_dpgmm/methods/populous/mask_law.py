@@ -241,7 +241,8 @@ def _exact_is_enough(covariance: FloatArray, k: int, d: int, eta: FloatArray, me
     """Whether independent components with one scale each have nearly the covariance of the whole."""
     low, high = np.tril_indices(d)
     shape = eta[:, None] * np.where(low == high, 1, np.sqrt(2))
-    inverse = linalg.block_diag(_whitener(covariance[:k, :k]), np.diag(1 / np.repeat(mean_scale, d)),
-                                np.diag(1 / shape.ravel()))  # fmt: skip
+    inverse = linalg.block_diag(
+        _whitener(covariance[:k, :k]), np.diag(1 / np.repeat(mean_scale, d)), np.diag(1 / shape.ravel())
+    )
     values = np.linalg.eigvalsh(inverse @ covariance @ inverse.T)
     return bool(np.abs(values - 1).max() <= OVERLAP)

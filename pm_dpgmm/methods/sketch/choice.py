@@ -47,9 +47,14 @@ class Choice:
 
 
 def choose(
-    evidence: SketchStatistics, choices: Sequence[int], *, first: Mapping[int, Fitted] | None = None,
-    price: float = PRICE, scored: bool = False, last: bool = True,
-) -> Choice:  # fmt: skip
+    evidence: SketchStatistics,
+    choices: Sequence[int],
+    *,
+    first: Mapping[int, Fitted] | None = None,
+    price: float = PRICE,
+    scored: bool = False,
+    last: bool = True,
+) -> Choice:
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
     Parameters

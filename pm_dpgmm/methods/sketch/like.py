@@ -124,9 +124,14 @@ class Reference:
 
 
 def sketch_like(
-    records: Records, reference: Reference, budget: GaussianFilter, problem: Problem, *, rng: Rng,
+    records: Records,
+    reference: Reference,
+    budget: GaussianFilter,
+    problem: Problem,
+    *,
+    rng: Rng,
     released: Callable[[SketchStatistics], None] = lambda evidence: None,
-) -> SketchStatistics:  # fmt: skip
+) -> SketchStatistics:
     """Spend what is left of a budget on sketches at the frequencies of another release.
 
     Parameters

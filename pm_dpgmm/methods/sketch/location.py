@@ -43,9 +43,14 @@ def unbounded_intervals(
     share = scale_share + _location_share(budget, problem)
     paired = 1.0 if isinstance(records, np.ndarray) else min(1.0, PAIRED / problem.n_records)
     box, left = noisy_box(
-        records, budget=budget, share=share, scale_part=scale_share / share, neighbouring=problem.neighbouring,
-        paired=paired, rng=rng,
-    )  # fmt: skip
+        records,
+        budget=budget,
+        share=share,
+        scale_part=scale_share / share,
+        neighbouring=problem.neighbouring,
+        paired=paired,
+        rng=rng,
+    )
     raw = {"pair_distance_counts": box.scale_counts, "bin_width": np.array([c.width for c in box.columns])}
     raw["pair_distance_law"] = np.array([box.scale_noise, paired * problem.n_records / 2])  # noise, pairs in all
     raw["bin_noise"] = np.array([box.location_noise])
@@ -86,9 +91,14 @@ def intervals_within(
         asked = intervals[active]
         closed = np.column_stack([asked[:, 0], np.nextafter(asked[:, 1], np.inf)])
         counts, scale, budget = noisy_cells(
-            mapped(records, partial(_columns, active=active)), closed, CELLS,
-            budget=budget, share=LEAST_SHARE if turn else first_share, neighbouring=problem.neighbouring, rng=rng,
-        )  # fmt: skip
+            mapped(records, partial(_columns, active=active)),
+            closed,
+            CELLS,
+            budget=budget,
+            share=LEAST_SHARE if turn else first_share,
+            neighbouring=problem.neighbouring,
+            rng=rng,
+        )
         raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
         going_on = []
         for j, row in zip(active.tolist(), counts, strict=True):

@@ -16,7 +16,8 @@ from pm_dpgmm._blocks import Records
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.log_likelihood_ratio import noisy_log_likelihood_ratio
-from pm_dpgmm.mechanisms.moments import NoisyMoments, SoftPartition, VoronoiPartition, noisy_moments
+from pm_dpgmm.mechanisms.moments import NoisyMoments, noisy_moments
+from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.sketch.choice import Choice, choose
@@ -74,10 +75,18 @@ class Schedule:
 
 
 def run_rounds(
-    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianFilter, problem: Problem, *,
-    progress: Progress, rng: Rng, variance_floor: FloatArray | None = None, known: Leaves | None = None,
+    records: Records,
+    centre: FloatArray,
+    unit: FloatArray,
+    budget: GaussianFilter,
+    problem: Problem,
+    *,
+    progress: Progress,
+    rng: Rng,
+    variance_floor: FloatArray | None = None,
+    known: Leaves | None = None,
     released: Heard = lambda evidence, starts, duels: None,
-) -> tuple[SketchStatistics, SketchFit, Choice]:  # fmt: skip
+) -> tuple[SketchStatistics, SketchFit, Choice]:
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
     ``variance_floor``: public variances that every component has at least, in the unit of the rounds. ``known``: a
@@ -135,9 +144,14 @@ def most_numbers(problem: Problem, budget: GaussianFilter) -> int:
 
 
 def _cells(
-    records: Records, centre: FloatArray, unit: FloatArray, budget: GaussianFilter, schedule: Schedule,
-    problem: Problem, settings: dict[str, Any],
-) -> tuple[list[NoisyMoments], GaussianFilter]:  # fmt: skip
+    records: Records,
+    centre: FloatArray,
+    unit: FloatArray,
+    budget: GaussianFilter,
+    schedule: Schedule,
+    problem: Problem,
+    settings: dict[str, Any],
+) -> tuple[list[NoisyMoments], GaussianFilter]:
     """Moments of cells, level by level."""
     sizes, d = level_sizes(schedule.leaves), problem.n_features
     partition = VoronoiPartition(centre, unit, np.zeros((1, d)), np.array([math.sqrt(d)]))
@@ -156,9 +170,15 @@ def _tell(released: Heard, first: Mapping[int, Fitted], evidence: SketchStatisti
 
 
 def _rejected(
-    records: Records, evidence: SketchStatistics, fit: SketchFit, budget: GaussianFilter, schedule: Schedule,
-    problem: Problem, settings: dict[str, Any], tell: Callable[[SketchStatistics, Sequence[Duel]], None],
-) -> tuple[SketchStatistics, SketchFit]:  # fmt: skip
+    records: Records,
+    evidence: SketchStatistics,
+    fit: SketchFit,
+    budget: GaussianFilter,
+    schedule: Schedule,
+    problem: Problem,
+    settings: dict[str, Any],
+    tell: Callable[[SketchStatistics, Sequence[Duel]], None],
+) -> tuple[SketchStatistics, SketchFit]:
     """The records are not like any mixture that was found: two more sketches instead of one, and three duels."""
     left, number = 1 - budget.spent / budget.limit, max(schedule.frames[1] // 2, fit.found.n_components)
     duels: list[Duel] = []
@@ -189,7 +209,7 @@ def contested(
     fit: SketchFit,
     sketched: Callable[[SketchStatistics, SketchFit, int], SketchStatistics],
     duelled: Callable[[SketchStatistics, SoftPartition, SoftPartition], Duel],
-) -> tuple[SketchStatistics, SketchFit]:  # fmt: skip
+) -> tuple[SketchStatistics, SketchFit]:
     """A sketch, a duel, a sketch and two duels after a rejected fit, wherever their numbers come from.
 
     Frames in the metric of a poor fit tell little, so the second half of them is turned to what the first half found.

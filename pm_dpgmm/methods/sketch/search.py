@@ -76,9 +76,15 @@ EFFORT = 4e10  # multiplications that repairs may cost
 
 
 def fit_from(
-    data: SketchData, start: Fitted, others: Iterable[Fitted], prior: Prior, atoms: tuple[FloatArray, FloatArray], *,
-    radius: float, thorough: bool,
-) -> Fitted:  # fmt: skip
+    data: SketchData,
+    start: Fitted,
+    others: Iterable[Fitted],
+    prior: Prior,
+    atoms: tuple[FloatArray, FloatArray],
+    *,
+    radius: float,
+    thorough: bool,
+) -> Fitted:
     """Fit from given mixtures; where none explains the sketch, search on until one does or the effort is spent.
 
     Parameters
@@ -178,9 +184,13 @@ def add_and_drop(
 
 
 def spare(
-    data: SketchData, atoms: tuple[FloatArray, FloatArray], found: Fitted, prior: Prior, work: Effort,
+    data: SketchData,
+    atoms: tuple[FloatArray, FloatArray],
+    found: Fitted,
+    prior: Prior,
+    work: Effort,
     more: Sequence[int],
-) -> Fitted | None:  # fmt: skip
+) -> Fitted | None:
     """Fit with spare components, then drop one at a time."""
     library = Dictionary.of(data, *atoms)
     k, best = found.n_components, None

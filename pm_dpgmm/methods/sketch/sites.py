@@ -23,7 +23,9 @@ def sites_of(release: Released, evidence: SketchStatistics) -> list[dict[str, An
     guarantee = release.guarantee
     return [
         {
-            "epsilon": guarantee.epsilon, "delta": guarantee.delta, "n_records": release.n_records,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "n_records": release.n_records,
             "fingerprint": digest.hexdigest()[:16],
         }
-    ]  # fmt: skip
+    ]

@@ -13,7 +13,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
-from pm_dpgmm.mechanisms.moments import NoisyMoments, Partition, SoftPartition, VoronoiPartition
+from pm_dpgmm.mechanisms.moments import NoisyMoments
+from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
@@ -99,13 +100,16 @@ class SketchStatistics:
         scaled = [
             tuple(
                 replace(
-                    item, counts=times(item.counts), sums=times(item.sums), squares=times(item.squares),
+                    item,
+                    counts=times(item.counts),
+                    sums=times(item.sums),
+                    squares=times(item.squares),
                     noise_scale=float(np.clip(factor * item.noise_scale, 1 / most, most)),
                 )
                 for item in moments
             )
             for moments in (self.cells, self.parts)
-        ]  # fmt: skip
+        ]
         return replace(new, cells=scaled[0], parts=scaled[1])
 
     @property
@@ -120,10 +124,14 @@ class SketchStatistics:
         sketches, moments = [], []
         for i, sketch in enumerate(self.sketches):
             raw[f"sketch_{i}"] = sketch.values
-            sketches.append({
-                "scale": sketch.noise_scale, "frequencies": sketch.frequencies.to_dict(),
-                "n_records": sketch.n_records, "n_records_scale": sketch.n_records_scale,
-            })  # fmt: skip
+            sketches.append(
+                {
+                    "scale": sketch.noise_scale,
+                    "frequencies": sketch.frequencies.to_dict(),
+                    "n_records": sketch.n_records,
+                    "n_records_scale": sketch.n_records_scale,
+                }
+            )
         for i, item in enumerate((*self.cells, *self.parts)):
             n_parts = len(item.counts)
             raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
@@ -153,11 +161,14 @@ class SketchStatistics:
     def _read(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
         sketches = tuple(
             NoisySketch(
-                frequencies_from_dict(fields["frequencies"]), finite_numbers(raw[f"sketch_{i}"], "sketch"),
-                fields["scale"], fields["n_records"], fields["n_records_scale"],
+                frequencies_from_dict(fields["frequencies"]),
+                finite_numbers(raw[f"sketch_{i}"], "sketch"),
+                fields["scale"],
+                fields["n_records"],
+                fields["n_records_scale"],
             )
             for i, fields in enumerate(_mappings(law["sketches"], "sketches"))
-        )  # fmt: skip
+        )
         cells: list[NoisyMoments] = []
         parts: list[NoisyMoments] = []
         for i, fields in enumerate(_mappings(law["moments"], "moments")):

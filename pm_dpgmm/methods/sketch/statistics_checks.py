@@ -14,7 +14,8 @@ import numpy as np
 from pm_dpgmm._arguments import check_non_negative, check_positive, check_real, finite_numbers
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import LEAST_SCALE, MOST_NUMBERS
-from pm_dpgmm.mechanisms.moments import NoisyMoments, SoftPartition, VoronoiPartition
+from pm_dpgmm.mechanisms.moments import NoisyMoments
+from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 
@@ -147,8 +148,11 @@ def check_sizes(evidence: SketchStatistics, name: str) -> None:
 def check_start(start: Fitted, name: str) -> None:
     """Raise ValueError unless a mixture in the unit of its evidence has an ordinary size there."""
     widths = np.diagonal(start.factors, axis1=1, axis2=2)
-    for what, values, least in (("means", start.means, 0), ("deviations", widths, 1 / LARGEST_PART**2),
-                                ("covariances", start.factors, 0)):  # fmt: skip
+    for what, values, least in (
+        ("means", start.means, 0),
+        ("deviations", widths, 1 / LARGEST_PART**2),
+        ("covariances", start.factors, 0),
+    ):
         _check_within(f"{name}: {what} of the mixture in units", values, least, LARGEST_PART)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
-from pm_dpgmm.mechanisms.moments import NoisyMoments, VoronoiPartition
+from pm_dpgmm.mechanisms.moments import NoisyMoments
+from pm_dpgmm.mechanisms.partitions import VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.dictionary import places_of
 from pm_dpgmm.methods.sketch.model import Fitted, SketchData
