@@ -129,8 +129,8 @@ class Coordinates:
         if self.origin is not None:
             base, middle, frames = self.origin
             logs = logs / base
-            means = np.linalg.solve(frames, (means - middle)[..., None])[..., 0]
-            factors = np.linalg.solve(frames, factors)
+            means = np.asarray(np.linalg.solve(frames, (means - middle)[..., None])[..., 0], dtype=float)
+            factors = np.asarray(np.linalg.solve(frames, factors), dtype=float)
         logs = np.log(logs)
         if self.form == "ratios":
             logs = np.delete(logs - logs[..., self.reference, None], self.reference, axis=-1)

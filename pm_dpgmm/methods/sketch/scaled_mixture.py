@@ -104,9 +104,9 @@ def fit_coordinates(n_components: int, n_features: int, has_background: bool) ->
 
 def packed(found: ScaledMixture) -> FloatArray:
     """The vector (P,) of a mixture in the coordinates of a fit."""
-    has_background = found.background is not None
-    weights = np.append(found.weights, found.background) if has_background else found.weights
-    chart = fit_coordinates(*found.means.shape, has_background)
+    k, d = found.means.shape
+    weights = found.weights if found.background is None else np.append(found.weights, found.background)
+    chart = fit_coordinates(k, d, found.background is not None)
     return chart.of(weights, found.means, found.factors, least=LEAST_WEIGHT)
 
 
@@ -122,6 +122,6 @@ def packed_spreads(found: ScaledMixture, logits: FloatArray, means: FloatArray, 
 
     ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
     """
-    has_background = found.background is not None
-    chart = fit_coordinates(*found.means.shape, has_background)
+    (k, d), has_background = found.means.shape, found.background is not None
+    chart = fit_coordinates(k, d, has_background)
     return chart.filled(np.append(logits, np.zeros(has_background)), means, scales[:, None], 0.0)
