@@ -9,7 +9,9 @@ from pm_dpgmm.bayes.parameters import anchor_kernel
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, offsets_of
 from pm_dpgmm.mixture.characteristic import characteristic_function, characteristic_jacobian
 from pm_dpgmm.mixture.coordinates import Coordinates, share_slopes
+from pm_dpgmm.mixture.fisher_information import fit_covariance
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.wishart import relative_entries, solve_lower
 from verification.calibration import mixture_kernels, separated
 
 FORMS = ("shares", "ratios", "rates")
@@ -204,3 +206,34 @@ def test_the_compiled_kernel_of_the_calibration_is_a_twin(d):
     for i, point in enumerate(points):
         for ours, theirs in zip((weights, middles, factors), mixture_kernels.parameters(point, d), strict=True):
             np.testing.assert_allclose(theirs, ours[i], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("k, d", SIZES)
+def test_the_mask_law_compares_a_release_in_these_coordinates_about_the_parameters(k, d):
+    about, released = parts(k, d, seed=11), parts(k, d, seed=12)
+    logs, means, entries = Coordinates(k, d, origin=about).split(Coordinates(k, d, origin=about).of(*released))
+    np.testing.assert_allclose(logs, np.log(released[0] / about[0]))
+    shift = np.stack(solve_lower(about[2], released[1] - about[1], d), axis=-1)
+    np.testing.assert_allclose(means, shift, rtol=1e-9, atol=1e-9)
+    rows = relative_entries(about[2], released[2])
+    places = [(i, j) for i in range(d) for j in range(i + 1)]
+    found = np.stack([np.log(rows[i][j]) if i == j else rows[i][j] for i, j in places], axis=-1)
+    np.testing.assert_allclose(entries, found, rtol=1e-9, atol=1e-9)
+
+
+def test_the_law_of_an_efficient_fit_is_in_these_coordinates():
+    """Means and factors of two components that overlap; the information on a grid, and by nodes to about a per cent."""
+    mixture = Mixture([0.4, 0.6], [[0.0, 0.0], [2.0, 1.0]], [[[1.0, 0.3], [0.3, 0.5]], [[0.6, -0.2], [-0.2, 1.0]]])
+    coordinates, axis = Coordinates.about(mixture), np.linspace(-6, 8, 141)
+    points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+    def log_density(vector):
+        weights, means, factors = coordinates.at(vector)
+        return Mixture(weights, means, factors @ factors.swapaxes(1, 2)).log_density(points)
+
+    scores = differences(log_density, np.zeros(coordinates.size))
+    mass = np.exp(mixture.log_density(points)) * (axis[1] - axis[0]) ** 2
+    inverse = np.linalg.inv((scores.T * mass) @ scores)[1:, 1:]
+    found = 1e6 * fit_covariance(mixture, 1e6)[2:, 2:]  # two weights there, one ratio here
+    scale = np.sqrt(np.diag(inverse))
+    np.testing.assert_allclose(found / np.outer(scale, scale), inverse / np.outer(scale, scale), atol=0.03)
