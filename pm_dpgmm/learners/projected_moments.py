@@ -16,15 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.univariate_moments import component_moments, features, resolving, thinned, whitening
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 
 WEIGHT_ROWS = 5_000
 RIDGE = 0.1  # of a linear step, in rows: what the moments do not determine goes to 0
 MOST_STEPS = 30
+LEAST_WEIGHT, MOST_LOG_SCALE = 0.01, 3.0  # of a component on the way; rows are in isotropic position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,16 +106,20 @@ def refined(rows: FloatArray, mixture: Mixture, directions: list[FloatArray]) ->
         variances = np.einsum("kde,d,e->k", mixture.covariances, u, u)
         given.append(near_moments(rows, u, resolving(variances)))
 
+    chart = Coordinates(mixture.n_components, mixture.n_features, limits=(-np.inf, MOST_LOG_SCALE))
+    factors = np.asarray(np.linalg.cholesky(mixture.covariances), dtype=float)
+    start = chart.of(mixture.weights, mixture.means, factors, least=LEAST_WEIGHT)
+
     def residual(x: FloatArray) -> FloatArray:
-        return np.concatenate([_residual(one, *_unpacked(x, mixture)) for one in given])
+        return np.concatenate([_residual(one, *chart.at(x)) for one in given])
 
     def jacobian(x: FloatArray) -> FloatArray:
-        return np.concatenate([_jacobian(one, *_unpacked(x, mixture)) for one in given])
+        return np.concatenate([_jacobian(one, *chart.at(x)) for one in given])
 
     found = least_squares(
-        residual, _packed(mixture), jac=jacobian, method="trf", x_scale="jac", max_nfev=MOST_STEPS, ftol=1e-7, xtol=1e-7
+        residual, start, jac=jacobian, method="trf", x_scale="jac", max_nfev=MOST_STEPS, ftol=1e-7, xtol=1e-7
     )
-    weights, means, factors = _unpacked(found.x, mixture)
+    weights, means, factors = chart.at(found.x)
     return Mixture(weights, means, factors @ np.swapaxes(factors, 1, 2))
 
 
@@ -132,25 +137,6 @@ def _frame(direction: FloatArray) -> FloatArray:
 def _solved(inverse: FloatArray, design: FloatArray, target: FloatArray, n: int) -> FloatArray:
     a, b = inverse @ design, inverse @ target
     return np.asarray(np.linalg.solve(a.T @ a + RIDGE / n * np.eye(a.shape[1]), a.T @ b))
-
-
-def _packed(mixture: Mixture) -> FloatArray:
-    """Log weights, means, and the Cholesky factors on and below the diagonal, the diagonal by logarithms."""
-    factors = np.linalg.cholesky(mixture.covariances)
-    row, column = np.tril_indices(mixture.n_features)
-    packed = factors[:, row, column]
-    packed[:, row == column] = np.log(packed[:, row == column])
-    return np.concatenate([np.log(np.maximum(mixture.weights, 0.01)), mixture.means.ravel(), packed.ravel()])
-
-
-def _unpacked(x: FloatArray, like: Mixture) -> tuple[FloatArray, FloatArray, FloatArray]:
-    k, d = like.means.shape
-    row, column = np.tril_indices(d)
-    packed = x[k * (1 + d) :].reshape(k, -1).copy()
-    packed[:, row == column] = np.exp(np.minimum(packed[:, row == column], 3.0))
-    factors = np.zeros((k, d, d))
-    factors[:, row, column] = packed
-    return softmax(x[:k]), x[k : k * (1 + d)].reshape(k, d), factors
 
 
 def _by_component(tables: FloatArray, means: FloatArray, covariances: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mixture.coordinates import triangle
 
 ComplexArray = NDArray[np.complex128]
 
@@ -39,14 +40,15 @@ def characteristic_jacobian(
     -------
     values : ndarray of complex, shape (m,)
     jacobian : ndarray of complex, shape (m, K + K D + K D (D + 1)/2)
-        By logits of the weights, means, and entries of the factors on and below the diagonal, row by row, the diagonal
-        ones by their logarithms; each group component by component.
+        By the :class:`pm_dpgmm.mixture.coordinates.Coordinates` of form "shares", without an origin: logits of the
+        weights, means, and entries of the factors on and below the diagonal, row by row, the diagonal ones by their
+        logarithms; each group component by component.
     """
     n_features = means.shape[1]
     parts, projected = _parts(frequencies, means, factors)
     values = parts @ weights
     terms = parts * weights
-    row, column = np.tril_indices(n_features)
+    row, column, _ = triangle(n_features)
     # the exponent holds -|L'w|^2/2, whose derivative by L[a, b] is -w[a] (L'w)[b]
     products = -frequencies[:, None, row] * projected[:, :, column]
     diagonal = row == column

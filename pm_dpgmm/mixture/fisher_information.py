@@ -6,16 +6,12 @@ import numpy as np
 from scipy import linalg, stats
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import Mixture
 
 N_NODES = 2**12  # for each component; the covariance is then good to about a per cent
 NODE_SEED = 20240229  # public: the same mixture always has the same covariance
 ONE_RECORD = 1.0  # information added to every coordinate, in records, so that an empty component is uncertain, not NaN
-
-
-def coordinate_count(n_components: int, n_features: int) -> int:
-    """Coordinates of :func:`fit_covariance`: weights, means, then covariances."""
-    return n_components * (1 + n_features + n_features * (n_features + 1) // 2)
 
 
 def fit_covariance(mixture: Mixture, n_records: float) -> FloatArray:
@@ -36,7 +32,8 @@ def fit_covariance(mixture: Mixture, n_records: float) -> FloatArray:
     ndarray, shape (P, P), P = K (1 + D + D (D + 1)/2)
         No unit. Coordinates: the K weights (their errors sum to 0, so the block is singular); for each component, the
         mean in units of L, L L' its covariance; for each component, row by row, the entries of the lower triangular T
-        in L T (L T)', the estimated covariance: log T[i, i] and T[i, l]/T[l, l].
+        in L T (L T)', the estimated covariance: log T[i, i] and T[i, l]/T[l, l]. To first order these are, but for the
+        weights, the coordinates :class:`pm_dpgmm.mixture.coordinates.Coordinates` about the mixture.
 
     Guarantee
     ---------
@@ -50,7 +47,7 @@ def fit_covariance(mixture: Mixture, n_records: float) -> FloatArray:
     """
     k, d = mixture.means.shape
     if not np.isfinite(n_records):
-        return np.zeros((coordinate_count(k, d),) * 2)
+        return np.zeros((Coordinates(k, d).size,) * 2)
     factors = np.linalg.cholesky(mixture.covariances)
     nodes = stats.qmc.MultivariateNormalQMC(np.zeros(d), rng=np.random.default_rng(NODE_SEED)).random(N_NODES)
     points = mixture.means[:, None] + np.einsum("kij,nj->kni", factors, nodes)
@@ -62,7 +59,7 @@ def fit_covariance(mixture: Mixture, n_records: float) -> FloatArray:
     top = heights.max(axis=0)
     relative = np.exp(heights - top)  # component densities over the largest, (K, M)
     relative /= mixture.weights @ relative
-    low, high = np.tril_indices(d)
+    low, high, _ = triangle(d)
     products = whitened[..., low] * whitened[..., high] - (low == high)
     shares = mixture.weights[:, None] * relative
     contrasts = linalg.helmert(k)  # (K - 1, K), orthonormal, rows sum to 0

@@ -16,7 +16,8 @@ from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.methods.sketch.caveats import FitWarning
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
-from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.result import Trial
@@ -76,8 +77,7 @@ def predicted_gap(data: SketchData, truth: Mixture, n_records: float) -> float:
 
     ``data`` gives frequencies and noise; no search is run. Mean over draws of the parameters about the truth.
     """
-    factors = np.linalg.cholesky(truth.covariances) / data.unit[:, None]
-    there = Fitted(truth.weights, (truth.means - data.centre) / data.unit, factors)
+    there = ScaledMixture.about(truth, data.centre, data.unit)
     sized = replace(data, n_records=float(n_records), background=None)
     root = error_root(sized, there, prior_about(there))
     rng = np.random.default_rng(0)  # the same draws at every size: the result is monotone in it

@@ -18,6 +18,7 @@ from pm_dpgmm.methods.sketch.fit import distances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
 from pm_dpgmm.records.feature_names import check_order
@@ -218,32 +219,14 @@ class CountLaw:
 
     def slopes(self, mixture: Mixture) -> FloatArray:
         """Derivatives of the expected counts by all parameters, and by their sum where it is private, (M, P)."""
-        k, d = mixture.means.shape
-        factors = np.linalg.cholesky(mixture.covariances)
+        chart = Coordinates.about(mixture, "shares")
         columns = [] if self.n_records is not None else [self.expected(mixture) / self.size]
-        row, column = np.tril_indices(d)
+        diagonal = chart.filled(0.0, 0.0, 1.0, 0.0) > 0
 
-        def change(ahead: Mixture, back: Mixture) -> None:
-            columns.append((self.expected(ahead) - self.expected(back)) / (2 * STEP))
+        def at(vector: FloatArray) -> FloatArray:
+            # diagonal entries, not their logarithms, move by STEP
+            weights, means, factors = chart.at(np.where(diagonal, np.log1p(vector), vector))
+            return self.expected(Mixture(weights, means, factors @ factors.swapaxes(1, 2)))
 
-        for j in range(k):
-            sides = []
-            for sign in (1, -1):
-                weights = mixture.weights * np.exp(sign * STEP * (np.arange(k) == j))
-                sides.append(Mixture(weights / weights.sum(), mixture.means, mixture.covariances))
-            change(*sides)
-            for i in range(d):
-                moves = [
-                    mixture.means + sign * STEP * np.outer(np.arange(k) == j, factors[j][:, i]) for sign in (1, -1)
-                ]
-                change(*(Mixture(mixture.weights, means, mixture.covariances) for means in moves))
-            for a, b in zip(row, column, strict=True):
-                sides = []
-                for sign in (1, -1):
-                    relative = np.eye(d)
-                    relative[a, b] += sign * STEP
-                    covariances = mixture.covariances.copy()
-                    covariances[j] = factors[j] @ relative @ relative.T @ factors[j].T
-                    sides.append(Mixture(mixture.weights, mixture.means, covariances))
-                change(*sides)
+        columns += [(at(step) - at(-step)) / (2 * STEP) for step in STEP * np.eye(chart.size)]
         return np.stack(columns, axis=1)

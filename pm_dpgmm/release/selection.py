@@ -12,7 +12,7 @@ from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
 from pm_dpgmm.methods.sketch.misfit import measured
-from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
 from pm_dpgmm.release.count_selection import compared_counts, count_price
@@ -153,6 +153,6 @@ def _evidence(release: Released) -> SketchStatistics:
     return evidence
 
 
-def _own(release: Released, evidence: SketchStatistics) -> dict[int, Fitted]:
+def _own(release: Released, evidence: SketchStatistics) -> dict[int, ScaledMixture]:
     """The release's mixture as a start."""
     return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}

@@ -30,7 +30,9 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.sketch.laplace import laplace
 from pm_dpgmm.methods.sketch.model import widened
 from pm_dpgmm.methods.sketch.phantoms import weight_variances
+from pm_dpgmm.methods.sketch.scaled_mixture import fit_coordinates
 from pm_dpgmm.mixture.background import warn_without_background
+from pm_dpgmm.mixture.coordinates import share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.records.feature_names import in_order
 
@@ -169,20 +171,19 @@ def standard_errors(release: Released) -> StandardErrors:
     law = laplace(release)
     found, root, unit = law.found, law.root, law.data.unit
     k, d = found.means.shape
-    n_logits = k + (found.background is not None)
-    weights = found.weights / found.weights.sum()
-    by_logit = np.diag(weights) - np.outer(weights, weights)
-    row, column = np.tril_indices(d)
+    _, means, factors = fit_coordinates(k, d, found.background is not None).blocks
+    by_logit = share_slopes(found.weights / found.weights.sum())
+    row, column, _ = triangle(d)
     entries = found.factors[:, row, column]
     lengths = np.sqrt(np.square(widened(found.factors, law.data.variance_floor)).sum(axis=2))
     slopes = entries / lengths[:, row] * np.where(row == column, entries, 1.0) * unit[row]
-    roots = root[n_logits + k * d :].reshape(k, len(row), -1)
+    roots = root[factors].reshape(k, len(row), -1)
     by_column = np.zeros((k, d, root.shape[1]))
     for entry, j in enumerate(row.tolist()):
         by_column[:, j] += slopes[:, entry, None] * roots[:, entry]
     return StandardErrors(
         weights=np.sqrt(np.square(by_logit @ root[:k]).sum(axis=1) + weight_variances(found, law.chances)),
-        means=np.linalg.norm(root[n_logits : n_logits + k * d], axis=1).reshape(k, d) * unit,
+        means=np.linalg.norm(root[means], axis=1).reshape(k, d) * unit,
         standard_deviations=np.linalg.norm(by_column, axis=2),
         mixture=release.mixture,
         feature_names=release.feature_names,

@@ -10,7 +10,8 @@ from scipy import stats
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
-from pm_dpgmm.methods.sketch.fit import _packed, _slopes, distances
+from pm_dpgmm.methods.sketch.fit import _slopes, distances
+from pm_dpgmm.methods.sketch.scaled_mixture import packed
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.mixture.mixture import Mixture
@@ -186,7 +187,7 @@ def test_noise_on_the_number_of_records_is_one_more_direction_of_the_law():
     assert log_determinant == pytest.approx(np.linalg.slogdet(covariance)[1], rel=1e-9)
     assert before < distances(replace(data, count_scale=0.0), found)[0]
     root = np.linalg.cholesky(covariance)
-    slopes = _slopes(data, _packed(found), found.n_components, root, found.background is not None)
+    slopes = _slopes(data, packed(found), found.n_components, root, found.background is not None)
     explained = slopes.T @ np.linalg.solve(root, residuals)
     gain = explained @ np.linalg.lstsq(slopes.T @ slopes, explained)[0]
     assert after == pytest.approx(before - gain, rel=1e-5)  # a ridge of 1e-6 keeps the step small

@@ -13,7 +13,8 @@ from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.sketch.fit import error_root, moved, reweighted
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.background import BackgroundWarning
 from pm_dpgmm.mixture.mixture import Mixture
@@ -63,7 +64,7 @@ def test_intervals_of_one_column_cover_the_truth():
     Together with the search, over 40 data sets: weights 0.89, means 0.92, standard deviations 0.93.
     """
     ladder = FejerHarmonics(2 * np.pi / 100, 16, 40.0)
-    truth = Fitted(COLUMN.weights, (COLUMN.means - 40) / 40, np.sqrt(COLUMN.covariances) / 40)
+    truth = ScaledMixture(COLUMN.weights, (COLUMN.means - 40) / 40, np.sqrt(COLUMN.covariances) / 40)
     prior, rng, covered, too_narrow = Prior(0.5, 1 / 6), np.random.default_rng(3), [], []
     for _ in range(200):
         sketch, _ = noisy_sketch(
@@ -115,7 +116,9 @@ def test_noise_on_the_number_of_records_widens_the_errors(pair):
     evidence = SketchStatistics.from_arrays(pair.raw, pair.noise)
     assert evidence.sketches[0].n_records_scale > 0
     data = SketchData.of(evidence.sketches, evidence.unit)
-    found = Fitted(pair.weights, (pair.means - data.centre) / data.unit, np.linalg.cholesky(pair.covariances) / 12.5)
+    found = ScaledMixture(
+        pair.weights, (pair.means - data.centre) / data.unit, np.linalg.cholesky(pair.covariances) / 12.5
+    )
     roots = [error_root(replace(data, count_scale=scale), found, Prior(1.4, 0.1)) for scale in (0.0, 500.0, 1000.0)]
     small, large, larger = (root @ root.T for root in roots)
     assert (np.diag(large) >= np.diag(small)).all()
@@ -126,7 +129,7 @@ def test_noise_on_the_number_of_records_widens_the_errors(pair):
 
 
 def test_a_step_of_zero_stays_where_it_is():
-    found = Fitted(
+    found = ScaledMixture(
         np.array([0.25, 0.7]), np.zeros((2, 2)), np.array([[[1.0, 0], [0.5, 2]], [[3, 0], [-1, 1]]]), 0, 0.05
     )
     same = moved(found, np.zeros(3 + 4 + 6))

@@ -29,11 +29,11 @@ from pm_dpgmm import Mixture, Neighbouring, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, prior_about
+from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about
 from pm_dpgmm.methods.sketch.fit import refined
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.rounds import n_frames, whitened_frames
-from pm_dpgmm.methods.sketch.start import Leaves
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from verification.benchmarks.accuracy_methods import density_of
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE, two_stage
 from verification.benchmarks.sets import Domain
@@ -143,7 +143,7 @@ def good_start_gap(problem: Instance, training: FloatArray, held_out: FloatArray
     truth = problem.truth
     n_features, centre = truth.n_features, truth.means.mean(axis=0)
     unit = np.full(n_features, problem.radius)
-    start = Leaves(truth.weights, (truth.means - centre) / unit, truth.covariances / problem.radius**2)
+    start = ScaledMixture.about(truth, centre, unit)
     budget, rng, sketches = GaussianFilter.of(EPSILON, DELTA), np.random.default_rng([problem.seed, PEER]), []
     for turn, share in enumerate(GOOD_SHARES):
         frames = whitened_frames(start, unit, centre, n_frames(n_features, truth.n_components), turn=1 + turn)
@@ -151,8 +151,8 @@ def good_start_gap(problem: Instance, training: FloatArray, held_out: FloatArray
             training, frames, budget=budget, share=share, neighbouring=Neighbouring.REPLACE_ONE, rng=rng
         )
         sketches.append(sketch)
-    data, begin = SketchData.of(sketches, unit), as_fitted(start)
-    found = SketchFit(data, refined(data, begin, prior_about(begin)), 0.0).mixture
+    data = SketchData.of(sketches, unit)
+    found = SketchFit(data, refined(data, start, prior_about(start)), 0.0).mixture
     return float(found.log_density(held_out).mean()) - level
 
 

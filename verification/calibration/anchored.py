@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, offsets_of
 from pm_dpgmm.bayes.parameters.anchor_laws import anchor_of
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from verification.calibration.intervals import Row, rows
 
@@ -79,12 +80,7 @@ def case(n_features: int, n_records: int, *, rng: np.random.Generator) -> Case:
 
 def deviations(centre: Mixture) -> FloatArray:
     """Standard deviations (P,) of the truth's offsets."""
-    k, d = centre.means.shape
-    row, column = np.tril_indices(d)
-    entries = np.where(row == column, SPREAD["diagonal"], SPREAD["below"])
-    return np.concatenate([
-        np.full(k - 1, SPREAD["weights"]), np.full(k * d, SPREAD["means"]), np.tile(entries, k)
-    ])  # fmt: skip
+    return Coordinates.about(centre).filled(SPREAD["weights"], SPREAD["means"], SPREAD["diagonal"], SPREAD["below"])
 
 
 def permuted_root(mixture: Mixture, root: FloatArray, order: FloatArray) -> FloatArray:
@@ -153,22 +149,9 @@ def resampled(offsets: FloatArray, bases: list[Mixture], fresh: FloatArray, *, r
 
 def unpacked(offsets: FloatArray, bases: list[Mixture]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights (R, S, 2), means (R, S, 2, D) and factors (R, S, 2, D, D) of two components at ``offsets`` (R, S, P)."""
-    d = bases[0].n_features
-    base_weights = np.stack([base.weights for base in bases])
-    base_means = np.stack([base.means for base in bases])
-    frames = np.linalg.cholesky(np.stack([base.covariances for base in bases]))
-    reference = base_weights.argmax(axis=1)
-    logs = np.zeros((*offsets.shape[:2], 2))
-    logs[np.arange(len(bases)), :, 1 - reference] = offsets[:, :, 0]
-    logs += np.log(base_weights)[:, None]
-    weights = np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
-    shifts = offsets[:, :, 1 : 1 + 2 * d].reshape(*offsets.shape[:2], 2, d)
-    means = base_means[:, None] + np.einsum("rkij,rskj->rski", frames, shifts)
-    row, column = np.tril_indices(d)
-    inner = np.zeros((*offsets.shape[:2], 2, d, d))
-    entries = offsets[:, :, 1 + 2 * d :].reshape(*offsets.shape[:2], 2, -1)
-    inner[..., row, column] = np.where(row == column, np.exp(np.clip(entries, -20, 20)), entries)
-    return weights, means, np.einsum("rkij,rskjl->rskil", frames, inner)
+    found = [Coordinates.about(base).at(draws) for base, draws in zip(bases, offsets, strict=True)]
+    weights, means, factors = (np.stack(part) for part in zip(*found, strict=True))
+    return weights, means, factors
 
 
 def parameters(weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:

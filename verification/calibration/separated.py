@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.fisher_information import fit_covariance
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -15,16 +16,21 @@ LOGIT_SD, MEAN_SD, LOG_SD, SLOPE_SD = 0.3, 0.3, 0.15, 0.3  # of the prior; means
 CENTRE = 2.8  # of the first feature's means, plus and minus: five or six standard deviations apart
 
 
+def chart(d: int) -> Coordinates:
+    """One logit, means, and entries of Cholesky factors, about two components of weight 1/2 and covariance I."""
+    means = CENTRE * np.array([[-1.0], [1.0]]) * (np.arange(d) == 0)
+    origin = np.full(N_COMPONENTS, 0.5), means, np.broadcast_to(np.eye(d), (N_COMPONENTS, d, d))
+    return Coordinates(N_COMPONENTS, d, "ratios", reference=1, origin=origin, limits=(-50, 50))
+
+
 def n_parameters(d: int) -> int:
-    """One logit, means, and the entries of the Cholesky factors."""
-    return 1 + N_COMPONENTS * (d + d * (d + 1) // 2)
+    """Numbers in a vector of parameters."""
+    return chart(d).size
 
 
 def scales(d: int) -> FloatArray:
     """Prior standard deviations, (P,); the parameters are independent normal with mean 0."""
-    low, high = np.tril_indices(d)
-    shape = np.where(low == high, LOG_SD, SLOPE_SD)
-    return np.concatenate([[LOGIT_SD], np.full(N_COMPONENTS * d, MEAN_SD), np.tile(shape, N_COMPONENTS)])
+    return chart(d).filled(LOGIT_SD, MEAN_SD, LOG_SD, SLOPE_SD)
 
 
 def draw(shape: tuple[int, ...], d: int, *, rng: np.random.Generator) -> FloatArray:
@@ -39,28 +45,13 @@ def log_prior(theta: FloatArray, d: int) -> FloatArray:
 
 def unpack(theta: FloatArray, d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights (..., 2), means (..., 2, D) and Cholesky factors (..., 2, D, D)."""
-    first = 1 / (1 + np.exp(-theta[..., 0]))
-    weights = np.stack([first, 1 - first], axis=-1)
-    k = N_COMPONENTS
-    means = theta[..., 1 : 1 + k * d].reshape(*theta.shape[:-1], k, d).copy()
-    means[..., 0, 0] -= CENTRE
-    means[..., 1, 0] += CENTRE
-    low, high = np.tril_indices(d)
-    entries = theta[..., 1 + k * d :].reshape(*theta.shape[:-1], k, len(low))
-    entries = np.where(low == high, np.exp(np.clip(entries, -50, 50)), entries)
-    chol = np.zeros((*entries.shape[:-1], d, d))
-    chol[..., low, high] = entries
-    return weights, means, chol
+    return chart(d).at(theta)
 
 
 def pack(found: Mixture) -> FloatArray:
     """The parameters of a mixture, (P,): inverse of ``unpack``."""
-    d = found.n_features
-    low, high = np.tril_indices(d)
-    entries = np.linalg.cholesky(found.covariances)[:, low, high]
-    means = found.means - CENTRE * np.array([[-1.0], [1.0]]) * (np.arange(d) == 0)
-    logit = np.log(found.weights[0] / found.weights[1])
-    return np.concatenate([[logit], means.ravel(), np.where(low == high, np.log(np.abs(entries)), entries).ravel()])
+    factors = np.asarray(np.linalg.cholesky(found.covariances), dtype=float)
+    return chart(found.n_features).of(found.weights, found.means, factors)
 
 
 def mixture(theta: FloatArray, d: int) -> Mixture:
@@ -98,15 +89,8 @@ def around(centre: Mixture, n_records: int, n_draws: int, *, rng: np.random.Gene
 
     The posterior that takes a release for the fit itself, and, around the truth, the one that has the records.
     """
-    k, d = centre.means.shape
     covariance = fit_covariance(centre, n_records)
     values, vectors = np.linalg.eigh(covariance)
     errors = rng.normal(size=(n_draws, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-    weights = centre.weights + errors[:, :k]
-    factors = np.linalg.cholesky(centre.covariances)
-    means = centre.means + np.einsum("kij,nkj->nki", factors, errors[:, k : k + k * d].reshape(-1, k, d))
-    low, high = np.tril_indices(d)
-    entries = errors[:, k + k * d :].reshape(n_draws, k, -1)
-    relative = np.zeros((n_draws, k, d, d))
-    relative[..., low, high] = np.where(low == high, np.exp(entries), entries)
-    return readable(weights, means, factors @ relative)
+    _, means, factors = Coordinates.about(centre, "shares").at(errors)
+    return readable(centre.weights + errors[:, : centre.n_components], means, factors)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 import pm_dpgmm as dpg
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.fisher_information import fit_covariance
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import posterior_of
@@ -156,16 +157,14 @@ def posterior(release: Release, truth: Mixture, *, random_seed: int) -> Posterio
 
 def deviations(k: int, d: int) -> FloatArray:
     """Of the offsets of :func:`drawn_truth` (P,): log weight ratios, means, factors row by row."""
-    row, column = np.tril_indices(d)
-    entries = np.where(row == column, LOG_SCALE, SLOPE)
-    return np.concatenate([np.full(k - 1, LOG_RATIO), np.full(k * d, SHIFT), np.tile(entries, k)])
+    return Coordinates(k, d, "ratios").filled(LOG_RATIO, SHIFT, LOG_SCALE, SLOPE)
 
 
 def prior_term(th: Any, base: Mixture, spread: FloatArray) -> Any:
     """Log density, up to a constant, of independent normal offsets from ``base``: those of ``drawn_truth``.
 
     Logarithms of weight ratios to the heaviest component, means in the frame L of their component, the factor T of
-    covariance = L T T' L', diagonal entries as logarithms.
+    covariance = L T T' L', diagonal entries as logarithms: the symbolic twin of ``Coordinates.of``.
     """
     import pytensor.tensor as pt
 
@@ -194,17 +193,10 @@ def quantities(weights: FloatArray, means: FloatArray, covariances: FloatArray) 
 
 def fit_draws(centre: Mixture, n_draws: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Draws of the quantities from the law of an efficient fit to the records about ``centre``."""
-    k, d = centre.means.shape
     values, vectors = np.linalg.eigh(fit_covariance(centre, N_RECORDS))
     errors = rng.normal(size=(n_draws, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-    factors = np.linalg.cholesky(centre.covariances)
-    means = centre.means + np.einsum("kij,nkj->nki", factors, errors[:, k : k + k * d].reshape(-1, k, d))
-    row, column = np.tril_indices(d)
-    entries = errors[:, k + k * d :].reshape(n_draws, k, -1)
-    inner = np.zeros((n_draws, k, d, d))
-    inner[..., row, column] = np.where(row == column, np.exp(entries), entries)
-    moved = factors @ inner
-    return quantities(centre.weights + errors[:, :k], means, moved @ np.swapaxes(moved, -1, -2))
+    _, means, factors = Coordinates.about(centre, "shares").at(errors)
+    return quantities(centre.weights + errors[:, : centre.n_components], means, factors @ np.swapaxes(factors, -1, -2))
 
 
 def _ends(draws: FloatArray) -> FloatArray:

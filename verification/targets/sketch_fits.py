@@ -28,10 +28,10 @@ from pm_dpgmm.methods.sketch import choice as sketch_choice
 from pm_dpgmm.methods.sketch import estimate as sketch_post
 from pm_dpgmm.methods.sketch import method as sketch
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
-from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_fitted, sketch_data
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, less_floor, sketch_data
 from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
-from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.rounds import Schedule
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import leaves_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
@@ -58,14 +58,14 @@ def quick_fit(
     evidence: SketchStatistics,
     n_components: int,
     *,
-    first: Sequence[Fitted] = (),
+    first: Sequence[ScaledMixture] = (),
     search: bool = True,
     last: bool = True,
 ) -> Any:
     """What the last moments say; rejected by a released number. One column has no moments."""
     if len(evidence.unit) == 1:
         return ONE
-    found = as_fitted(leaves_of(evidence.parts[-1], evidence.n_records))
+    found = less_floor(leaves_of(evidence.parts[-1], evidence.n_records))
     bad = evidence.sketches[0].values[0, 0] < 0
     return SketchFit(sketch_data(evidence), found, REJECTED + 1 if bad else 0.0)
 

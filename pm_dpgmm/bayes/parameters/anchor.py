@@ -1,8 +1,9 @@
 """Offsets from a released mixture and their normal law. Imports no PyMC.
 
-Coordinates, all without unit and all 0 at the release: logarithms of weight ratios to the heaviest component, relative
-to those released; means in the frame of their component, L0^-1 (mean - released mean) with L0 L0' the released
-covariance; and the factor T of covariance = L0 T T' L0', row by row, diagonal entries as logarithms.
+Offsets are the coordinates of :mod:`pm_dpgmm.mixture.coordinates` about the release, without unit and all 0 there:
+logarithms of weight ratios to the heaviest component, relative to those released; means in the frame of their
+component, L0^-1 (mean - released mean) with L0 L0' the released covariance; and the factor T of covariance
+L0 T T' L0', row by row, diagonal entries as logarithms.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive, frozen, shown
+from pm_dpgmm.mixture.coordinates import Coordinates, share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -53,9 +55,14 @@ class Anchor:
         return len(self.covariance)
 
     @property
+    def coordinates(self) -> Coordinates:
+        """Of the offsets."""
+        return Coordinates.about(self.mixture)
+
+    @property
     def reference(self) -> int:
         """The heaviest component, to which weight ratios are taken."""
-        return int(np.argmax(self.mixture.weights))
+        return self.coordinates.reference
 
     @property
     def root(self) -> FloatArray:
@@ -65,7 +72,7 @@ class Anchor:
     @property
     def blocks(self) -> tuple[slice, slice, slice]:
         """Where the offsets of weights, means and factors are."""
-        return _blocks(self.mixture)
+        return self.coordinates.blocks
 
     def mean_covariance(self, i: int, j: int) -> FloatArray:
         """Prior covariance (D, D) of the difference between the means of two components, in the data's unit."""
@@ -90,52 +97,30 @@ class Anchor:
     def typical(self) -> dict[str, FloatArray]:
         """Root mean square scales by component (K,): of weights, of means in component standard deviations, of
         log standard deviations."""
-        k, d = self.mixture.n_components, self.mixture.n_features
         variances = np.diag(self.covariance)
-        entries = variances[self.blocks[2]].reshape(k, -1)[:, _diagonal(d)]
+        _, means, entries = self.coordinates.split(variances)
         return {
             "weights": np.sqrt(np.diag(self.weight_covariance())),
-            "means": np.sqrt(variances[self.blocks[1]].reshape(k, d).mean(axis=1)),
-            "log_scales": np.sqrt(entries.mean(axis=1)),
+            "means": np.sqrt(means.mean(axis=1)),
+            "log_scales": np.sqrt(entries[:, triangle(self.mixture.n_features)[2]].mean(axis=1)),
         }
 
     def weight_covariance(self) -> FloatArray:
         """Of the weights themselves, to first order, shape (K, K)."""
-        weights = self.mixture.weights
-        slopes = np.diag(weights) - np.outer(weights, weights)
-        slopes = np.delete(slopes, self.reference, axis=1)
+        slopes = np.delete(share_slopes(self.mixture.weights), self.reference, axis=1)
         return np.asarray(slopes @ self.covariance[self.blocks[0], self.blocks[0]] @ slopes.T)
 
 
 def offsets_of(mixture: Mixture, base: Mixture) -> FloatArray:
     """Offsets (P,) of ``mixture`` from ``base``, which has no weight of 0."""
-    reference = int(np.argmax(base.weights))
-    ratios = np.log(mixture.weights / base.weights)
-    ratios = np.delete(ratios - ratios[reference], reference)
-    frames = np.linalg.cholesky(base.covariances)
-    shifts = np.linalg.solve(frames, (mixture.means - base.means)[..., None])[..., 0]
-    factors = np.linalg.solve(frames, np.linalg.cholesky(mixture.covariances))
-    row, column = np.tril_indices(base.n_features)
-    entries = factors[:, row, column]
-    diagonal = row == column
-    entries[:, diagonal] = np.log(entries[:, diagonal])
-    return np.concatenate([ratios, shifts.ravel(), entries.ravel()])
+    factors = np.asarray(np.linalg.cholesky(mixture.covariances), dtype=float)
+    return Coordinates.about(base).of(mixture.weights, mixture.means, factors)
 
 
 def mixture_at(offsets: FloatArray, base: Mixture) -> Mixture:
     """Inverse of :func:`offsets_of`."""
-    k, d = base.means.shape
-    ratios, shifts, entries = (offsets[block] for block in _blocks(base))
-    logs = np.log(base.weights) + np.insert(ratios, int(np.argmax(base.weights)), 0.0)
-    weights = np.exp(logs - logs.max())
-    frames = np.linalg.cholesky(base.covariances)
-    row, column = np.tril_indices(d)
-    inner = np.zeros((k, d, d))
-    inner[:, row, column] = entries.reshape(k, -1)
-    inner[:, range(d), range(d)] = np.exp(inner[:, range(d), range(d)])
-    factors = frames @ inner
-    means = base.means + (frames @ shifts.reshape(k, d, 1))[..., 0]
-    return Mixture(weights / weights.sum(), means, factors @ np.swapaxes(factors, 1, 2))
+    weights, means, factors = Coordinates.about(base).at(offsets)
+    return Mixture(weights, means, factors @ np.swapaxes(factors, 1, 2))
 
 
 def lifted_weights(mixture: Mixture) -> Mixture:
@@ -150,12 +135,11 @@ def weak_deviations(mixture: Mixture) -> FloatArray:
     1.5 for log weight ratios, 2 standard deviations of the whole mixture (in every direction of a component's frame)
     for means, 1 for logarithms of the diagonal of a relative factor and for what is below it.
     """
-    k, d = mixture.n_components, mixture.n_features
+    chart = Coordinates.about(mixture)
     frames = np.linalg.cholesky(mixture.covariances)
     inside = np.linalg.solve(frames, np.broadcast_to(np.linalg.cholesky(mixture.covariance()), frames.shape))
     spread = np.linalg.norm(inside, axis=2)
-    entries = np.where(_diagonal(d), WEAK_LOG_SCALE, WEAK_SLOPE)
-    return np.concatenate([np.full(k - 1, WEAK_LOG_RATIO), WEAK_SPREAD * spread.ravel(), np.tile(entries, k)])
+    return chart.filled(WEAK_LOG_RATIO, WEAK_SPREAD * spread, WEAK_LOG_SCALE, WEAK_SLOPE)
 
 
 def with_scales(
@@ -173,7 +157,7 @@ def with_scales(
         Of the logarithms of the diagonal of the relative factor; entries below have sqrt(2) times that.
     """
     k, d = anchor.mixture.n_components, anchor.mixture.n_features
-    covariance = np.array(anchor.covariance)
+    covariance, chart = np.array(anchor.covariance), anchor.coordinates
     sources = [anchor.source]
 
     def put(block: slice, values: FloatArray, words: str) -> None:
@@ -184,14 +168,14 @@ def with_scales(
 
     if not is_auto(weight_conc, "weight_conc"):
         check_positive(weight_conc=weight_conc)
-        put(anchor.blocks[0], _dirichlet(anchor.mixture, float(weight_conc)), f"weight_conc={weight_conc:g}")
+        put(chart.blocks[0], _dirichlet(anchor.mixture, float(weight_conc)), f"weight_conc={weight_conc:g}")
     if not is_auto(mean_scale, "mean_scale"):
         scales = _per_component(mean_scale, k, "mean_scale")
-        put(anchor.blocks[1], np.diag(np.repeat(scales**2, d)), f"mean_scale={_text(scales)}")
+        put(chart.blocks[1], np.diag(np.repeat(scales**2, d)), f"mean_scale={_text(scales)}")
     if not is_auto(cov_scale, "cov_scale"):
         scales = _per_component(cov_scale, k, "cov_scale")
-        variances = np.outer(scales**2, np.where(_diagonal(d), 1.0, 2.0))
-        put(anchor.blocks[2], np.diag(variances.ravel()), f"cov_scale={_text(scales)}")
+        variances = chart.filled(0.0, 0.0, scales[:, None] ** 2, 2 * scales[:, None] ** 2)
+        put(chart.blocks[2], np.diag(variances[chart.blocks[2]]), f"cov_scale={_text(scales)}")
     return replace(anchor, covariance=frozen(covariance), source="; ".join(filter(None, sources)))
 
 
@@ -210,18 +194,6 @@ def _dirichlet(mixture: Mixture, concentration: float) -> FloatArray:
     variances = 1 / ((concentration + 1) * mixture.weights)
     reference = int(np.argmax(mixture.weights))
     return np.asarray(np.diag(np.delete(variances, reference)) + variances[reference])
-
-
-def _blocks(mixture: Mixture) -> tuple[slice, slice, slice]:
-    k, d = mixture.n_components, mixture.n_features
-    ends = np.cumsum([0, k - 1, k * d, k * d * (d + 1) // 2]).tolist()
-    return slice(ends[0], ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3])
-
-
-def _diagonal(n_features: int) -> Any:
-    """Which entries of a packed factor are on the diagonal."""
-    row, column = np.tril_indices(n_features)
-    return row == column
 
 
 def is_auto(value: Any, name: str) -> bool:

@@ -18,6 +18,7 @@ from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _sketch(release: Released, mixture: Mixture) -> FloatArray:
 
 
 def _masked(release: Released, mixture: Mixture) -> FloatArray:
-    k, d = mixture.n_components, mixture.n_features
+    d = mixture.n_features
     law = release.noise
     if release.statistic is Statistic.MASK:
         weight, mean, factor = (float(law[part]) for part in ("weight", "mean", "covariance"))
@@ -115,15 +116,12 @@ def _masked(release: Released, mixture: Mixture) -> FloatArray:
         weight, mean, factor = noise.weight(d), math.sqrt(2) * noise.eta, noise.eta
     n_records = _fitted_records(release)
     own = np.maximum(n_records * mixture.weights, 1.0)
-    diagonal = np.equal(*np.tril_indices(d))
-    shifts = np.repeat(mean**2 + 1 / own, d)
-    entries = np.where(diagonal, factor**2 + 0.5 / own[:, None], 2 * factor**2 + 1 / own[:, None])
+    chart, each = Coordinates.about(mixture), 1 / own[:, None]
     # log ratios of noisy weights: the noise is divided by the weight it was added to
     variances = weight**2 / mixture.weights**2 + 1 / own
-    reference = int(np.argmax(mixture.weights))
-    ratios = np.diag(np.delete(variances, reference)) + variances[reference]
-    covariance = np.diag(np.concatenate([np.zeros(k - 1), shifts, entries.ravel()]))
-    covariance[: k - 1, : k - 1] = ratios
+    ratios = np.diag(np.delete(variances, chart.reference)) + variances[chart.reference]
+    covariance = np.diag(chart.filled(0.0, mean**2 + each, factor**2 + 0.5 * each, 2 * factor**2 + each))
+    covariance[chart.blocks[0], chart.blocks[0]] = ratios
     return covariance
 
 

@@ -13,6 +13,7 @@ from scipy import optimize, special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import LOG_2PI
 from pm_dpgmm.privacy.noise import IntArray
 
@@ -134,37 +135,26 @@ def dispersion(data: SliceData, found: Components) -> float:
 def improved(data: SliceData, start: Components, cloud_weight: float, *, steps: int) -> tuple[float, Components]:
     """Quasi-Newton search (L-BFGS) from a mixture, in coordinates whitened by it; returns the objective too."""
     k, d = start.means.shape
-    row, column = np.tril_indices(d)
-    diagonal = row == column
+    chart = Coordinates(k, d, "rates", origin=(start.rates, start.means, start.factors))
 
-    def unpacked(theta: FloatArray) -> tuple[Components, FloatArray]:
-        logs, shifts, entries = np.split(theta, [k, k * (1 + d)])
-        entries = entries.reshape(k, -1).copy()
-        entries[:, diagonal] = np.exp(entries[:, diagonal])
-        inner = np.zeros((k, d, d))
-        inner[:, row, column] = entries
-        moved = start.means + np.einsum("kij,kj->ki", start.factors, shifts.reshape(k, d))
-        return Components(start.rates * np.exp(logs), moved, start.factors @ inner), entries
-
-    def negative(theta: FloatArray) -> tuple[float, FloatArray]:
-        found, entries = unpacked(theta)
+    def negative(vector: FloatArray) -> tuple[float, FloatArray]:
         with np.errstate(all="ignore"):  # a step too far may overflow: it is refused
-            value, gradient = objective(data, found, cloud_weight)
-        shifts = np.einsum("kij,ki->kj", start.factors, gradient.means)
-        inner = (start.factors.swapaxes(1, 2) @ gradient.factors)[:, row, column]
-        inner = np.where(diagonal, inner * entries, inner)
-        slopes = -np.concatenate([gradient.rates * found.rates, shifts.ravel(), inner.ravel()])
+            value, gradient = objective(data, Components(*chart.at(vector)), cloud_weight)
+        slopes = -chart.pullback(vector, gradient.rates, gradient.means, gradient.factors)
         if not (np.isfinite(value) and np.isfinite(slopes).all()):
             return REFUSED, np.zeros(len(slopes))
         return -value, slopes
 
-    limits = [(-LOG_RATE, LOG_RATE)] * k + [(None, None)] * (k * d)
-    limits += [(-LOG_SCALE, LOG_SCALE) if on else (None, None) for on in diagonal] * k
-    zero = np.zeros(len(limits))
+    most = chart.filled(LOG_RATE, np.inf, LOG_SCALE, np.inf)
     with np.errstate(all="ignore"):
         result = optimize.minimize(
-            negative, zero, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": steps}
+            negative,
+            np.zeros(chart.size),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=optimize.Bounds(-most, most),
+            options={"maxiter": steps},
         )
     if result.fun >= REFUSED or not np.isfinite(result.x).all():
         return -REFUSED, start
-    return -float(result.fun), unpacked(result.x)[0]
+    return -float(result.fun), Components(*chart.at(result.x))

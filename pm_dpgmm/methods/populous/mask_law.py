@@ -14,6 +14,7 @@ from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray, check_choice
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
+from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.fisher_information import fit_covariance
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.mixture.wishart import Spectrum, log_central, log_noncentral, relative_entries, solve_lower
@@ -213,17 +214,14 @@ def _factors(covariances: FloatArray) -> FloatArray:
 
 def _noise_covariance(k: int, d: int, eta: float, weight: float, mean: float) -> FloatArray:
     """Of the noise in the coordinates of ``fit_covariance``, to first order: all independent."""
-    low, high = np.tril_indices(d)
-    shape = np.where(low == high, eta, np.sqrt(2) * eta)
-    return np.diag(np.concatenate([np.full(k, weight), np.full(k * d, mean), np.tile(shape, k)]) ** 2)
+    return np.diag(Coordinates(k, d).filled(weight, mean, eta, np.sqrt(2) * eta) ** 2)
 
 
 def _shares(sampling: FloatArray, k: int, d: int) -> tuple[FloatArray, FloatArray]:
     """Sampling error of a component as an addition to eta^2 (K,) and to the variance of a relative mean (K,)."""
-    low, high = np.tril_indices(d)
-    variances = np.diag(sampling)
-    means = variances[k : k + k * d].reshape(k, d)
-    shapes = variances[k + k * d :].reshape(k, -1) / np.where(low == high, 1, 2)
+    _, means, shapes = Coordinates(k, d).split(np.diag(sampling))
+    row, column, _ = triangle(d)
+    shapes = shapes / np.where(row == column, 1, 2)
     return np.concatenate([means / 2, shapes], axis=1).mean(axis=1), means.mean(axis=1)
 
 
@@ -239,10 +237,7 @@ def _bias(mixture: Mixture, subset_records: float | None, lifted: bool) -> tuple
 
 def _exact_is_enough(covariance: FloatArray, k: int, d: int, eta: FloatArray, mean_scale: FloatArray) -> bool:
     """Whether independent components with one scale each have nearly the covariance of the whole."""
-    low, high = np.tril_indices(d)
-    shape = eta[:, None] * np.where(low == high, 1, np.sqrt(2))
-    inverse = linalg.block_diag(
-        _whitener(covariance[:k, :k]), np.diag(1 / np.repeat(mean_scale, d)), np.diag(1 / shape.ravel())
-    )
+    own = Coordinates(k, d).filled(1.0, mean_scale[:, None], eta[:, None], eta[:, None] * np.sqrt(2))
+    inverse = linalg.block_diag(_whitener(covariance[:k, :k]), np.diag(1 / own[k:]))
     values = np.linalg.eigvalsh(inverse @ covariance @ inverse.T)
     return bool(np.abs(values - 1).max() <= OVERLAP)

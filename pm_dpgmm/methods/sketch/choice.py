@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, as_leaves, fit_evidence, prior_about
+from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, prior_about, with_floor
 from pm_dpgmm.methods.sketch.fit import penalty
-from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import merged
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
@@ -33,7 +33,7 @@ class Choice:
         return self.fits[int(np.nanargmin(self.scores))] if np.isfinite(self.scores).any() else self.fits[0]
 
     @property
-    def starts(self) -> dict[int, Fitted]:
+    def starts(self) -> dict[int, ScaledMixture]:
         """The mixtures by their number of components, to start later fits from."""
         return {fit.found.n_components: fit.found for fit in self.fits}
 
@@ -50,7 +50,7 @@ def choose(
     evidence: SketchStatistics,
     choices: Sequence[int],
     *,
-    first: Mapping[int, Fitted] | None = None,
+    first: Mapping[int, ScaledMixture] | None = None,
     price: float = PRICE,
     scored: bool = False,
     last: bool = True,
@@ -63,7 +63,7 @@ def choose(
         What was released.
     choices : sequence of int
         Distinct, increasing.
-    first : mapping of int to Fitted, optional
+    first : mapping of int to ScaledMixture, optional
         Mixtures to start from, by their number of components.
     price : float
         See :func:`score`.
@@ -81,8 +81,8 @@ def choose(
         begin = [known[k]] if k in known else []
         larger = min((n for n, fit in found.items() if fit.misfit < EXPLAINS), default=None)
         if larger is not None and len(evidence.unit) > 1:
-            leaves = merged(as_leaves(found[larger]), k)
-            begin.append(as_fitted(leaves, evidence.variance_floor))
+            leaves = merged(with_floor(found[larger]), k)
+            begin.append(less_floor(leaves, evidence.variance_floor))
             quick = [
                 fit_evidence(evidence, k, first=one, search=False, last=False)
                 for one in ([], *([item] for item in begin))
@@ -118,7 +118,7 @@ def score(fit: SketchFit, *, price: float = PRICE) -> float:
     return fit.deviance + penalty(fit.found, prior_about(fit.found)) + price * n_free(fit.found)
 
 
-def n_free(found: Fitted) -> int:
+def n_free(found: ScaledMixture) -> int:
     """Free numbers of the mixture, its background's weight among them."""
     return found.n_parameters - 1 + (found.background is not None)
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special, stats
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import component_functions
 
 ATOMS = 192  # candidates for a new component, of each scale
@@ -77,18 +78,18 @@ class Dictionary:
         return Dictionary.of(data, means, factors)
 
 
-def best_added(data: SketchData, found: Fitted | None, library: Dictionary, number: int) -> list[Fitted]:
+def best_added(data: SketchData, found: ScaledMixture | None, library: Dictionary, number: int) -> list[ScaledMixture]:
     """The mixture with each of the candidates that explain most of its residual; None is the empty mixture."""
     residuals = -data.values if found is None else data.residuals(found)
     gain, share = library.gains(residuals / data.deviations)
     order = np.argsort(-gain, kind="stable")[:number].tolist()
     if found is None:
-        return [Fitted(np.ones(1), library.means[[j]], library.factors[[j]]) for j in order]
+        return [ScaledMixture(np.ones(1), library.means[[j]], library.factors[[j]]) for j in order]
     return [found.with_component(share[j] / (1 + share[j]), library.means[j], library.factors[j]) for j in order]
 
 
 def places_of(
-    data: SketchData, found: Fitted, atoms: tuple[FloatArray, FloatArray], radius: float
+    data: SketchData, found: ScaledMixture, atoms: tuple[FloatArray, FloatArray], radius: float
 ) -> tuple[Dictionary, Dictionary]:
     """Where a component may be missing: pieces of those there are, atoms, random places; and the best, sharpened."""
     n_features = data.frequencies.shape[1]

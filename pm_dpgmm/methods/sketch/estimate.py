@@ -15,9 +15,10 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
-from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.start import leaves_of, starts, trusted_leaves
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 
@@ -36,12 +37,12 @@ class SketchFit:
     """A fit in the unit of its data."""
 
     data: SketchData
-    found: Fitted
+    found: ScaledMixture
     misfit: float
     deviance: float = math.nan  # minus twice the log-likelihood of the sketch, up to a constant
 
     @classmethod
-    def of(cls, data: SketchData, found: Fitted) -> SketchFit:
+    def of(cls, data: SketchData, found: ScaledMixture) -> SketchFit:
         """The fit with how well it explains the sketch, under the sketch's full covariance."""
         return cls(data, found, *tested(data, found))
 
@@ -76,7 +77,7 @@ def fit_evidence(
     evidence: SketchStatistics,
     n_components: int,
     *,
-    first: Sequence[Fitted] = (),
+    first: Sequence[ScaledMixture] = (),
     search: bool = True,
     last: bool = True,
 ) -> SketchFit:
@@ -87,7 +88,7 @@ def fit_evidence(
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
         return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
-    begin = chain(first, (as_fitted(leaves, data.variance_floor) for leaves in start_mixtures(evidence, n_components)))
+    begin = chain(first, (less_floor(leaves, data.variance_floor) for leaves in start_mixtures(evidence, n_components)))
     start = next(begin)
     radius = math.sqrt(len(evidence.unit))
     prior = prior_about(start)
@@ -103,7 +104,7 @@ def fit_evidence(
     return SketchFit.of(data, found)
 
 
-def prior_about(start: Fitted | None) -> Prior:
+def prior_about(start: ScaledMixture | None) -> Prior:
     """Of a fit from ``start``, in the unit of the evidence; None or a start in one column: that of one column."""
     if start is None or start.means.shape[1] == 1:
         return Prior(RADIUS_PRIOR, SCALE_PRIOR)
@@ -122,7 +123,7 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
     return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
 
 
-def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[Leaves]:
+def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[ScaledMixture]:
     """Mixtures to start from: the parts that were measured, then, if anybody asks for more, what the cells give."""
     for moments in evidence.parts:
         measured = leaves_of(moments, evidence.n_records, least_count=0.005)
@@ -140,28 +141,28 @@ def signal(evidence: SketchStatistics, n_components: int) -> float:
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
 
 
-def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> Fitted:
+def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> ScaledMixture:
     """A mixture in the unit of the records as a start."""
-    unit = evidence.unit
-    covariances = mixture.covariances / unit / unit[:, None]
-    weights, means = mixture.weights * (1 - background_weight), (mixture.means - evidence.centre) / unit
-    found = as_fitted(Leaves(weights, means, covariances), evidence.variance_floor)
-    return replace(found, background=background_weight or None)
+    found = less_floor(ScaledMixture.about(mixture, evidence.centre, evidence.unit), evidence.variance_floor)
+    return replace(found, weights=mixture.weights * (1 - background_weight), background=background_weight or None)
 
 
-def as_fitted(leaves: Leaves, variance_floor: FloatArray | None = None) -> Fitted:
-    """The same mixture as a start, its covariances less the variance floor."""
-    if variance_floor is not None:
-        values, vectors = np.linalg.eigh(leaves.covariances - np.diag(variance_floor))
-        values = np.maximum(values, LEAST_OVER_FLOOR * variance_floor.min())
-        leaves = replace(leaves, covariances=(vectors * values[:, None, :]) @ vectors.swapaxes(1, 2))
-    return Fitted(leaves.weights, leaves.means, leaves.factors)
+def less_floor(mixture: ScaledMixture, variance_floor: FloatArray | None = None) -> ScaledMixture:
+    """The same mixture as a start of a fit, its covariances less the variance floor."""
+    if variance_floor is None:
+        return mixture
+    values, vectors = np.linalg.eigh(mixture.covariances - np.diag(variance_floor))
+    values = np.maximum(values, LEAST_OVER_FLOOR * variance_floor.min())
+    lowered = (vectors * values[:, None, :]) @ vectors.swapaxes(1, 2)
+    return ScaledMixture.of(mixture.weights, mixture.means, lowered)
 
 
-def as_leaves(fit: SketchFit) -> Leaves:
-    """Components of a fit, the background left out."""
-    found, factors = fit.found, widened(fit.found.factors, fit.data.variance_floor)
-    return Leaves(found.weights / found.weights.sum(), found.means, factors @ factors.swapaxes(1, 2))
+def with_floor(fit: SketchFit) -> ScaledMixture:
+    """Components of a fit with the variance floor, the background left out."""
+    found = fit.found
+    return ScaledMixture(
+        found.weights / found.weights.sum(), found.means, widened(found.factors, fit.data.variance_floor)
+    )
 
 
 def _in_records(data: SketchData, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Mixture:

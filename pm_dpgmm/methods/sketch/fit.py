@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture as Fitted
+from pm_dpgmm.methods.sketch.scaled_mixture import packed as _packed
+from pm_dpgmm.methods.sketch.scaled_mixture import unpacked as _unpacked
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_covariance
 
-SMALLEST_SCALE, LARGEST_SCALE = -12.0, 12.0  # logarithms of the diagonal of a factor
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
 MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
@@ -267,27 +269,6 @@ def _covariance(data: SketchData, found: Fitted) -> FloatArray:
     return covariance
 
 
-# ---------------------------------------------------------------------- parameters as one vector
-def packed_spreads(found: Fitted, logits: FloatArray, means: FloatArray, scales: FloatArray) -> FloatArray:
-    """Standard deviations in the coordinates of :func:`moved`, shape (P,), from (K,), (K, D) and (K,).
-
-    ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
-    """
-    row, column = np.tril_indices(found.means.shape[1])
-    entries = np.where(row == column, scales[:, None], 0.0)
-    ours = logits if found.background is None else np.append(logits, 0.0)
-    return np.concatenate([ours, means.ravel(), entries.ravel()])
-
-
-def _packed(found: Fitted) -> FloatArray:
-    row, column = np.tril_indices(found.means.shape[1])
-    entries = found.factors[:, row, column].copy()
-    diagonal = row == column
-    entries[:, diagonal] = np.log(entries[:, diagonal])
-    weights = found.weights if found.background is None else np.append(found.weights, found.background)
-    return np.concatenate([np.log(np.maximum(weights, 1e-6)), found.means.ravel(), entries.ravel()])
-
-
 def _inside(data: SketchData, theta: FloatArray, n_components: int, has_background: bool) -> FloatArray:
     """The parameters with the means moved into the bounds."""
     if data.bounds is None:
@@ -296,16 +277,3 @@ def _inside(data: SketchData, theta: FloatArray, n_components: int, has_backgrou
     moved_in, place = theta.copy(), slice(n_logits, n_logits + n_means)
     moved_in[place] = data.inside(theta[place].reshape(n_components, -1)).ravel()
     return moved_in
-
-
-def _unpacked(theta: FloatArray, n_components: int, n_features: int, has_background: bool) -> Fitted:
-    n_logits = n_components + has_background
-    logits, means, entries = np.split(theta, [n_logits, n_logits + n_components * n_features])
-    row, column = np.tril_indices(n_features)
-    factors = np.zeros((n_components, n_features, n_features))
-    entries = entries.reshape(n_components, -1)
-    clipped = np.exp(np.clip(entries, SMALLEST_SCALE, LARGEST_SCALE))
-    factors[:, row, column] = np.where(row == column, clipped, entries)
-    weights = special.softmax(logits)
-    background = float(weights[-1]) if has_background else None
-    return Fitted(weights[:n_components], means.reshape(n_components, -1), factors, np.inf, background)

@@ -10,8 +10,9 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, generator_of
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
-from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.methods.statistic import Statistic
@@ -25,7 +26,7 @@ class Laplace:
     """Normal law of the parameters of a release, in the unit of its evidence."""
 
     data: SketchData
-    found: Fitted
+    found: ScaledMixture
     root: FloatArray  # (P, Q): the covariance is root @ root.T
     chances: FloatArray  # (K,) that a component is noise
 

@@ -17,7 +17,7 @@ from pm_dpgmm.mechanisms.sketch import noisy_sketch, sketch_cost
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.estimate import as_start
-from pm_dpgmm.methods.sketch.model import Fitted
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_start, check_statistics
 from pm_dpgmm.methods.statistic import Statistic
@@ -36,7 +36,7 @@ class Reference:
     ----------
     evidence : SketchStatistics
         Its sketches give frequencies and shares of the budget, its cells and parts where a fit may start.
-    starts : mapping of int to Fitted
+    starts : mapping of int to ScaledMixture
         Its mixture, by number of components.
     feature_names : tuple of str or None
     private : bool
@@ -44,7 +44,7 @@ class Reference:
     """
 
     evidence: SketchStatistics
-    starts: Mapping[int, Fitted]
+    starts: Mapping[int, ScaledMixture]
     feature_names: tuple[str, ...] | None = None
     private: bool = True
     __reduce__ = by_constructor
@@ -56,7 +56,7 @@ class Reference:
         for start in self.starts.values():
             check_start(start, "like")
         kept = {
-            k: replace(s, weights=frozen(s.weights), means=frozen(s.means), factors=frozen(s.factors))
+            k: replace(s, weights=frozen(s.weights), means=frozen(s.means), factors=frozen(s.factors), given=None)
             for k, s in self.starts.items()
         }
         object.__setattr__(self, "starts", kept)  # nothing of it can change after it was checked

@@ -25,9 +25,9 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
 from pm_dpgmm.methods.sketch.misfit import measured
-from pm_dpgmm.methods.sketch.model import Fitted
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
-from pm_dpgmm.methods.sketch.start import Leaves
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture as Fitted
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
 from pm_dpgmm.mixture.mixture import Mixture
@@ -246,10 +246,10 @@ class SketchMethod(Method):
         return outcome(evidence, fit, guarantee, raw, choice)
 
 
-def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> Leaves:
+def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> ScaledMixture:
     """A mixture in the unit of the rounds, about their centre."""
     scale = unit[:, None] * unit
-    return Leaves(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
+    return ScaledMixture.of(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
 
 
 def outcome(

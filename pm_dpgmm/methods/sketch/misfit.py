@@ -29,11 +29,12 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
-from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_fitted, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import misfit, refined
-from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
-from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, merged, padded
+from pm_dpgmm.methods.sketch.start import leaves_of, merged, padded
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -161,7 +162,7 @@ def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
     return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if share >= EXPLAINED else None)
 
 
-def enlarged(evidence: SketchStatistics, found: Fitted) -> Fitted:
+def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
     """The fit with the number of components more, at most MORE, that is worth its price.
 
     Added one by one where they explain most, and all at once by cutting the components there are: one component more
@@ -174,8 +175,8 @@ def enlarged(evidence: SketchStatistics, found: Fitted) -> Fitted:
     means, factors = _atoms(evidence, data)
     found = refined(data, found, prior, steps=STEPS)
     size, price = found.n_components, PRICE * found.n_parameters / found.n_components
-    cut = padded(Leaves(found.weights, found.means, found.factors @ found.factors.swapaxes(1, 2)), size + MORE)
-    others = [found, refined(data, replace(as_fitted(cut), background=found.background), prior, steps=ROUGH + STEPS)]
+    cut = replace(padded(found, size + MORE), background=found.background)
+    others = [found, refined(data, cut, prior, steps=ROUGH + STEPS)]
     work.pay(others[-1], ROUGH + STEPS)
     while found.n_components < size + MORE and work.spent < EFFORT:
         near = _pieces(found)
@@ -196,7 +197,7 @@ def _atoms(evidence: SketchStatistics, data: SketchData) -> tuple[FloatArray, Fl
     return np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
 
 
-def _pieces(found: Fitted) -> tuple[FloatArray, FloatArray]:
+def _pieces(found: ScaledMixture) -> tuple[FloatArray, FloatArray]:
     """Parts of the components along their longest axes, and narrower and wider ones in the same place."""
     values, vectors = np.linalg.eigh(found.factors @ found.factors.swapaxes(1, 2))
     lengths = np.sqrt(np.maximum(values, 0.0))
@@ -221,7 +222,7 @@ def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
     fitted_to, points = larger.sample(N_DRAWS, rng=rng), larger.sample(N_DRAWS, rng=rng)
     ours = released.log_density(points)
     gain = float(np.minimum(larger.log_density(points) - ours, HIGHEST).mean())
-    pooled = merged(Leaves(larger.weights, larger.means, larger.covariances), released.n_components)
+    pooled = merged(ScaledMixture.of(larger.weights, larger.means, larger.covariances), released.n_components)
     shortfall = 0.0
     for start in (released, pooled):
         try:
@@ -232,7 +233,7 @@ def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
     return max(gain, shortfall, 0.0), shortfall
 
 
-def _by_em(start: Leaves | Mixture, points: FloatArray) -> Mixture:
+def _by_em(start: ScaledMixture | Mixture, points: FloatArray) -> Mixture:
     """Where EM ends from ``start``."""
     scale = points.std(axis=0)
     model = GaussianMixture(

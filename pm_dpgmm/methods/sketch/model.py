@@ -1,4 +1,4 @@
-"""Noisy sketches stacked for a fit, and the mixtures and priors in their unit.
+"""Noisy sketches stacked for a fit, and priors in their unit.
 
 Records are measured from a public centre in a public unit (`SketchData.of`). fit.py fits.
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
 MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
@@ -96,17 +97,17 @@ class SketchData:
         """Standard deviations of noise and the most that sampling can vary, shape (2 m,)."""
         return np.sqrt(self.variances + self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2)
 
-    def components(self, found: Fitted) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def components(self, found: ScaledMixture) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights, means and factors of all components with their variance floor, the background last."""
         weights, means, factors = found.parts(self.background)
         return weights, means, widened(factors, self.variance_floor)
 
-    def expected(self, found: Fitted) -> FloatArray:
+    def expected(self, found: ScaledMixture) -> FloatArray:
         """Expectations of the released numbers, shape (2 m,)."""
         values = characteristic_function(self.frequencies, *found.parts(self.background))
         return np.asarray(self.gain * np.concatenate([values.real, values.imag]))
 
-    def residuals(self, found: Fitted) -> FloatArray:
+    def residuals(self, found: ScaledMixture) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
         return self.expected(found) - self.values
 
@@ -120,50 +121,6 @@ class Prior:
     logits: float = 1.5
     log_scales: float = 1.0
     slopes: float = 1.0  # spread of the entries of a factor below its diagonal, in typical standard deviations
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """Parameters in the unit of the data; ``objective`` is the penalised sum of squares."""
-
-    weights: FloatArray  # (K,), with the background they sum to 1
-    means: FloatArray
-    factors: FloatArray
-    objective: float = np.inf
-    background: float | None = None  # weight of a broad component; None: the model has none
-
-    @property
-    def n_components(self) -> int:
-        """K, the background not counted."""
-        return len(self.weights)
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers of K weights, means and covariances."""
-        d = self.means.shape[1]
-        return self.n_components * (1 + d + d * (d + 1) // 2)
-
-    def parts(self, broad: tuple[FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights, means and factors of all components, the background with mean and factor ``broad`` last."""
-        if self.background is None or broad is None:
-            return self.weights, self.means, self.factors
-        return (
-            np.append(self.weights, self.background),
-            np.vstack([self.means, broad[0]]),
-            np.concatenate([self.factors, broad[1][None]]),
-        )
-
-    def without(self, component: int) -> Fitted:
-        """One component less; its weight goes to all others in proportion."""
-        keep = np.arange(self.n_components) != component
-        rest = self.weights[keep] * (self.weights.sum() / self.weights[keep].sum())
-        return Fitted(rest, self.means[keep], self.factors[keep], np.inf, self.background)
-
-    def with_component(self, weight: float, mean: FloatArray, factor: FloatArray) -> Fitted:
-        """One component more, last; the others keep their proportions."""
-        weights = np.append(self.weights * (1 - weight), weight * self.weights.sum())
-        means, factors = np.vstack([self.means, mean]), np.concatenate([self.factors, factor[None]])
-        return Fitted(weights, means, factors, np.inf, self.background)
 
 
 def widened(factors: FloatArray, variance_floor: FloatArray | None) -> FloatArray:

@@ -11,8 +11,9 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.fit import packed_spreads, refined
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+from pm_dpgmm.methods.sketch.fit import refined
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed_spreads
 
 STEPS = 10  # of a refit without a component
 EFFORT = 2e10  # multiplications of all refits beyond which none is made
@@ -20,7 +21,7 @@ FREE = 2.0  # fall of the objective for each parameter of a component that expla
 OTHERS_LOGITS, OTHERS_SCALES = 1.0, 0.5  # spreads of log weights and log deviations where components may be noise
 
 
-def phantom_chances(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
+def phantom_chances(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArray:
     """How likely each component explains nothing but noise, shape (K,); zeros where to know would take too long.
 
     The objective is minus twice a log density; a component that is noise lowers it by about FREE for each of its
@@ -36,7 +37,7 @@ def phantom_chances(data: SketchData, found: Fitted, prior: Prior) -> FloatArray
     return np.asarray(np.where(np.isfinite(chances), chances, 1.0))  # no fit without it: nothing is known
 
 
-def widened_root(root: FloatArray, found: Fitted, chances: FloatArray) -> FloatArray:
+def widened_root(root: FloatArray, found: ScaledMixture, chances: FloatArray) -> FloatArray:
     """Root (P, Q) of the errors' covariance, with what phantoms add to it.
 
     A phantom may be anywhere where the records are, of any weight; where there is one, each other component may be two
@@ -55,7 +56,7 @@ def widened_root(root: FloatArray, found: Fitted, chances: FloatArray) -> FloatA
     return np.hstack([root, np.diag(packed_spreads(found, np.sqrt(logits), np.sqrt(means), np.sqrt(scales)))])
 
 
-def weight_variances(found: Fitted, chances: FloatArray) -> FloatArray:
+def weight_variances(found: ScaledMixture, chances: FloatArray) -> FloatArray:
     """What phantoms add to the variances of the weights, shape (K,): they may as well all be equal."""
     weights = found.weights / found.weights.sum()
     return np.asarray(chances.max() * np.square(weights - 1 / len(weights)))

@@ -21,9 +21,9 @@ from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.sketch.choice import Choice, choose
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_fitted, as_leaves, fit_evidence, sketch_data
-from pm_dpgmm.methods.sketch.model import Fitted
-from pm_dpgmm.methods.sketch.start import Leaves, leaves_of, level_sizes, next_cells, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, sketch_data, with_floor
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.start import leaves_of, level_sizes, next_cells, starts, trusted_leaves
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.privacy.noise import Rng
 
@@ -41,7 +41,7 @@ MANY = 8  # columns at which the start gets more of the budget
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 Duel = tuple[float, float]  # what was released of it: gain with noise, and the noise's standard deviation
-Heard = Callable[[SketchStatistics, Mapping[int, Fitted], Sequence[Duel]], None]
+Heard = Callable[[SketchStatistics, Mapping[int, ScaledMixture], Sequence[Duel]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def run_rounds(
     progress: Progress,
     rng: Rng,
     variance_floor: FloatArray | None = None,
-    known: Leaves | None = None,
+    known: ScaledMixture | None = None,
     released: Heard = lambda evidence, starts, duels: None,
 ) -> tuple[SketchStatistics, SketchFit, Choice]:
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
@@ -100,7 +100,7 @@ def run_rounds(
     """
     schedule, k = Schedule.of(problem, budget), problem.n_components
     settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
-    first = {} if known is None else {k: as_fitted(known, variance_floor)}
+    first = {} if known is None else {k: less_floor(known, variance_floor)}
     cells, budget = _cells(records, centre, unit, budget, schedule, problem, settings)
     released(SketchStatistics((), unit, tuple(cells), (), variance_floor), first, ())
     measured, moments = known, tuple[NoisyMoments, ...]()
@@ -120,7 +120,7 @@ def run_rounds(
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
-        frames = whitened_frames(as_leaves(fit), unit, centre, schedule.frames[1], turn=1)
+        frames = whitened_frames(with_floor(fit), unit, centre, schedule.frames[1], turn=1)
         share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
@@ -165,7 +165,9 @@ def _cells(
     return cells, budget
 
 
-def _tell(released: Heard, first: Mapping[int, Fitted], evidence: SketchStatistics, duels: Sequence[Duel]) -> None:
+def _tell(
+    released: Heard, first: Mapping[int, ScaledMixture], evidence: SketchStatistics, duels: Sequence[Duel]
+) -> None:
     released(evidence, first, duels)
 
 
@@ -185,7 +187,7 @@ def _rejected(
 
     def sketched(so_far: SketchStatistics, metric: SketchFit, turn: int) -> SketchStatistics:
         nonlocal budget
-        frames = whitened_frames(as_leaves(metric), evidence.unit, evidence.centre, number, turn=turn)
+        frames = whitened_frames(with_floor(metric), evidence.unit, evidence.centre, number, turn=turn)
         share = left * (1 - N_DUELS * DUEL) / 2
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         found = replace(so_far, sketches=(*so_far.sketches, sketch))
@@ -236,7 +238,7 @@ def contested(
 
 
 def replayed(
-    evidence: SketchStatistics, numbers: Sequence[int], first: Mapping[int, Fitted], duels: Sequence[Duel]
+    evidence: SketchStatistics, numbers: Sequence[int], first: Mapping[int, ScaledMixture], duels: Sequence[Duel]
 ) -> tuple[SketchFit, Choice]:
     """The fits of :func:`run_rounds` to what it released; to the same bits where it had released everything.
 
@@ -261,7 +263,9 @@ def n_frames(n_features: int, n_components: int) -> int:
     return max(min(max(LEAST_FRAMES, enough), MOST_FRAMES), n_components)
 
 
-def whitened_frames(mixture: Leaves, unit: FloatArray, centre: FloatArray, number: int, *, turn: int) -> RieszProduct:
+def whitened_frames(
+    mixture: ScaledMixture, unit: FloatArray, centre: FloatArray, number: int, *, turn: int
+) -> RieszProduct:
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape

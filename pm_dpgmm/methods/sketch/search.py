@@ -8,7 +8,8 @@ from dataclasses import replace
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, rated, refined, reweighted
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
 SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
@@ -16,7 +17,7 @@ SPARE = 2  # components fitted beyond those wanted, then dropped one by one
 WORTH = 1e-2  # least fall of the objective that counts
 
 
-def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> Fitted:
+def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> ScaledMixture:
     """Several searches from an empty mixture: add the best candidate, refine, replace; with spare components, too.
 
     The three best are refined with the full covariance of the sketch as weights, and the best of these is returned.
@@ -24,7 +25,7 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     candidates = []
     for scales in SEARCHES:
         library = Dictionary.round(data, radius, scales)
-        found: Fitted | None = None
+        found: ScaledMixture | None = None
         for k in range(1, n_components + 1 + SPARE):
             found = replaced(data, added(data, found, prior, library), prior, library)
             if k == n_components:
@@ -33,7 +34,7 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
             found = min(all_dropped(data, found, prior), key=lambda other: other.objective)
         assert found is not None
         candidates.append(replaced(data, found, prior, library))
-    best: list[Fitted] = []
+    best: list[ScaledMixture] = []
     for found in sorted(candidates, key=lambda other: other.objective):
         if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
             best.append(found)
@@ -42,12 +43,16 @@ def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: flo
     )
 
 
-def added(data: SketchData, found: Fitted | None, prior: Prior, library: Dictionary, *, steps: int = 40) -> Fitted:
+def added(
+    data: SketchData, found: ScaledMixture | None, prior: Prior, library: Dictionary, *, steps: int = 40
+) -> ScaledMixture:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
     return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
 
 
-def replaced(data: SketchData, found: Fitted, prior: Prior, library: Dictionary, *, passes: int = 3) -> Fitted:
+def replaced(
+    data: SketchData, found: ScaledMixture, prior: Prior, library: Dictionary, *, passes: int = 3
+) -> ScaledMixture:
     """Drop a component and add the best candidate in its place, as long as the objective falls."""
     for _ in range(passes if found.n_components > 1 else 0):
         before = found.objective
@@ -61,7 +66,7 @@ def replaced(data: SketchData, found: Fitted, prior: Prior, library: Dictionary,
     return found
 
 
-def all_dropped(data: SketchData, found: Fitted, prior: Prior, *, steps: int = 15) -> list[Fitted]:
+def all_dropped(data: SketchData, found: ScaledMixture, prior: Prior, *, steps: int = 15) -> list[ScaledMixture]:
     """One component less, in every way."""
     return [refined(data, found.without(i), prior, steps=steps) for i in range(found.n_components)]
 
@@ -77,21 +82,21 @@ EFFORT = 4e10  # multiplications that repairs may cost
 
 def fit_from(
     data: SketchData,
-    start: Fitted,
-    others: Iterable[Fitted],
+    start: ScaledMixture,
+    others: Iterable[ScaledMixture],
     prior: Prior,
     atoms: tuple[FloatArray, FloatArray],
     *,
     radius: float,
     thorough: bool,
-) -> Fitted:
+) -> ScaledMixture:
     """Fit from given mixtures; where none explains the sketch, search on until one does or the effort is spent.
 
     Parameters
     ----------
-    start : Fitted
+    start : ScaledMixture
         Tried alone.
-    others : iterable of Fitted
+    others : iterable of ScaledMixture
         Asked for and tried when the first does not explain the sketch.
     atoms : (means, factors)
         Gaussians that may become components.
@@ -124,12 +129,12 @@ def fit_from(
     return found if data is full else with_background(full, refined(full, found, prior), prior)
 
 
-def explained(data: SketchData, found: Fitted) -> bool:
+def explained(data: SketchData, found: ScaledMixture) -> bool:
     """Whether the misfit is what a right mixture has."""
     return misfit(data, found) < GOOD
 
 
-def with_background(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+def with_background(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
     """The same fit with a broad component, where the sketch asks for one."""
     if found.background is not None or data.background is None:
         return found
@@ -144,12 +149,12 @@ class Effort:
     def __init__(self, data: SketchData) -> None:
         self.rows, self.spent = data.values.size, 0.0
 
-    def pay(self, found: Fitted, steps: int) -> None:
+    def pay(self, found: ScaledMixture, steps: int) -> None:
         """Of ``steps`` steps for a mixture of that size."""
         self.spent += steps * self.rows * float(found.n_parameters) ** 2
 
 
-def _others(data: SketchData, starts: Iterable[Fitted], prior: Prior, work: Effort) -> Fitted | None:
+def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, work: Effort) -> ScaledMixture | None:
     best = None
     for start in starts:
         found = refined(data, start, prior)
@@ -162,8 +167,9 @@ def _others(data: SketchData, starts: Iterable[Fitted], prior: Prior, work: Effo
 
 
 def add_and_drop(
-    data: SketchData, found: Fitted, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *, radius: float
-) -> Fitted | None:
+    data: SketchData, found: ScaledMixture, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *,
+    radius: float,
+) -> ScaledMixture | None:  # fmt: skip
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
     library = places_of(data, found, atoms, radius)
     news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
@@ -186,11 +192,11 @@ def add_and_drop(
 def spare(
     data: SketchData,
     atoms: tuple[FloatArray, FloatArray],
-    found: Fitted,
+    found: ScaledMixture,
     prior: Prior,
     work: Effort,
     more: Sequence[int],
-) -> Fitted | None:
+) -> ScaledMixture | None:
     """Fit with spare components, then drop one at a time."""
     library = Dictionary.of(data, *atoms)
     k, best = found.n_components, None

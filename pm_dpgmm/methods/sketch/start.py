@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, VoronoiPartition
+from pm_dpgmm.methods.sketch.scaled_mixture import FLOOR, ScaledMixture
 
 REACH = 2.2  # radius of a cell, in root mean square distances of its records
 APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
@@ -23,32 +23,11 @@ SPLIT, LOST = 6.0, 0.35  # a cell is split above SPLIT sd sqrt(D) records, dropp
 MIXED = 0.2  # a cell is split only if its spread, times its records, is at least this share of the largest
 TRUSTED = 2.0  # a cell with fewer than TRUSTED sd sqrt(D) records says nothing
 LEAST_COUNT = 0.002  # share of the records that a cell is taken to have at least
-FLOOR = 1e-9  # least variance, in squared radii
-FLATTEST = 1e-12  # least eigenvalue of a covariance that is made to have a factor, as a share of its largest
 SYNTHETIC, TRIES, EM_STEPS = 4000, 5, 60  # of the EM runs on synthetic records
 START_SEED = 20241  # public: starting points are post-processing
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaves:
-    """Cells as Gaussians; weights sum to 1."""
-
-    weights: FloatArray  # (G,)
-    means: FloatArray  # (G, D)
-    covariances: FloatArray  # (G, D, D)
-
-    @property
-    def factors(self) -> FloatArray:
-        """Lower Cholesky factors, (G, D, D); of the nearest covariances that have one, should rounding deny it."""
-        try:
-            return np.asarray(np.linalg.cholesky(self.covariances), dtype=float)
-        except np.linalg.LinAlgError:  # the budget is spent, so go on
-            values, vectors = np.linalg.eigh(self.covariances)
-            values = np.maximum(values, FLATTEST * np.maximum(values[:, -1:], FLOOR))
-            return np.asarray(np.linalg.cholesky((vectors * values[:, None, :]) @ vectors.swapaxes(1, 2)), dtype=float)
-
-
-def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = LEAST_COUNT) -> Leaves:
+def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = LEAST_COUNT) -> ScaledMixture:
     """Means and covariances of the parts, with the noise of the covariances taken into account."""
     partition = moments.partition
     counts = np.maximum(moments.counts, least_count * n_records)
@@ -58,10 +37,10 @@ def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = L
     scales = moments.noise_scale / counts
     shrunk = [_shrunk(matrix, scale) for matrix, scale in zip(second, scales, strict=True)]
     covariances = np.array(shrunk) * np.square(partition.radii)[:, None, None]
-    return Leaves(counts / counts.sum(), means, covariances)
+    return ScaledMixture.of(counts / counts.sum(), means, covariances)
 
 
-def trusted_leaves(moments: NoisyMoments, n_records: float) -> Leaves:
+def trusted_leaves(moments: NoisyMoments, n_records: float) -> ScaledMixture:
     """Those cells that hold more than noise, or the fullest, of sizes that noise does not explain.
 
     With many columns a little noise on the size of a cell is much on its likelihood, so cells whose sizes differ no
@@ -79,7 +58,7 @@ def trusted_leaves(moments: NoisyMoments, n_records: float) -> Leaves:
     spread = max(0.0, float(weights @ (np.square(offsets) - np.square(noise))))
     kept = offsets * spread / (spread + np.square(noise) + 1e-12)
     scales = np.exp(kept - offsets)
-    return Leaves(weights, leaves.means[keep], leaves.covariances[keep] * scales[:, None, None])
+    return ScaledMixture.of(weights, leaves.means[keep], leaves.covariances[keep] * scales[:, None, None])
 
 
 def _shrunk(matrix: FloatArray, noise_scale: float) -> FloatArray:
@@ -107,7 +86,7 @@ def level_sizes(n_leaves: int) -> list[int]:
     return sizes + [n_leaves] * (2 if n_leaves > 1 else 0)
 
 
-def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> VoronoiPartition:
+def next_cells(moments: NoisyMoments, leaves: ScaledMixture, size: int) -> VoronoiPartition:
     """Centres of the next level: cells with many records and a long axis are cut in two, lost ones dropped.
 
     While one cell holds several clusters, none that holds a single one is cut: its pieces would take cells that others
@@ -134,7 +113,7 @@ def next_cells(moments: NoisyMoments, leaves: Leaves, size: int) -> VoronoiParti
     return VoronoiPartition(partition.origin, partition.unit, np.array(centres), REACH * np.sqrt(squares))
 
 
-def merged(leaves: Leaves, n_components: int) -> Leaves:
+def merged(leaves: ScaledMixture, n_components: int) -> ScaledMixture:
     """Merge pairs, each time the one that costs least Kullback-Leibler divergence.
 
     Source: A. R. Runnalls, Kullback-Leibler approach to Gaussian mixture reduction, 2007.
@@ -155,10 +134,10 @@ def merged(leaves: Leaves, n_components: int) -> Leaves:
         mean = share[best] * m[a] + (1 - share[best]) * m[b]
         w = np.append(w[keep], total[best])
         m, s = np.vstack([m[keep], mean]), np.concatenate([s[keep], pooled[best][None]])
-    return Leaves(w, m, s)
+    return ScaledMixture.of(w, m, s)
 
 
-def padded(leaves: Leaves, n_components: int) -> Leaves:
+def padded(leaves: ScaledMixture, n_components: int) -> ScaledMixture:
     """Cut the heaviest Gaussian in two along its longest axis until there are enough."""
     w, m, s = leaves.weights.copy(), leaves.means.copy(), leaves.covariances.copy()
     while len(w) < n_components:
@@ -171,10 +150,10 @@ def padded(leaves: Leaves, n_components: int) -> Leaves:
         m[j] -= 0.7 * axis
         s[j] = narrow
         s = np.concatenate([s, narrow[None]])
-    return Leaves(w, m, s)
+    return ScaledMixture.of(w, m, s)
 
 
-def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
+def starts(leaves: ScaledMixture, n_components: int) -> list[ScaledMixture]:
     """Mixtures of ``n_components`` to start from: the best EM runs on synthetic records from the cells, and merging."""
     base = merged(leaves, n_components)
     if len(leaves.weights) <= n_components or n_components == 1:
@@ -206,7 +185,7 @@ def starts(leaves: Leaves, n_components: int) -> list[Leaves]:
             runs.append((model.lower_bound_, attempt, model))
     runs.sort(key=lambda run: (-run[0], run[1]))
     found = [
-        Leaves(model.weights_, model.means_ * scale, model.covariances_ * scale[:, None] * scale)
+        ScaledMixture.of(model.weights_, model.means_ * scale, model.covariances_ * scale[:, None] * scale)
         for _, _, model in runs[:3]
     ]
     return [*found, base]

@@ -20,7 +20,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 
 if TYPE_CHECKING:
-    from pm_dpgmm.methods.sketch.model import Fitted
+    from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
     from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 MOST_SKETCHES, MOST_TABLES = 64, 64  # each sketch is a pass over the records; a fit makes 1 to 3, and 2 to 12 tables
@@ -145,7 +145,7 @@ def check_sizes(evidence: SketchStatistics, name: str) -> None:
         _check_within(f"{name}: ridge", evidence.variance_floor, 0, LARGEST_PART)
 
 
-def check_start(start: Fitted, name: str) -> None:
+def check_start(start: ScaledMixture, name: str) -> None:
     """Raise ValueError unless a mixture in the unit of its evidence has an ordinary size there."""
     widths = np.diagonal(start.factors, axis1=1, axis2=2)
     for what, values, least in (

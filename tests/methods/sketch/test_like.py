@@ -1,5 +1,7 @@
 """Sketches at another release's frequencies: shares of the budget, checks before it is spent, what a file must hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +49,14 @@ def test_a_site_has_the_frequencies_and_its_own_numbers(first, tmp_path):
     assert np.mean(truth.log_density(fresh) - release.log_density(fresh)) < 0.02
     assert release.guarantee.loss.failure == 0 and "methods/sketch/like.md" in release.guarantee.mechanism
     assert dpg.load(release.save(tmp_path / "second.json")).select_k([1, 2]).chosen == 2
+
+
+def test_a_reference_keeps_of_a_start_what_was_checked(first):
+    (start,) = Reference.of(first).starts.values()
+    unchecked = Reference(Reference.of(first).evidence, {2: replace(start, given=np.full(start.factors.shape, np.nan))})
+    kept = unchecked.starts[2]
+    assert kept.given is None and np.isfinite(kept.covariances).all()
+    assert not any(array.flags.writeable for array in (kept.weights, kept.means, kept.factors))
 
 
 def test_the_whole_budget_is_spent_and_no_more():

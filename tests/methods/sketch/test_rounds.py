@@ -10,6 +10,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.sketch.estimate import REJECTED, fit_evidence
 from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
@@ -141,14 +142,14 @@ def test_a_noisy_number_of_records_below_one_counts_as_one():
 
 def test_frames_of_a_flat_component_are_finite():
     flat = np.array([[[1.0, 1.0], [1.0, 1.0]]])  # no eigenvalue of its own in one direction
-    leaves = sketch_rounds.Leaves(np.ones(1), np.zeros((1, 2)), flat)
+    leaves = ScaledMixture.of(np.ones(1), np.zeros((1, 2)), flat)
     for turn in (0, 1):
         assert np.isfinite(sketch_rounds.whitened_frames(leaves, np.ones(2), np.zeros(2), 2, turn=turn).bases).all()
 
 
 def test_covariances_that_rounding_made_flat_still_have_factors():
     flat = np.array([[[1.0, 1.0], [1.0, 1.0]], [[1.0, 1e-9], [1e-9, 1e-18 - 1e-20]], [[2.0, 0.5], [0.5, 1.0]]])
-    factors = sketch_rounds.Leaves(np.full(3, 1 / 3), np.zeros((3, 2)), flat).factors
+    factors = ScaledMixture.of(np.full(3, 1 / 3), np.zeros((3, 2)), flat).factors
     assert np.isfinite(factors).all()
     assert np.abs(factors @ factors.swapaxes(1, 2) - flat).max() < 1e-11
 

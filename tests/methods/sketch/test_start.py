@@ -8,7 +8,8 @@ from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.dictionary import places_of
-from pm_dpgmm.methods.sketch.model import Fitted, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import leaves_of, next_cells, trusted_leaves
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -68,7 +69,7 @@ def test_a_narrow_component_that_is_missing_is_found_within_the_ball_and_beyond(
     values = np.exp(1j * phases - spread / 2) @ truth.weights * 10_000 * frames.amplitudes
     sketch = NoisySketch(frames, np.stack([values.real, values.imag]), 10.0, 10_000.0)
     data = SketchData.of([sketch], np.ones(3))
-    found = Fitted(np.ones(1), np.zeros((1, 3)), 0.2 * np.eye(3)[None])
+    found = ScaledMixture(np.ones(1), np.zeros((1, 3)), 0.2 * np.eye(3)[None])
     atoms = np.zeros((1, 3)), 0.2 * np.eye(3)[None]
     _, sharpened = places_of(data, found, atoms, radius=1.5)
     gain = sharpened.gains(data.residuals(found) / data.deviations)[0]

@@ -6,8 +6,9 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.fit import _packed, _slopes, _unpacked, refined
-from pm_dpgmm.methods.sketch.model import Fitted, Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.fit import _slopes, refined
+from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed, unpacked
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
@@ -68,17 +69,17 @@ def test_the_characteristic_function_and_its_slopes_are_those_of_the_wider_compo
     sketch = NoisySketch(frames, rng.normal(size=(2, m)), 3.0, 1000.0, 0.0)
     variance_floor = np.array([0.3, 0.7])
     data = SketchData.of([sketch], np.ones(2), variance_floor=variance_floor)
-    found = Fitted(np.array([0.4, 0.6]), rng.normal(size=(2, 2)), np.tril(rng.normal(size=(2, 2, 2)) ** 2 + 0.2))
+    found = ScaledMixture(np.array([0.4, 0.6]), rng.normal(size=(2, 2)), np.tril(rng.normal(size=(2, 2, 2)) ** 2 + 0.2))
     wide = characteristic_function(data.frequencies, found.weights, found.means, widened(found.factors, variance_floor))
     expected = 1000 * np.tile(data.amplitudes, 2) * np.concatenate([wide.real, wide.imag]) - data.values
     assert data.residuals(found) == pytest.approx(expected, abs=1e-9)
 
-    theta = _packed(found)
+    theta = packed(found)
     slopes = _slopes(data, theta, 2, None, False) * data.deviations[:, None]
     for i in range(len(theta)):
         step = np.zeros(len(theta))
         step[i] = 1e-6
-        ends = [data.residuals(_unpacked(theta + sign * step, 2, 2, False)) for sign in (1, -1)]
+        ends = [data.residuals(unpacked(theta + sign * step, 2, 2, False)) for sign in (1, -1)]
         assert slopes[:, i] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-4)
     assert np.isfinite(refined(data, found, Prior(1.0, 1.0)).objective)
 
