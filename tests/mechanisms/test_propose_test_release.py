@@ -14,7 +14,7 @@ from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, divergen
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.noise import bernoulli
-from verification.claims.aggregated import mask as reference
+from verification.claims.aggregated import budget as reference
 from verification.claims.aggregated.curve import single_delta
 
 

@@ -1,7 +1,8 @@
 """The statements of five papers on private Gaussian mixtures, each with a check that anyone can rerun.
 
-``ledger.csv`` lists what must be here. A module per family returns its claims; ``claim.py`` says what a claim is,
-``search.py`` how worst cases are looked for, ``run.py`` runs them. ``python -m verification claims`` prints the table.
+``ledger.csv`` lists what must be here. Each stands above its check, in a folder per paper or subject; ``claim.py`` says
+what a claim is, ``search.py`` how worst cases are looked for, ``run.py`` runs them. ``python -m verification claims``
+prints the table.
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ failed; the contrast of a false statement is the corrected one.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -93,6 +95,7 @@ class Finding:
 
 
 Check = Callable[..., Finding]  # (effort, **arguments)
+AnyCheck = TypeVar("AnyCheck", bound=Check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +145,59 @@ class Claim:
             raise ValueError(f"{self.id}: reason must say why it is not checkable")
         if self.check is not None and (self.printed == self.contrast or not self.otherwise):
             raise ValueError(f"{self.id}: the contrast must differ from the statement as printed, and be stated")
+
+
+def claim(
+    *,
+    id: str,
+    family: str,
+    source: str,
+    statement: str,
+    kind: Kind,
+    verdict: Verdict,
+    printed: Mapping[str, Any],
+    contrast: Mapping[str, Any],
+    otherwise: str,
+    constants: str = "",
+) -> Callable[[AnyCheck], AnyCheck]:
+    """State on its check what the check is of; the fields are those of ``Claim``.
+
+    The function stays what it is. A check of several statements bears one decorator for each, the first on top.
+
+    Examples
+    --------
+    >>> @claim(id="square", family="numbers", source="Example 1", statement="x^2 <= 1 on [0, 1]", kind=Kind.EXACT,
+    ...        verdict=Verdict.HOLDS, printed={"bound": 1}, contrast={"bound": 0.9}, otherwise="x^2 <= .9")
+    ... def square(effort, *, bound):
+    ...     return Finding(largest=1 / bound, where="x = 1", n_cases=1)
+    >>> [stated.id for stated in square.claims]
+    ['square']
+    """
+
+    def state(check: AnyCheck) -> AnyCheck:
+        stated = Claim(
+            id=id,
+            family=family,
+            source=source,
+            statement=statement,
+            kind=kind,
+            verdict=verdict,
+            check=check,
+            printed=printed,
+            contrast=contrast,
+            otherwise=otherwise,
+            constants=constants,
+        )
+        vars(check)["claims"] = (stated, *vars(check).get("claims", ()))
+        return check
+
+    return state
+
+
+def claims_of(module: ModuleType) -> Iterator[Claim]:
+    """The claims of a module in the order in which they stand there; those that are not checkable stand alone."""
+    for value in vars(module).values():
+        if isinstance(value, Claim):
+            yield value
+        elif inspect.isfunction(value) and value.__module__ == module.__name__:
+            yield from vars(value).get("claims", ())

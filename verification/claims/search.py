@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize
 
 from verification.claims.claim import Effort, Finding
 
@@ -150,7 +150,10 @@ def quotient(left: float, right: float) -> float:
 
 def at_most(hits: int, n_samples: int, bound: float, *, false_alarm: float = FALSE_ALARM) -> tuple[float, float]:
     """(certified lower bound of a probability over ``bound``, its estimate): above 1 refutes "at most ``bound``"."""
-    low = stats.binomtest(hits, n_samples).proportion_ci(1 - 2 * false_alarm).low if hits else 0.0
+    from statsmodels.stats.proportion import proportion_confint
+
+    # by quantiles of the beta law; the interval of scipy.stats.binomtest is a root to 1e-12, on either side
+    low, _ = proportion_confint(hits, n_samples, alpha=2 * false_alarm, method="beta")
     return low / bound, hits / n_samples
 
 

@@ -9,6 +9,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import verification.claims
 from verification.__main__ import main
 from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim, run_claims
-from verification.claims.claim import Effort
+from verification.claims.claim import Effort, claim, claims_of
 from verification.claims.search import by_property, every, maximised, over, worst
 
 LEDGER = Path(verification.claims.__file__).with_name("ledger.csv")
@@ -93,12 +94,40 @@ def law(effort, *, bound):
     return over((x**2 / bound, x) for x in np.linspace(0, 1, 11))
 
 
+SQUARE = {
+    "id": "square",
+    "family": "f",
+    "source": "s",
+    "statement": "x^2 <= 1",
+    "kind": Kind.EXACT,
+    "verdict": Verdict.HOLDS,
+    "printed": {"bound": 1.0},
+    "contrast": {"bound": 0.9},
+    "otherwise": "x^2 <= .9",
+}
+
+
 def made(**changed):
-    fields = {
-        "id": "square", "family": "f", "source": "s", "statement": "x^2 <= 1", "kind": Kind.EXACT, "check": law,
-        "verdict": Verdict.HOLDS, "printed": {"bound": 1.0}, "contrast": {"bound": 0.9}, "otherwise": "x^2 <= .9",
-    }  # fmt: skip
-    return Claim(**(fields | changed))
+    return Claim(**(SQUARE | {"check": law} | changed))
+
+
+def test_claims_stand_on_their_checks_and_are_collected_once_in_the_order_of_the_module():
+    module = ModuleType("papers")
+
+    @claim(**SQUARE | {"id": "first"})
+    @claim(**SQUARE | {"id": "second", "verdict": Verdict.SLACK})
+    def check(effort, *, bound):
+        return law(effort, bound=bound)
+
+    check.__module__ = "papers"
+    module.check = check
+    module.UNCHECKED = made(id="third", check=None, verdict=Verdict.NOT_CHECKABLE, reason="no constants")
+    module.imported = all_claims()[0].check  # stands in another module
+    module.helper = law
+    found = list(claims_of(module))
+    assert [one.id for one in found] == ["first", "second", "third"]
+    assert found[0] == Claim(**SQUARE | {"id": "first", "check": check}) and found[2].check is None
+    assert run_claim(found[0]).right and not run_claim(found[1]).right
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from verification.claims.aggregated.reference import (
     friend,
     whole_distance,
 )
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.search import over
 
 S_INF = 0.2  # friend radius of the fits on circles
@@ -37,6 +37,29 @@ INSIDE = 1 - 1e-9  # of a radius, so that rounding does not undo a friendship
 ROUNDING = 1e-7  # distances of matrices with condition numbers below 1e5, over radii of at least .01
 
 
+@claim(
+    id="aggregated-alignment",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 3",
+    statement="core fits are aligned within 2 s_inf by one permutation each, within 2 s_2, and these compose",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"separation": {False: 6.0, True: 4.0}},
+    contrast={"separation": {False: 6.0, True: 3.9}},
+    otherwise="so they are under the triple rule with components only 3.9 s_inf apart",
+)
+@claim(
+    id="aggregated-pair-factor",
+    family=FAMILY,
+    source=f"{NOTE}, remark after Lemma 3",
+    statement="under the pair rule a separation of 6 s_inf makes alignments compose",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"separation": {False: 6.0, True: 4.0}},
+    contrast={"separation": {False: 5.9, True: 4.0}},
+    otherwise="a separation of 5.9 s_inf does",
+    constants="6 is the infimum for all k: six steps around a gap of k points on a circle reach 6 as k grows",
+)
 def aligned(effort: Effort, *, separation: dict[bool, float]) -> Finding:
     """d_2 over 2 s_2 along the permutations with d_inf <= 2 s_inf of core fits; infinite unless unique and composing.
 
@@ -63,6 +86,18 @@ def aligned(effort: Effort, *, separation: dict[bool, float]) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+@claim(
+    id="aggregated-contraction",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 5",
+    statement="two barycentres of the same points are at most W_1 of their weights apart",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.97},
+    otherwise="at most .97 W_1",
+    constants="attained by points on one geodesic",
+)
 def contraction(effort: Effort, *, share: float) -> Finding:
     """d_2 of two barycentres over ``share`` W_1 of their weights, by linear programming; one or two factors."""
 
@@ -88,50 +123,6 @@ def contraction(effort: Effort, *, share: float) -> Finding:
             yield total / (share * _transport(apart, a, b)), {"a": a, "b": b, "size": size, "diameter": apart.max()}
 
     return over(cases(), tolerance=ROUNDING)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="aggregated-alignment",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 3",
-            statement="core fits are aligned within 2 s_inf by one permutation each, within 2 s_2, and these compose",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=aligned,
-            printed={"separation": {False: 6.0, True: 4.0}},
-            contrast={"separation": {False: 6.0, True: 3.9}},
-            otherwise="so they are under the triple rule with components only 3.9 s_inf apart",
-        ),
-        Claim(
-            id="aggregated-pair-factor",
-            family=FAMILY,
-            source=f"{NOTE}, remark after Lemma 3",
-            statement="under the pair rule a separation of 6 s_inf makes alignments compose",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=aligned,
-            printed={"separation": {False: 6.0, True: 4.0}},
-            contrast={"separation": {False: 5.9, True: 4.0}},
-            otherwise="a separation of 5.9 s_inf does",
-            constants="6 is the infimum for all k: six steps around a gap of k points on a circle reach 6 as k grows",
-        ),
-        Claim(
-            id="aggregated-contraction",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 5",
-            statement="two barycentres of the same points are at most W_1 of their weights apart",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=contraction,
-            printed={"share": 1.0},
-            contrast={"share": 0.97},
-            otherwise="at most .97 W_1",
-            constants="attained by points on one geodesic",
-        ),
-    ]
 
 
 class _Circle(NamedTuple):

@@ -27,13 +27,48 @@ from verification.claims.aggregated.reference import (
     mass_bound,
     valid,
 )
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.search import every, over
 
 INSIDE = 1 - 1e-9  # of a radius, so that rounding does not undo a friendship
 ROUNDING = 1e-7  # distances of matrices with condition numbers below 1e5, over radii of at least .01
+AS_PRINTED = {"share": 1.0, "kappa": True, "shuffled": True}
 
 
+@claim(
+    id="aggregated-sensitivity",
+    family=FAMILY,
+    source=f"{NOTE}, Theorem 2",
+    statement="h >= 1 in D or D': the averages are at most 2 s_2 W apart after one relabelling",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed=AS_PRINTED,
+    contrast=AS_PRINTED | {"share": 0.98},
+    otherwise="at most .98 of that",
+    constants="attained at F = t - 1: all fits equal but one, which moves from +s_2 to -s_2",
+)
+@claim(
+    id="aggregated-weight-scale",
+    family=FAMILY,
+    source=f"{NOTE}, Theorem 2",
+    statement="friends judged with weights over kappa: averages at most 2 s_2 W apart, weights over kappa",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed=AS_PRINTED,
+    contrast=AS_PRINTED | {"kappa": False},
+    otherwise="so they are when friends are judged by the weights as they are",
+)
+@claim(
+    id="aggregated-shuffle",
+    family=FAMILY,
+    source=f"{NOTE}, proof of Theorem 1",
+    statement="the shuffle makes neighbours close: up to the order of components 2 s_2 W apart",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed=AS_PRINTED,
+    contrast=AS_PRINTED | {"shuffled": False},
+    otherwise="they are that close in the order of the first core fit, without a shuffle",
+)
 def sensitivity(effort: Effort, *, share: float, kappa: bool, shuffled: bool) -> Finding:
     """Distance of the averages of neighbouring data sets over ``share`` 2 s_2 W, by running the reference.
 
@@ -82,6 +117,18 @@ def sensitivity(effort: Effort, *, share: float, kappa: bool, shuffled: bool) ->
     return over(cases(), tolerance=ROUNDING)
 
 
+@claim(
+    id="aggregated-isolation",
+    family=FAMILY,
+    source=f"{NOTE}, section 1.2 and assumption (A2)",
+    statement="replacing one subset leaves every other distance and friendship the same to the last bit",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"own_frame": True},
+    contrast={"own_frame": False},
+    otherwise="so it does with all distances in the frame of the first valid fit",
+    constants="of the reference implementation",
+)
 def isolated(effort: Effort, *, own_frame: bool) -> Finding:
     """Whether replacing one fit leaves all other distances and friendships the same to the last bit.
 
@@ -111,63 +158,6 @@ def isolated(effort: Effort, *, own_frame: bool) -> Finding:
                 yield same and alone, f"fit {place} becomes {name}"
 
     return every(cases())
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    as_printed = {"share": 1.0, "kappa": True, "shuffled": True}
-    return [
-        Claim(
-            id="aggregated-sensitivity",
-            family=FAMILY,
-            source=f"{NOTE}, Theorem 2",
-            statement="h >= 1 in D or D': the averages are at most 2 s_2 W apart after one relabelling",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=sensitivity,
-            printed=as_printed,
-            contrast=as_printed | {"share": 0.98},
-            otherwise="at most .98 of that",
-            constants="attained at F = t - 1: all fits equal but one, which moves from +s_2 to -s_2",
-        ),
-        Claim(
-            id="aggregated-weight-scale",
-            family=FAMILY,
-            source=f"{NOTE}, Theorem 2",
-            statement="friends judged with weights over kappa: averages at most 2 s_2 W apart, weights over kappa",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=sensitivity,
-            printed=as_printed,
-            contrast=as_printed | {"kappa": False},
-            otherwise="so they are when friends are judged by the weights as they are",
-        ),
-        Claim(
-            id="aggregated-shuffle",
-            family=FAMILY,
-            source=f"{NOTE}, proof of Theorem 1",
-            statement="the shuffle makes neighbours close: up to the order of components 2 s_2 W apart",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=sensitivity,
-            printed=as_printed,
-            contrast=as_printed | {"shuffled": False},
-            otherwise="they are that close in the order of the first core fit, without a shuffle",
-        ),
-        Claim(
-            id="aggregated-isolation",
-            family=FAMILY,
-            source=f"{NOTE}, section 1.2 and assumption (A2)",
-            statement="replacing one subset leaves every other distance and friendship the same to the last bit",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=isolated,
-            printed={"own_frame": True},
-            contrast={"own_frame": False},
-            otherwise="so it does with all distances in the frame of the first valid fit",
-            constants="of the reference implementation",
-        ),
-    ]
 
 
 def _direction(rng: np.random.Generator, k: int, alone: bool = False) -> FloatArray:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from verification.claims.aggregated.reference import FloatArray, IntArray, core_floor, level, mass_bound, ramp
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.populous.friend_graphs import Graphs, described, graphs
 from verification.claims.search import every, over, quotient
 
@@ -22,8 +22,34 @@ NOTE = "this project, aggregated populous estimator"
 Weights = Callable[[IntArray, int, int], FloatArray]
 Bound = Callable[[int, int, int, int], float]
 RULES = (False, True)  # the pair rule, the triple rule
+EXACT_BOUND: Bound = mass_bound
 
 
+def _slightly_less(t: int, floor: int, top: int, full: int) -> float:
+    return 0.98 * mass_bound(t, floor, top, full)
+
+
+def _ramp_only(t: int, floor: int, top: int, full: int) -> float:
+    u = (t - 1 - full) / (top - floor)
+    return quotient(u, full + u)
+
+
+def _threshold(counts: IntArray, floor: int, top: int) -> FloatArray:
+    return (counts > floor).astype(float)
+
+
+@claim(
+    id="aggregated-level",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 1",
+    statement="one replaced fit changes the stability level h by at most 1",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"slope": 1},
+    contrast={"slope": 0},
+    otherwise="so it does with #{n_i >= top + m} >= F in place of F + m in the definition of h",
+    constants="attained",
+)
 def stability(effort: Effort, *, slope: int) -> Finding:
     """Largest |h - h'| over 1, for all graphs of 4 and 5 fits (6 in a thorough run) and random graphs up to 40."""
 
@@ -46,6 +72,28 @@ def stability(effort: Effort, *, slope: int) -> Finding:
     return over(cases())
 
 
+@claim(
+    id="aggregated-common-friends",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 2",
+    statement="any two (pair rule) or three (triple rule) fits of both cores share a friend other than fit l",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"together": {False: 2, True: 3}, "lowered": 0},
+    contrast={"together": {False: 3, True: 3}, "lowered": 0},
+    otherwise="any three do under the pair rule too",
+)
+@claim(
+    id="aggregated-core-floor",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 2",
+    statement="n0 = ceil(t/2) for two fits and ceil((2 t + 2)/3) - 1 for three are large enough",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"together": {False: 2, True: 3}, "lowered": 0},
+    contrast={"together": {False: 2, True: 3}, "lowered": 1},
+    otherwise="n0 less one is large enough",
+)
 def common_friends(effort: Effort, *, together: dict[bool, int], lowered: int) -> Finding:
     """Whether any 2 (3) fits of the two cores have a common friend other than the changed fit; n0 less ``lowered``.
 
@@ -85,6 +133,40 @@ def common_friends(effort: Effort, *, together: dict[bool, int], lowered: int) -
     return Finding(found.largest, found.where, found.n_cases, figures=figures)
 
 
+@claim(
+    id="aggregated-moved-mass",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 4",
+    statement="h >= 1 in D or D': moved mass at most W = (1 + u)/(F + 1 + u), u = (t - 1 - F)/(top - n0)",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"bound": EXACT_BOUND, "weights": ramp},
+    contrast={"bound": _slightly_less, "weights": ramp},
+    otherwise="at most .98 W",
+    constants="attained by stars: F fits are friends of all, the others lose their place on the ramp",
+)
+@claim(
+    id="aggregated-sensitivity-one-replaced",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 4",
+    statement="W counts the replaced fit itself: the moved mass is at most (1 + u)/(F + 1 + u)",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"bound": EXACT_BOUND, "weights": ramp},
+    contrast={"bound": _ramp_only, "weights": ramp},
+    otherwise="at most u/(F + u), the fits on the ramp alone",
+)
+@claim(
+    id="aggregated-ramp",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 4",
+    statement="with weights that grow linearly from n0 to top friends the moved mass is at most W",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"bound": EXACT_BOUND, "weights": ramp},
+    contrast={"bound": EXACT_BOUND, "weights": _threshold},
+    otherwise="with weights 1 for more than n0 friends and 0 otherwise it is at most the same W",
+)
 def moved_mass(effort: Effort, *, bound: Bound, weights: Weights) -> Finding:
     """1 - sum over unchanged fits of min(a_i, a'_i), over ``bound``; ``weights`` are the c_i before normalisation.
 
@@ -136,87 +218,6 @@ def moved_mass(effort: Effort, *, bound: Bound, weights: Weights) -> Finding:
     return over(cases(), tolerance=1e-12)
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    exact: Bound = mass_bound
-    return [
-        Claim(
-            id="aggregated-level",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 1",
-            statement="one replaced fit changes the stability level h by at most 1",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=stability,
-            printed={"slope": 1},
-            contrast={"slope": 0},
-            otherwise="so it does with #{n_i >= top + m} >= F in place of F + m in the definition of h",
-            constants="attained",
-        ),
-        Claim(
-            id="aggregated-common-friends",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 2",
-            statement="any two (pair rule) or three (triple rule) fits of both cores share a friend other than fit l",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=common_friends,
-            printed={"together": {False: 2, True: 3}, "lowered": 0},
-            contrast={"together": {False: 3, True: 3}, "lowered": 0},
-            otherwise="any three do under the pair rule too",
-        ),
-        Claim(
-            id="aggregated-core-floor",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 2",
-            statement="n0 = ceil(t/2) for two fits and ceil((2 t + 2)/3) - 1 for three are large enough",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=common_friends,
-            printed={"together": {False: 2, True: 3}, "lowered": 0},
-            contrast={"together": {False: 2, True: 3}, "lowered": 1},
-            otherwise="n0 less one is large enough",
-        ),
-        Claim(
-            id="aggregated-moved-mass",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 4",
-            statement="h >= 1 in D or D': moved mass at most W = (1 + u)/(F + 1 + u), u = (t - 1 - F)/(top - n0)",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=moved_mass,
-            printed={"bound": exact, "weights": ramp},
-            contrast={"bound": _slightly_less, "weights": ramp},
-            otherwise="at most .98 W",
-            constants="attained by stars: F fits are friends of all, the others lose their place on the ramp",
-        ),
-        Claim(
-            id="aggregated-sensitivity-one-replaced",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 4",
-            statement="W counts the replaced fit itself: the moved mass is at most (1 + u)/(F + 1 + u)",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=moved_mass,
-            printed={"bound": exact, "weights": ramp},
-            contrast={"bound": _ramp_only, "weights": ramp},
-            otherwise="at most u/(F + u), the fits on the ramp alone",
-        ),
-        Claim(
-            id="aggregated-ramp",
-            family=FAMILY,
-            source=f"{NOTE}, Lemma 4",
-            statement="with weights that grow linearly from n0 to top friends the moved mass is at most W",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=moved_mass,
-            printed={"bound": exact, "weights": ramp},
-            contrast={"bound": exact, "weights": _threshold},
-            otherwise="with weights 1 for more than n0 friends and 0 otherwise it is at most the same W",
-        ),
-    ]
-
-
 @functools.cache
 def _graphs(t: int) -> Graphs:
     return graphs(t, invalid=True)
@@ -255,16 +256,3 @@ def _star(t: int, full: int, friends: int) -> tuple[IntArray, IntArray]:
     other = table.copy()
     other[full:-1, -1] = other[-1, full:-1] = 0
     return table.sum(axis=1), other.sum(axis=1)
-
-
-def _slightly_less(t: int, floor: int, top: int, full: int) -> float:
-    return 0.98 * mass_bound(t, floor, top, full)
-
-
-def _ramp_only(t: int, floor: int, top: int, full: int) -> float:
-    u = (t - 1 - full) / (top - floor)
-    return quotient(u, full + u)
-
-
-def _threshold(counts: IntArray, floor: int, top: int) -> FloatArray:
-    return (counts > floor).astype(float)

@@ -1,4 +1,4 @@
-"""The mask of the aggregated populous estimator and its pass table: loss, worst direction, curve, budget.
+"""The mask of the aggregated populous estimator: loss, worst direction, curve, noise of the weights.
 
 ``curve.py`` has the curves. The exact ones come from noncentral chi-square tails and a contour integral, the
 bound from monotone pieces; they share only the formula of the loss, which is compared with matrix densities here.
@@ -6,7 +6,6 @@ bound from monotone pieces; they share only the formula of the loss, which is co
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -14,8 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import integrate, stats
 
+from verification.auditing.bisection import bracket
 from verification.claims.aggregated.curve import (
-    Bound,
     FloatArray,
     largest_omega,
     log_moment,
@@ -24,8 +23,9 @@ from verification.claims.aggregated.curve import (
     spread_delta,
     weight_delta,
 )
+from verification.claims.aggregated.graphs import FAMILY, NOTE
 from verification.claims.aggregated.reference import power
-from verification.claims.claim import Effort, Finding
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.search import over
 
 SETTINGS = [(1.0, 1e-6, 3, 0.05), (1.0, 1e-6, 6, 0.2), (0.5, 1e-5, 2, 0.1)]  # epsilon, delta, D, eta
@@ -33,6 +33,17 @@ ROUNDING = 1e-6  # of tails at 1e-9 and above, differences of numbers accurate t
 Curve = Callable[[float], float]
 
 
+@claim(
+    id="aggregated-loss",
+    family=FAMILY,
+    source=f"{NOTE}, equations (2) and (3)",
+    statement="the loss of the mask is a sum over rows of affine noncentral chi-squares, with moments Lambda_x",
+    kind=Kind.QUADRATURE,
+    verdict=Verdict.HOLDS,
+    printed={"first_order": False},
+    contrast={"first_order": True},
+    otherwise="so it is with constant x/(8 eta^2) and centre 1/2, the same to first order in x",
+)
 def loss(effort: Effort, *, first_order: bool) -> Finding:
     """Equation (2) and its moments by other routes, as exp |difference|.
 
@@ -86,6 +97,17 @@ def loss(effort: Effort, *, first_order: bool) -> Finding:
     return over(cases(), tolerance=1e-6)  # quadrature, and matrices with condition numbers up to 1e4
 
 
+@claim(
+    id="aggregated-worst-direction",
+    family=FAMILY,
+    source=f"{NOTE}, Lemma 6",
+    statement="Lambda_x(lambda)/x^2 falls as x grows from -omega to omega, lambda (e^omega - 1) < 1",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"key": np.asarray},
+    contrast={"key": np.abs},
+    otherwise="it falls as |x| grows",
+)
 def falling(effort: Effort, *, key: Callable[[FloatArray], FloatArray]) -> Finding:
     """Lambda_x(lambda)/x^2 over the value before it, in the order of ``key``; and random spreads over Lambda_-omega."""
 
@@ -110,6 +132,18 @@ def falling(effort: Effort, *, key: Callable[[FloatArray], FloatArray]) -> Findi
     return over(cases(), tolerance=1e-8)  # Lambda near 0 is a difference of terms 1e4 times as large
 
 
+@claim(
+    id="aggregated-curve",
+    family=FAMILY,
+    source=f"{NOTE}, Theorem 3",
+    statement="Delta of Theorem 3 bounds the exact delta of every change of the average of size omega",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="Delta of .99 omega bounds it",
+    constants="admits .996, .985, .971 of the exact omega at eta = .05, .2, .5",
+)
 def curve(effort: Effort, *, share: float) -> Finding:
     """Exact delta over the bound of Theorem 3 at ``share`` omega: one eigenvalue of either sign, weights, spreads.
 
@@ -144,6 +178,18 @@ def curve(effort: Effort, *, share: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+@claim(
+    id="aggregated-closed-form",
+    family=FAMILY,
+    source=f"{NOTE}, after Theorem 3",
+    statement="a change of size omega costs at most mu^2/2 + mu sqrt(2 (1 + A) ln(1/delta)) + A ln(1/delta), "
+    "A = e^omega - 1, mu^2 = ((e^(omega/2) - 1)/eta)^2 + D A^2/2",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"share": 1.0},
+    contrast={"share": 0.85},
+    otherwise="the same with .85 of the second term",
+)
 def closed_form(effort: Effort, *, share: float) -> Finding:
     """Exact delta over delta at epsilon = mu^2/2 + mu sqrt(2 (1 + A) L) + A L, L = ln(1/delta), A = e^omega - 1.
 
@@ -160,12 +206,23 @@ def closed_form(effort: Effort, *, share: float) -> Finding:
                 epsilon = mu**2 / 2 + share * mu * math.sqrt(2 * (1 + a) * length) + a * length
                 case = {"D": size, "eta": eta, "omega": omega, "delta": delta, "epsilon": epsilon}
                 if epsilon < 20:  # the tails lose their digits beyond
-                    yield _either(epsilon, omega, size, eta) / delta, case
+                    yield either(epsilon, omega, size, eta) / delta, case
                     yield weight_delta(epsilon, omega, size, eta) / delta, case | {"moved": "weights"}
 
     return over(cases(), tolerance=ROUNDING)
 
 
+@claim(
+    id="aggregated-both-signs",
+    family=FAMILY,
+    source=f"{NOTE}, assumption (A4) and Theorem 3",
+    statement="Theorem 3 with x of both signs bounds the exact delta in both directions",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"signs": (-1, 1)},
+    contrast={"signs": (1,)},
+    otherwise="with x > 0 alone it does",
+)
 def directions(effort: Effort, *, signs: tuple[int, ...]) -> Finding:
     """Exact delta of one eigenvalue of either sign over Theorem 3 evaluated on ``signs`` of x alone."""
 
@@ -180,6 +237,18 @@ def directions(effort: Effort, *, signs: tuple[int, ...]) -> Finding:
     return over(cases(), tolerance=ROUNDING)
 
 
+@claim(
+    id="aggregated-weight-noise",
+    family=FAMILY,
+    source=f"{NOTE}, after Lemma 6",
+    statement="with sigma_w = kappa/sqrt(1/(4 eta^2) + D/2) a weight costs no more than an eigenvalue",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.8},
+    otherwise="so it does with .8 of that noise, or less",
+    constants="the least share of sigma_w that keeps delta, D = 3, eta = .05: .825; D = 6, eta = .2: .60",
+)
 def weight_noise(effort: Effort, *, share: float) -> Finding:
     """Exact delta of moved weights, noise ``share`` sigma_w, over Theorem 3; at the largest omega that it admits."""
     figures: dict[str, float] = {}
@@ -191,91 +260,21 @@ def weight_noise(effort: Effort, *, share: float) -> Finding:
             for e in (0.5 * epsilon, epsilon, 1.5 * epsilon):
                 case = {"D": size, "eta": eta, "epsilon": e, "omega": omega}
                 yield weight_delta(e, omega, size, eta, share) / bound.delta(e), case
-            low, high = 0.2, 1.0
-            for _ in range(30):
-                low, high = _halved(low, high, weight_delta(epsilon, omega, size, eta, (low + high) / 2) > delta)
-            figures[f"least share of sigma_w, epsilon = {epsilon:g}, D = {size}, eta = {eta:g}"] = high
+            figures[f"least share of sigma_w, epsilon = {epsilon:g}, D = {size}, eta = {eta:g}"] = _least_share(
+                epsilon, delta, omega, size, eta
+            )
 
     found = over(cases(), tolerance=ROUNDING)
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
-def table(effort: Effort, *, shifted: bool, first: float) -> Finding:
-    """Exact delta of the whole mechanism over its target, for adjacent levels in both orders and equal levels.
-
-    The table is built from the bound of Theorem 3, the mechanism is judged with the exact single eigenvalue -omega or
-    omega. ``shifted``: the mask is charged at epsilon - ln(p/q), else at epsilon. ``first`` is pi[1]/delta.
-    """
-    both = "largest delta over target where both may pass"
-    figures = {both: 0.0}
-
-    def cases() -> Iterator[tuple[float, object]]:
-        for epsilon, delta, size, eta in SETTINGS:
-            limit = largest_omega(epsilon, delta, size, eta, exact=False)
-            for share in (0.5, 0.8, 0.95) if not effort.thorough else (0.5, 0.65, 0.8, 0.9, 0.95):
-                omega = share * limit
-                passes = pass_table(epsilon, delta, stepped(proved(omega, size, eta)), shifted=shifted, first=first)
-                name = f"level for .99, epsilon = {epsilon:g}, D = {size}, eta = {eta:g}, omega share {share:g}"
-                figures[name] = float(np.argmax(np.array(passes) >= 0.99))
-                pairs = [
-                    *itertools.pairwise(passes),
-                    *itertools.pairwise(passes[::-1]),
-                    *zip(passes, passes, strict=True),
-                ]
-                for p, q in pairs:
-                    found = _mechanism(p, q, epsilon, functools.partial(_either, omega=omega, size=size, eta=eta))
-                    if p > 0 and q > 0:
-                        figures[both] = max(figures[both], found / delta)
-                    yield found / delta, {"epsilon": epsilon, "D": size, "eta": eta, "omega": omega, "p": p, "q": q}
-
-    found = over(cases(), tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+def _least_share(epsilon: float, delta: float, omega: float, size: int, eta: float) -> float:
+    """The least share of sigma_w that keeps delta."""
+    return bracket(lambda share: weight_delta(epsilon, omega, size, eta, share) > delta, 0.2, 1.0, steps=30)[1]
 
 
-def pass_table(epsilon: float, delta: float, bound: Curve, *, shifted: bool = True, first: float = 1.0) -> list[float]:
-    """pi: 0, delta, then the largest p that keeps (4) in both orders against the entry before, until 1."""
-
-    def fits(p: float, q: float) -> bool:
-        return all(_mechanism(*order, epsilon, bound, shifted) <= delta for order in ((p, q), (q, p)))
-
-    passes = [0.0, first * delta]
-    while passes[-1] < 1 and len(passes) < 400:
-        low, high = passes[-1], 1.0
-        if fits(high, passes[-1]):
-            passes.append(1.0)
-            break
-        for _ in range(60):
-            low, high = _halved(low, high, fits((low + high) / 2, passes[-1]))
-        if low <= passes[-1] * (1 + 1e-6):
-            break  # the mask leaves no room
-        passes.append(low * (1 - 1e-9))
-    return passes
-
-
-def stepped(bound: Bound, low: float = -2.0, high: float = 4.0, n: int = 1201) -> Curve:
-    """The bound as a step function that does not increase: its value at the grid point below, 1 left of the grid."""
-    values = np.minimum.accumulate([bound.delta(e) for e in np.linspace(low, high, n)])
-    width = (high - low) / (n - 1)
-    return lambda e: 1.0 if e < low else float(values[min(n - 1, int((e - low) / width))])
-
-
-def _mechanism(p: float, q: float, epsilon: float, mask: Curve, shifted: bool = True) -> float:
-    """The left side of (4): fails with probability 1 - p against 1 - q, and releases the mask otherwise."""
-    fails = max(0.0, (1 - p) - math.exp(epsilon) * (1 - q))
-    if p == 0:
-        return fails
-    if q == 0:
-        return fails + p
-    return fails + p * mask(epsilon - math.log(p / q) if shifted else epsilon)
-
-
-def _either(epsilon: float, omega: float, size: int, eta: float) -> float:
+def either(epsilon: float, omega: float, size: int, eta: float) -> float:
     return max(single_delta(epsilon, x, size, eta) for x in (-omega, omega))
-
-
-def _halved(low: float, high: float, up: bool) -> tuple[float, float]:
-    middle = (low + high) / 2
-    return (middle, high) if up else (low, middle)
 
 
 def _at_delta(epsilon: float, delta: float, size: int, eta: float) -> float:

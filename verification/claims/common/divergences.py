@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.common.gaussians import FAMILY, PAPER, above_log
 from verification.claims.search import by_property, maximised, quotient, shown, worst
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from verification.claims.common.finite_laws import Law, Rows
 
 
+@claim(
+    id="tv-of-products",
+    family=FAMILY,
+    source=f"{PAPER}, A.1; Arbas (2023), 2.3.1",
+    statement="TV of products <= sum of the TVs of the factors",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"power": 1.0},
+    contrast={"power": 1.05},
+    otherwise="TV of products <= (sum of TV_i^1.05)^(1/1.05)",
+    constants="attained by one factor; 1 - prod(1 - TV_i), which is smaller, bounds it too and is attained",
+)
 def tv_of_products(effort: Effort, *, power: float) -> Finding:
     """TV of products of up to three laws over (sum of TV_i^power)^(1/power); rational for power 1.
 
@@ -43,6 +55,18 @@ def tv_of_products(effort: Effort, *, power: float) -> Finding:
     return worst(found, Finding(0.0, "", 1, figures={"over 1 - prod(1 - TV_i)": tighter}))
 
 
+@claim(
+    id="tv-data-processing",
+    family=FAMILY,
+    source=f"{PAPER}, A.2; Arbas (2023), 2.3.2",
+    statement="TV(f(X), f(Y)) <= TV(X, Y)",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"rejecting": False},
+    contrast={"rejecting": True},
+    otherwise="the same when f may reject values and the laws are conditioned on what is kept",
+    constants="attained by every f that is one to one; the thesis leaves out that f is measurable",
+)
 def data_processing(effort: Effort, *, rejecting: bool) -> Finding:
     """TV after a map, deterministic or random, over TV before; ``rejecting``: some values are dropped, the rest kept.
 
@@ -60,6 +84,19 @@ def data_processing(effort: Effort, *, rejecting: bool) -> Finding:
     return by_property(finite.processed_pairs(rejecting), ratio, effort)
 
 
+@claim(
+    id="pinsker",
+    family=FAMILY,
+    source=f"{PAPER}, A.4",
+    statement="TV <= sqrt(KL / 2)",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"constant": 1.0},
+    contrast={"constant": 0.99},
+    otherwise="TV <= .99 sqrt(KL / 2)",
+    constants="attained in the limit by two close coins near 1/2; for normal laws at most .8612 was found, at "
+    "equal means and standard deviations in the ratio 4.889",
+)
 def pinsker(effort: Effort, *, constant: float) -> Finding:
     """TV over ``constant`` sqrt(KL / 2): laws of at most six points, two points searched, Gaussians in one column."""
     from verification.claims.common import finite_laws as finite
@@ -92,6 +129,18 @@ def pinsker(effort: Effort, *, constant: float) -> Finding:
     return worst(drawn, coins, gaussian, Finding(0.0, "", 1, figures=figures))
 
 
+@claim(
+    id="same-weight-mixtures",
+    family=FAMILY,
+    source=f"{PAPER}, C.8",
+    statement="if P_i and Q_i are (epsilon, delta)-close for all i, so are sum w_i P_i and sum w_i Q_i",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"apart": Fraction(0)},
+    contrast={"apart": Fraction(1, 100)},
+    otherwise="so are mixtures whose weights differ by a factor of 1.01 / .99",
+    constants="attained by one component",
+)
 def mixtures_of_pairs(effort: Effort, *, apart: Fraction) -> Finding:
     """Hockey-stick divergence of two mixtures over the largest of a pair of components, both ways, in rationals.
 
@@ -112,6 +161,18 @@ def mixtures_of_pairs(effort: Effort, *, apart: Fraction) -> Finding:
     return by_property(finite.weighted_pairs(), ratio, effort, quick=200, thorough=2000)
 
 
+@claim(
+    id="loss-tails",
+    family=FAMILY,
+    source=f"{PAPER}, C.9",
+    statement="two laws are (epsilon, delta)-indistinguishable if P(loss >= epsilon) <= delta in both orders",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"converse": False},
+    contrast={"converse": True},
+    otherwise="the converse, even with P(loss > epsilon) <= delta",
+    constants="attained by laws with disjoint supports; P(loss > epsilon) <= delta is enough",
+)
 def loss_tails(effort: Effort, *, converse: bool) -> Finding:
     """Hockey-stick divergence over the larger tail P(loss >= epsilon) of both orders, in rationals.
 
@@ -135,78 +196,6 @@ def loss_tails(effort: Effort, *, converse: bool) -> Finding:
 
     found = by_property(finite.law_pairs_with_growth(), ratio, effort)
     return worst(found, Finding(0.0, "", 1, figures={"largest with P(loss > epsilon)": strict}))
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="tv-of-products",
-            family=FAMILY,
-            source=f"{PAPER}, A.1; Arbas (2023), 2.3.1",
-            statement="TV of products <= sum of the TVs of the factors",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=tv_of_products,
-            printed={"power": 1.0},
-            contrast={"power": 1.05},
-            otherwise="TV of products <= (sum of TV_i^1.05)^(1/1.05)",
-            constants="attained by one factor; 1 - prod(1 - TV_i), which is smaller, bounds it too and is attained",
-        ),
-        Claim(
-            id="tv-data-processing",
-            family=FAMILY,
-            source=f"{PAPER}, A.2; Arbas (2023), 2.3.2",
-            statement="TV(f(X), f(Y)) <= TV(X, Y)",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=data_processing,
-            printed={"rejecting": False},
-            contrast={"rejecting": True},
-            otherwise="the same when f may reject values and the laws are conditioned on what is kept",
-            constants="attained by every f that is one to one; the thesis leaves out that f is measurable",
-        ),
-        Claim(
-            id="pinsker",
-            family=FAMILY,
-            source=f"{PAPER}, A.4",
-            statement="TV <= sqrt(KL / 2)",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=pinsker,
-            printed={"constant": 1.0},
-            contrast={"constant": 0.99},
-            otherwise="TV <= .99 sqrt(KL / 2)",
-            constants="attained in the limit by two close coins near 1/2; for normal laws at most .8612 was found, at "
-            "equal means and standard deviations in the ratio 4.889",
-        ),
-        Claim(
-            id="same-weight-mixtures",
-            family=FAMILY,
-            source=f"{PAPER}, C.8",
-            statement="if P_i and Q_i are (epsilon, delta)-close for all i, so are sum w_i P_i and sum w_i Q_i",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=mixtures_of_pairs,
-            printed={"apart": Fraction(0)},
-            contrast={"apart": Fraction(1, 100)},
-            otherwise="so are mixtures whose weights differ by a factor of 1.01 / .99",
-            constants="attained by one component",
-        ),
-        Claim(
-            id="loss-tails",
-            family=FAMILY,
-            source=f"{PAPER}, C.9",
-            statement="two laws are (epsilon, delta)-indistinguishable if P(loss >= epsilon) <= delta in both orders",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=loss_tails,
-            printed={"converse": False},
-            contrast={"converse": True},
-            otherwise="the converse, even with P(loss > epsilon) <= delta",
-            constants="attained by laws with disjoint supports; P(loss > epsilon) <= delta is enough",
-        ),
-    ]
 
 
 def _kl_of_laws(p: Law, q: Law) -> float:

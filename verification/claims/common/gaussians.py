@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import integrate, optimize, stats
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import Component, FloatArray, mahalanobis, one_sided, relative_change
 from verification.claims.search import by_property, maximised, over, quotient, worst
 
@@ -21,6 +21,17 @@ FAMILY = "common facts"
 PAPER = "Arbas, Ashtiani, Liaw (2023)"
 
 
+@claim(
+    id="kl-of-gaussians",
+    family=FAMILY,
+    source=f"{PAPER}, A.3",
+    statement="KL(N1, N2) = (tr(S2^-1 S1) - d - ln det(S2^-1 S1) + (m1 - m2)' S2^-1 (m1 - m2)) / 2",
+    kind=Kind.QUADRATURE,
+    verdict=Verdict.HOLDS,
+    printed={"whitened_by": 2},
+    contrast={"whitened_by": 1},
+    otherwise="the same with (m1 - m2)' S1^-1 (m1 - m2)",
+)
 def kl_formula(effort: Effort, *, whitened_by: int) -> Finding:
     """The closed form over the integral of ln(p1/p2) dP1, and the reverse; ``whitened_by``: covariance for the means.
 
@@ -39,6 +50,19 @@ def kl_formula(effort: Effort, *, whitened_by: int) -> Finding:
     return over(cases(), tolerance=1e-8)  # adaptive quadrature to 1e-10, whitening at condition numbers of 1e2
 
 
+@claim(
+    id="kl-upper-bound",
+    family=FAMILY,
+    source=f"{PAPER}, A.3",
+    statement="KL <= (||S2^-1/2 S1 S2^-1/2 - I||_F^2 + maha^2) / 2 if that matrix has eigenvalues >= 1/2 only",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"least": 0.5},
+    contrast={"least": 0.3161},
+    otherwise="the same for relative eigenvalues of at least .3161",
+    constants="true down to eigenvalues of .316197, root of l - 1 - ln l = (l - 1)^2; .7726 F^2 is "
+    "enough at 1/2; the term in the means is exact",
+)
 def kl_upper_bound(effort: Effort, *, least: float) -> Finding:
     """2 KL - maha^2 over F^2 (maha^2 is on both sides), relative eigenvalues at least ``least``, many of them exactly.
 
@@ -72,6 +96,17 @@ def kl_upper_bound(effort: Effort, *, least: float) -> Finding:
     )
 
 
+@claim(
+    id="same-spectrum",
+    family=FAMILY,
+    source=f"{PAPER}, A.9",
+    statement="S1^-1/2 S2 S1^-1/2, S2^1/2 S1^-1 S2^1/2 and S1^-1 S2 have the same eigenvalues",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"singular": False},
+    contrast={"singular": True},
+    otherwise="and the same singular values",
+)
 def same_spectrum(effort: Effort, *, singular: bool) -> Finding:
     """Characteristic polynomials of R1^-1 S2 R1^-1, R2 S1^-1 R2 and S1^-1 S2, S = R^2, in rational arithmetic.
 
@@ -107,50 +142,6 @@ def above_log(u: FloatArray) -> FloatArray:
     small = np.where(np.abs(u) < 1e-2, u, 0.0)
     series = sum(((-1) ** n * small**n / n for n in range(2, 10)), np.zeros_like(small))
     return np.where(np.abs(u) < 1e-2, series, u - np.log1p(u))
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="kl-of-gaussians",
-            family=FAMILY,
-            source=f"{PAPER}, A.3",
-            statement="KL(N1, N2) = (tr(S2^-1 S1) - d - ln det(S2^-1 S1) + (m1 - m2)' S2^-1 (m1 - m2)) / 2",
-            kind=Kind.QUADRATURE,
-            verdict=Verdict.HOLDS,
-            check=kl_formula,
-            printed={"whitened_by": 2},
-            contrast={"whitened_by": 1},
-            otherwise="the same with (m1 - m2)' S1^-1 (m1 - m2)",
-        ),
-        Claim(
-            id="kl-upper-bound",
-            family=FAMILY,
-            source=f"{PAPER}, A.3",
-            statement="KL <= (||S2^-1/2 S1 S2^-1/2 - I||_F^2 + maha^2) / 2 if that matrix has eigenvalues >= 1/2 only",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=kl_upper_bound,
-            printed={"least": 0.5},
-            contrast={"least": 0.3161},
-            otherwise="the same for relative eigenvalues of at least .3161",
-            constants="true down to eigenvalues of .316197, root of l - 1 - ln l = (l - 1)^2; .7726 F^2 is "
-            "enough at 1/2; the term in the means is exact",
-        ),
-        Claim(
-            id="same-spectrum",
-            family=FAMILY,
-            source=f"{PAPER}, A.9",
-            statement="S1^-1/2 S2 S1^-1/2, S2^1/2 S1^-1 S2^1/2 and S1^-1 S2 have the same eigenvalues",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=same_spectrum,
-            printed={"singular": False},
-            contrast={"singular": True},
-            otherwise="and the same singular values",
-        ),
-    ]
 
 
 def _kl_integral(first: Component, second: Component) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import optimize, special, stats
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.gaussians import FAMILY, PAPER
 from verification.claims.search import over, worst
 from verification.references.references import gaussian_delta, truncated_laplace_delta
@@ -18,6 +18,35 @@ LATER = "Ashtiani, Majid, Narayanan (2024)"
 EpsilonOfAll = Callable[[int, float, float], float]  # k, epsilon, ln(1 / delta')
 
 
+def _usual(k: int, epsilon: float, length: float) -> float:
+    return math.sqrt(2 * k * length) * epsilon + k * epsilon * math.expm1(epsilon)
+
+
+def _shorter(k: int, epsilon: float, length: float) -> float:
+    return 0.9 * math.sqrt(2 * k * length) * epsilon + k * epsilon * math.expm1(epsilon)
+
+
+def _under_the_root(k: int, epsilon: float, length: float) -> float:
+    return math.sqrt(2 * k * length * epsilon) + k * epsilon * math.expm1(epsilon)
+
+
+def _all_under_the_root(k: int, epsilon: float, length: float) -> float:
+    return math.sqrt(2 * k * length * epsilon + k * epsilon * math.expm1(epsilon))
+
+
+@claim(
+    id="gaussian-mechanism",
+    family=FAMILY,
+    source=f"{PAPER}, C.4",
+    statement="Gaussian noise of sqrt(2 ln(1.25 / delta)) sensitivity / epsilon is (epsilon, delta)-DP for epsilon < 1",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"most": 1.0},
+    contrast={"most": 3.85},
+    otherwise="the same for epsilon < 3.85",
+    constants="first fails at epsilon = 3.787, delta = .896; at delta .5, .1, .01, 1e-5 first at 4.465, "
+    "5.743, 6.772, 8.420",
+)
 def gaussian_mechanism(effort: Effort, *, most: float) -> Finding:
     """Exact delta over delta at noise sqrt(2 ln(1.25 / delta)) / epsilon times the sensitivity, epsilon < ``most``.
 
@@ -43,6 +72,20 @@ def gaussian_mechanism(effort: Effort, *, most: float) -> Finding:
     return Finding(float(shares[i, j]), where, shares.size, 1e-10, figures)  # relative error of the curve
 
 
+@claim(
+    id="truncated-laplace",
+    family=FAMILY,
+    source=f"{PAPER}, C.5 and C.6; {LATER}, A.2 and A.3",
+    statement="Laplace noise of scale sensitivity / epsilon, conditioned on |z| <= A = (sensitivity / epsilon) "
+    "ln(1 + (e^epsilon - 1) / (2 delta)), is (epsilon, delta)-DP",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="the same with .99 A",
+    constants="attained for every delta <= 1/2; at epsilon = 1, .788 in place of .9, and .378 delta at half "
+    "the sensitivity",
+)
 def truncated_laplace(effort: Effort, *, share: float) -> Finding:
     """Exact delta of TLap over delta, the noise cut at ``share`` A, for shifts up to the sensitivity.
 
@@ -81,6 +124,34 @@ def truncated_laplace(effort: Effort, *, share: float) -> Finding:
     return worst(over(closed(), tolerance=1e-11, figures=figures), over(integrated(), tolerance=1e-7))
 
 
+@claim(
+    id="advanced-composition",
+    family=FAMILY,
+    source=f"{PAPER}, C.7; {LATER}, A.1",
+    statement="k releases, each (epsilon, delta)-DP, are (sqrt(2 k ln(1/delta')) epsilon + "
+    "k epsilon (e^epsilon - 1), k delta + delta')-DP",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"epsilon_of_all": _usual},
+    contrast={"epsilon_of_all": _shorter},
+    otherwise="the same with .9 sqrt(2 k ln(1/delta')) epsilon",
+    constants="k epsilon tanh(epsilon / 2) is enough as second term; k epsilon is smaller for few releases, up "
+    "to k = 28 at epsilon = .1, delta' = 1e-5",
+)
+@claim(
+    id="advanced-composition-thesis",
+    family=FAMILY,
+    source="Arbas (2023), as typeset",
+    statement="k releases, each (epsilon, delta)-DP, are (sqrt(2 k ln(1/delta') epsilon) + "
+    "k epsilon (e^epsilon - 1), k delta + delta')-DP",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"epsilon_of_all": _under_the_root},
+    contrast={"epsilon_of_all": _all_under_the_root},
+    otherwise="the same with sqrt(2 k ln(1/delta') epsilon + k epsilon (e^epsilon - 1))",
+    constants="true, if not meant: sqrt(epsilon) >= epsilon up to 1, and from ln 2 on the second term is at "
+    "least k epsilon",
+)
 def composition(effort: Effort, *, epsilon_of_all: EpsilonOfAll) -> Finding:
     """(exact delta of k releases - k delta) / delta' at the stated epsilon: the term k delta is on both sides.
 
@@ -124,90 +195,8 @@ def composition(effort: Effort, *, epsilon_of_all: EpsilonOfAll) -> Finding:
     )
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="gaussian-mechanism",
-            family=FAMILY,
-            source=f"{PAPER}, C.4",
-            statement="Gaussian noise of sqrt(2 ln(1.25 / delta)) sensitivity / epsilon is (epsilon, delta)-DP for "
-            "epsilon < 1",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=gaussian_mechanism,
-            printed={"most": 1.0},
-            contrast={"most": 3.85},
-            otherwise="the same for epsilon < 3.85",
-            constants="first fails at epsilon = 3.787, delta = .896; at delta .5, .1, .01, 1e-5 first at 4.465, "
-            "5.743, 6.772, 8.420",
-        ),
-        Claim(
-            id="truncated-laplace",
-            family=FAMILY,
-            source=f"{PAPER}, C.5 and C.6; {LATER}, A.2 and A.3",
-            statement="Laplace noise of scale sensitivity / epsilon, conditioned on |z| <= A = (sensitivity / epsilon) "
-            "ln(1 + (e^epsilon - 1) / (2 delta)), is (epsilon, delta)-DP",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=truncated_laplace,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="the same with .99 A",
-            constants="attained for every delta <= 1/2; at epsilon = 1, .788 in place of .9, and .378 delta at half "
-            "the sensitivity",
-        ),
-        Claim(
-            id="advanced-composition",
-            family=FAMILY,
-            source=f"{PAPER}, C.7; {LATER}, A.1",
-            statement="k releases, each (epsilon, delta)-DP, are (sqrt(2 k ln(1/delta')) epsilon + "
-            "k epsilon (e^epsilon - 1), k delta + delta')-DP",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=composition,
-            printed={"epsilon_of_all": _usual},
-            contrast={"epsilon_of_all": _shorter},
-            otherwise="the same with .9 sqrt(2 k ln(1/delta')) epsilon",
-            constants="k epsilon tanh(epsilon / 2) is enough as second term; k epsilon is smaller for few releases, up "
-            "to k = 28 at epsilon = .1, delta' = 1e-5",
-        ),
-        Claim(
-            id="advanced-composition-thesis",
-            family=FAMILY,
-            source="Arbas (2023), as typeset",
-            statement="k releases, each (epsilon, delta)-DP, are (sqrt(2 k ln(1/delta') epsilon) + "
-            "k epsilon (e^epsilon - 1), k delta + delta')-DP",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=composition,
-            printed={"epsilon_of_all": _under_the_root},
-            contrast={"epsilon_of_all": _all_under_the_root},
-            otherwise="the same with sqrt(2 k ln(1/delta') epsilon + k epsilon (e^epsilon - 1))",
-            constants="true, if not meant: sqrt(epsilon) >= epsilon up to 1, and from ln 2 on the second term is at "
-            "least k epsilon",
-        ),
-    ]
-
-
-def _usual(k: int, epsilon: float, length: float) -> float:
-    return math.sqrt(2 * k * length) * epsilon + k * epsilon * math.expm1(epsilon)
-
-
-def _shorter(k: int, epsilon: float, length: float) -> float:
-    return 0.9 * math.sqrt(2 * k * length) * epsilon + k * epsilon * math.expm1(epsilon)
-
-
 def _with_the_mean(k: int, epsilon: float, length: float) -> float:
     return math.sqrt(2 * k * length) * epsilon + k * epsilon * math.tanh(epsilon / 2)
-
-
-def _under_the_root(k: int, epsilon: float, length: float) -> float:
-    return math.sqrt(2 * k * length * epsilon) + k * epsilon * math.expm1(epsilon)
-
-
-def _all_under_the_root(k: int, epsilon: float, length: float) -> float:
-    return math.sqrt(2 * k * length * epsilon + k * epsilon * math.expm1(epsilon))
 
 
 def _log_delta_of_responses(k: int, epsilon: float, stated: np.ndarray) -> np.ndarray:

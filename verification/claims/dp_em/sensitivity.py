@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.losses import FloatArray, laplace_loss
 from verification.claims.dp_em.pairs import Pair, into_ball, pairs
 from verification.claims.search import by_property, maximised, quotient, shown
@@ -25,6 +24,18 @@ CAP = 1e6  # keeps the simplex of the search finite where the right side is 0
 REACH = 1000.0  # largest record before it is divided by the maximum norm
 
 
+@claim(
+    id="moments-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, equations 9 and 10",
+    statement="replacing a record moves (1/N) sum of expected statistics T by at most 2 max|T| / N in L2",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="by at most 1.98 max|T| / N",
+    constants="exactly 2: attained by x and -x of norm 1 with equal responsibilities",
+)
 def moments(effort: Effort, *, share: float) -> Finding:
     """L2 change of (1/N) sum of h_k(x) x^p, p = 0, 1, 2, over ``share`` times 2 max|T| / N; |T| at most 1."""
 
@@ -35,6 +46,18 @@ def moments(effort: Effort, *, share: float) -> Finding:
     return by_property(pairs(), ratio, effort, tolerance=ROUNDING)
 
 
+@claim(
+    id="weights-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, release of the mixing weights",
+    statement="the weights move by at most 2/N in L1, so Laplace(2/(N eps')) on each is eps'-DP",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="so is Laplace(1.98/(N eps'))",
+    constants="exactly 2; all weights are clipped to 0, so 0/0, with probability 2^-k exp(-N eps'/2)",
+)
 def weights(effort: Effort, *, share: float) -> Finding:
     """Worst log ratio of the noisy weights, noise Laplace(``share`` 2/(N eps')), over eps' = 0.5; and the 0/0 rate."""
     from scipy import stats
@@ -51,6 +74,18 @@ def weights(effort: Effort, *, share: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
 
 
+@claim(
+    id="absolute-sum",
+    family=FAMILY,
+    source=f"{PAPER}, sensitivity of the means",
+    statement="sum |x_l| = |<x, 1>| for x in the unit ball",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"all_signs": False},
+    contrast={"all_signs": True},
+    otherwise="sum |x_l| = max of |<x, s>| over sign vectors s, so at most sqrt(d) |x|",
+    constants="the conclusion sum |x_l| <= sqrt(d) |x| is true and tight",
+)
 def absolute_sum(effort: Effort, *, all_signs: bool) -> Finding:
     """sum |x_l| against |<x, 1>|, or with ``all_signs`` against the largest |<x, s>| over sign vectors s; d <= 4."""
 
@@ -67,6 +102,19 @@ def absolute_sum(effort: Effort, *, all_signs: bool) -> Finding:
     return Finding(found.largest, found.where, found.n_cases + steepest.n_cases, ROUNDING, figures)
 
 
+@claim(
+    id="means-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, sensitivity of the means",
+    statement="with released counts c_k the mean (1/c_k) sum of gamma x moves by at most 2/c_k in L2, "
+    "2 sqrt(d)/c_k in L1",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="by .99 of that",
+    constants="both attained; the L1 changes times c_k sum to at most 2 sqrt(d) over all clusters together",
+)
 def means(effort: Effort, *, share: float) -> Finding:
     """L2 and L1 change of (1/c_k) sum of gamma x over ``share`` times 2/c_k and 2 sqrt(d)/c_k, c_k released before.
 
@@ -89,6 +137,18 @@ def means(effort: Effort, *, share: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, largest)
 
 
+@claim(
+    id="two-components-only",
+    family=FAMILY,
+    source=f"{PAPER}, accounting of the components",
+    statement="replacing a record affects only two Gaussians",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.FALSE,
+    printed={"hard": False},
+    contrast={"hard": True},
+    otherwise="so it is when each record belongs to one cluster",
+    constants="with soft responsibilities all k of them",
+)
 def touched(effort: Effort, *, hard: bool) -> Finding:
     """Number of clusters whose sum of gamma x changes, over 2; ``hard``: each record belongs to one cluster."""
 
@@ -101,6 +161,18 @@ def touched(effort: Effort, *, hard: bool) -> Finding:
     return by_property(pairs(), ratio, effort, quick=150)
 
 
+@claim(
+    id="centred-second-moment",
+    family=FAMILY,
+    source=f"{PAPER}, release of the covariances",
+    statement="(1/c) sum of gamma (x-m)(x-m)' moves by at most 1/c in spectral norm, m released",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"with_centre": False},
+    contrast={"with_centre": True},
+    otherwise="by at most (1 + |m|)^2 / c",
+    constants="(1 + |m|)^2, attained at x = -m/|m|; 1/c is right without centring, sqrt(2)/c in Frobenius norm",
+)
 def centred(effort: Effort, *, with_centre: bool) -> Finding:
     """Spectral norm of g (x-m)(x-m)' - h (y-m)(y-m)' over 1, or ``with_centre`` over (1 + |m|)^2; d = 2, |m| <= 2.
 
@@ -127,6 +199,18 @@ def centred(effort: Effort, *, with_centre: bool) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
 
 
+@claim(
+    id="own-maximum-norm",
+    family=FAMILY,
+    source=f"{PAPER}, preprocessing",
+    statement="records may be divided by the largest of their norms: the mean keeps its eps'",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"own": True},
+    contrast={"own": False},
+    otherwise="records clipped to a public norm keep it",
+    constants="N = 1000: 499 eps' when one of 1000 records at 1 becomes 1000, 500 when it becomes -1000",
+)
 def maximum_norm(effort: Effort, *, own: bool) -> Finding:
     """Loss over eps' of the mean with Laplace(2/(eps' N)), N = 1000, records divided by the largest norm.
 
@@ -150,105 +234,6 @@ def maximum_norm(effort: Effort, *, own: bool) -> Finding:
     found = maximised(lambda x: loss(*sizes(x)), starts, tolerance=ROUNDING, shown_as=sizes)
     figures = {f"999 records at 1, the last from 1 to {end:g}": loss(1.0, 1.0, end) for end in (REACH, -REACH)}
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    common: dict[str, Any] = {"family": FAMILY}
-    return [
-        Claim(
-            id="moments-sensitivity",
-            **common,
-            source=f"{PAPER}, equations 9 and 10",
-            statement="replacing a record moves (1/N) sum of expected statistics T by at most 2 max|T| / N in L2",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=moments,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="by at most 1.98 max|T| / N",
-            constants="exactly 2: attained by x and -x of norm 1 with equal responsibilities",
-        ),
-        Claim(
-            id="weights-sensitivity",
-            **common,
-            source=f"{PAPER}, release of the mixing weights",
-            statement="the weights move by at most 2/N in L1, so Laplace(2/(N eps')) on each is eps'-DP",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=weights,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="so is Laplace(1.98/(N eps'))",
-            constants="exactly 2; all weights are clipped to 0, so 0/0, with probability 2^-k exp(-N eps'/2)",
-        ),
-        Claim(
-            id="absolute-sum",
-            **common,
-            source=f"{PAPER}, sensitivity of the means",
-            statement="sum |x_l| = |<x, 1>| for x in the unit ball",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=absolute_sum,
-            printed={"all_signs": False},
-            contrast={"all_signs": True},
-            otherwise="sum |x_l| = max of |<x, s>| over sign vectors s, so at most sqrt(d) |x|",
-            constants="the conclusion sum |x_l| <= sqrt(d) |x| is true and tight",
-        ),
-        Claim(
-            id="means-sensitivity",
-            **common,
-            source=f"{PAPER}, sensitivity of the means",
-            statement="with released counts c_k the mean (1/c_k) sum of gamma x moves by at most 2/c_k in L2, "
-            "2 sqrt(d)/c_k in L1",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=means,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="by .99 of that",
-            constants="both attained; the L1 changes times c_k sum to at most 2 sqrt(d) over all clusters together",
-        ),
-        Claim(
-            id="two-components-only",
-            **common,
-            source=f"{PAPER}, accounting of the components",
-            statement="replacing a record affects only two Gaussians",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.FALSE,
-            check=touched,
-            printed={"hard": False},
-            contrast={"hard": True},
-            otherwise="so it is when each record belongs to one cluster",
-            constants="with soft responsibilities all k of them",
-        ),
-        Claim(
-            id="centred-second-moment",
-            **common,
-            source=f"{PAPER}, release of the covariances",
-            statement="(1/c) sum of gamma (x-m)(x-m)' moves by at most 1/c in spectral norm, m released",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=centred,
-            printed={"with_centre": False},
-            contrast={"with_centre": True},
-            otherwise="by at most (1 + |m|)^2 / c",
-            constants="(1 + |m|)^2, attained at x = -m/|m|; 1/c is right without centring, sqrt(2)/c in Frobenius norm",
-        ),
-        Claim(
-            id="own-maximum-norm",
-            **common,
-            source=f"{PAPER}, preprocessing",
-            statement="records may be divided by the largest of their norms: the mean keeps its eps'",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=maximum_norm,
-            printed={"own": True},
-            contrast={"own": False},
-            otherwise="records clipped to a public norm keep it",
-            constants="N = 1000: 499 eps' when one of 1000 records at 1 becomes 1000, 500 when it becomes -1000",
-        ),
-    ]
 
 
 def _moment(pair: Pair, power: int) -> FloatArray:

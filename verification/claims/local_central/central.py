@@ -10,11 +10,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.losses import FloatArray
 from verification.claims.search import maximised, over, shown, worst
 
@@ -27,6 +26,26 @@ SHARES = {"start": Fraction(1, 10), "weights": Fraction(4, 100), "means": Fracti
 Records = tuple[Fraction, ...]
 
 
+def _of_all(n: int, size: int) -> Fraction:
+    return Fraction(n - 1, n * n)
+
+
+def _quarter(n: int, size: int) -> Fraction:
+    return Fraction(1, 4)
+
+
+@claim(
+    id="budget-shares",
+    family=FAMILY,
+    source=f"{PAPER}, budgets of both central methods; the shares as in a public implementation",
+    statement="start .1, weights .04, K means of .16/K, K variances of .7/K, over T iterations: within epsilon",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"variances": Fraction(70, 100)},
+    contrast={"variances": Fraction(71, 100)},
+    otherwise="with .71/K for the variances",
+    constants="exactly epsilon for every K and T",
+)
 def budget(effort: Effort, *, variances: Fraction) -> Finding:
     """Sum over all releases of their shares of epsilon, means and variances split over K clusters and T iterations.
 
@@ -41,6 +60,30 @@ def budget(effort: Effort, *, variances: Fraction) -> Finding:
     return over(cases())  # of exact fractions: no rounding
 
 
+@claim(
+    id="wu-sensitivities",
+    family=FAMILY,
+    source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
+    statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2, if n_k >= n/K before and after",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"share": Fraction(1)},
+    contrast={"share": Fraction(45, 100)},
+    otherwise="so it is if n_k >= .45 n/K",
+    constants="GS_pi is tight at K = 2; in one dimension GS_mu is twice and GS_Sigma 3 times the change",
+)
+@claim(
+    id="wu-sensitivities-any-cluster",
+    family=FAMILY,
+    source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
+    statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2 for all data",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"share": None},
+    contrast={"share": Fraction(1)},
+    otherwise="they hold if n_k >= n/K before and after",
+    constants="the mean of a cluster of one record moves by 2R, whatever n",
+)
 def quoted(effort: Effort, *, share: Fraction | None) -> Finding:
     """Changes of weights (L1), mean and variance of a cluster over K/n, 4RK/n and (12nKR^2 + 8K^2R^2)/n^2, d = 1.
 
@@ -69,6 +112,18 @@ def quoted(effort: Effort, *, share: Fraction | None) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, 0.0, figures)
 
 
+@claim(
+    id="central-weights-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, GS_pi",
+    statement="with fixed centroids the vector of weights moves by at most 2/n in L1",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"share": Fraction(1)},
+    contrast={"share": Fraction(99, 100)},
+    otherwise="by at most 1.98/n",
+    constants="exactly 2/n for the vector, 1/n for each weight",
+)
 def weights(effort: Effort, *, share: Fraction) -> Finding:
     """L1 change of the vector of weights over ``share`` 2/n, and of one weight: every labelling, n <= 5, K <= 4."""
     entry = Fraction(0)
@@ -87,6 +142,19 @@ def weights(effort: Effort, *, share: Fraction) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, 0.0, {"n times the change of one weight": float(entry)})
 
 
+@claim(
+    id="central-mean-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, GS_mu",
+    statement="with fixed centroids the mean of a cluster moves by at most (b - a)/n",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"own_count": True},
+    contrast={"own_count": False},
+    otherwise="the sum of a cluster over n does, a = 0",
+    constants="cell width over n_k: at n = 1000 and eps_mu = .08 the loss is .158, .79, 7.9, 79 for n_k = 500, "
+    "100, 10, 1; an emptied cluster gives 0/0, so delta = 1",
+)
 def cluster_mean(effort: Effort, *, own_count: bool) -> Finding:
     """Change of a cluster's mean, or without ``own_count`` of its sum over n, over (b - a)/n; cell [0, .99) of [0, 1].
 
@@ -131,6 +199,18 @@ def cluster_mean(effort: Effort, *, own_count: bool) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures if own_count else {})
 
 
+@claim(
+    id="central-variance-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, GS_Sigma",
+    statement="the variance of n records of [a, b] moves by at most (n - 1)(b - a)^2 / n^2, n fixed",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"share": Fraction(1)},
+    contrast={"share": Fraction(99, 100)},
+    otherwise="by at most .99 of that",
+    constants="exactly that: one record goes from the others at a to b",
+)
 def variance(effort: Effort, *, share: Fraction) -> Finding:
     """Change of the variance of n records of [0, 1] over ``share`` (n - 1)/n^2: every data set on a grid, n fixed."""
 
@@ -154,6 +234,18 @@ def variance(effort: Effort, *, share: Fraction) -> Finding:
     return worst(over(cases()), off_grid)
 
 
+@claim(
+    id="central-cluster-variance-sensitivity",
+    family=FAMILY,
+    source=f"{PAPER}, GS_Sigma",
+    statement="the variance of a cluster moves by at most (n - 1)(b - a)^2 / n^2",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"bound": _of_all},
+    contrast={"bound": _quarter},
+    otherwise="by at most (b - a)^2 / 4",
+    constants="(n_k - 1)/n_k^2, n_k the larger size: largest at n_k = 2, where it is (b - a)^2 / 4",
+)
 def cluster_variance(effort: Effort, *, bound: Callable[[int, int], Fraction]) -> Finding:
     """Change of the variance of a cluster of n_k records of [0, 1] over ``bound`` (n, n_k); one moves or leaves."""
     by_size: dict[str, float] = {}
@@ -169,106 +261,6 @@ def cluster_variance(effort: Effort, *, bound: Callable[[int, int], Fraction]) -
 
     found = over(cases())
     return Finding(found.largest, found.where, found.n_cases, 0.0, by_size)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    common: dict[str, Any] = {"family": FAMILY, "kind": Kind.EXHAUSTIVE}
-    return [
-        Claim(
-            id="budget-shares",
-            **common | {"kind": Kind.EXACT},
-            source=f"{PAPER}, budgets of both central methods; the shares as in a public implementation",
-            statement="start .1, weights .04, K means of .16/K, K variances of .7/K, over T iterations: within epsilon",
-            verdict=Verdict.HOLDS,
-            check=budget,
-            printed={"variances": Fraction(70, 100)},
-            contrast={"variances": Fraction(71, 100)},
-            otherwise="with .71/K for the variances",
-            constants="exactly epsilon for every K and T",
-        ),
-        Claim(
-            id="wu-sensitivities",
-            **common,
-            source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
-            statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2, if n_k >= n/K before and after",
-            verdict=Verdict.HOLDS,
-            check=quoted,
-            printed={"share": Fraction(1)},
-            contrast={"share": Fraction(45, 100)},
-            otherwise="so it is if n_k >= .45 n/K",
-            constants="GS_pi is tight at K = 2; in one dimension GS_mu is twice and GS_Sigma 3 times the change",
-        ),
-        Claim(
-            id="wu-sensitivities-any-cluster",
-            **common,
-            source=f"{PAPER}, equations 1 to 3, after Wu and others; GS_Sigma as in a public implementation",
-            statement="GS_pi = K/n, GS_mu = 4RK/n, GS_Sigma = (12nKR^2 + 8K^2R^2)/n^2 for all data",
-            verdict=Verdict.FALSE,
-            check=quoted,
-            printed={"share": None},
-            contrast={"share": Fraction(1)},
-            otherwise="they hold if n_k >= n/K before and after",
-            constants="the mean of a cluster of one record moves by 2R, whatever n",
-        ),
-        Claim(
-            id="central-weights-sensitivity",
-            **common,
-            source=f"{PAPER}, GS_pi",
-            statement="with fixed centroids the vector of weights moves by at most 2/n in L1",
-            verdict=Verdict.HOLDS,
-            check=weights,
-            printed={"share": Fraction(1)},
-            contrast={"share": Fraction(99, 100)},
-            otherwise="by at most 1.98/n",
-            constants="exactly 2/n for the vector, 1/n for each weight",
-        ),
-        Claim(
-            id="central-mean-sensitivity",
-            **common | {"kind": Kind.SEARCH},
-            source=f"{PAPER}, GS_mu",
-            statement="with fixed centroids the mean of a cluster moves by at most (b - a)/n",
-            verdict=Verdict.FALSE,
-            check=cluster_mean,
-            printed={"own_count": True},
-            contrast={"own_count": False},
-            otherwise="the sum of a cluster over n does, a = 0",
-            constants="cell width over n_k: at n = 1000 and eps_mu = .08 the loss is .158, .79, 7.9, 79 for n_k = 500, "
-            "100, 10, 1; an emptied cluster gives 0/0, so delta = 1",
-        ),
-        Claim(
-            id="central-variance-sensitivity",
-            **common,
-            source=f"{PAPER}, GS_Sigma",
-            statement="the variance of n records of [a, b] moves by at most (n - 1)(b - a)^2 / n^2, n fixed",
-            verdict=Verdict.HOLDS,
-            check=variance,
-            printed={"share": Fraction(1)},
-            contrast={"share": Fraction(99, 100)},
-            otherwise="by at most .99 of that",
-            constants="exactly that: one record goes from the others at a to b",
-        ),
-        Claim(
-            id="central-cluster-variance-sensitivity",
-            **common,
-            source=f"{PAPER}, GS_Sigma",
-            statement="the variance of a cluster moves by at most (n - 1)(b - a)^2 / n^2",
-            verdict=Verdict.FALSE,
-            check=cluster_variance,
-            printed={"bound": _of_all},
-            contrast={"bound": _quarter},
-            otherwise="by at most (b - a)^2 / 4",
-            constants="(n_k - 1)/n_k^2, n_k the larger size: largest at n_k = 2, where it is (b - a)^2 / 4",
-        ),
-    ]
-
-
-def _of_all(n: int, size: int) -> Fraction:
-    return Fraction(n - 1, n * n)
-
-
-def _quarter(n: int, size: int) -> Fraction:
-    return Fraction(1, 4)
 
 
 def _grid(parts: int, low: int) -> list[Fraction]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.losses import FloatArray, finite_delta, finite_loss
 from verification.claims.search import every, over
 
@@ -25,6 +25,42 @@ EPSILONS = (0.05, 0.5, 1.0, 2.0, 4.0)
 Law = dict[Any, float]  # output: probability
 
 
+def _whole(epsilon: float) -> float:
+    return epsilon
+
+
+def _half(epsilon: float) -> float:
+    return epsilon / 2
+
+
+def _full(epsilon: float) -> float:
+    return (math.exp(epsilon) + 1) / math.expm1(epsilon)
+
+
+def _halved(epsilon: float) -> float:
+    return _full(epsilon / 2)
+
+
+def _off(epsilon: float) -> float:
+    return 1.001 * _full(epsilon)
+
+
+def _mixed(epsilon: float) -> float:
+    return (math.exp(epsilon / 2) + 1) / math.expm1(epsilon)
+
+
+@claim(
+    id="one-hot-per-user",
+    family=FAMILY,
+    source=f"{PAPER}, equations 8 and 9",
+    statement="a vector that marks a user's bin, every bit flipped with epsilon, is epsilon-DP per user",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"share": 1.0},
+    contrast={"share": 0.5},
+    otherwise="with epsilon/2 for every bit it is",
+    constants="exactly 2 epsilon, two bits change: delta .338 at epsilon = 1 of 1, and 0 only at 2",
+)
 def per_user(effort: Effort, *, share: float) -> Finding:
     """Largest log ratio over epsilon of the reports of users in two bins, each bit with ``share`` of epsilon."""
 
@@ -39,6 +75,30 @@ def per_user(effort: Effort, *, share: float) -> Finding:
     return over(cases(), tolerance=ROUNDING, figures=figures)
 
 
+@claim(
+    id="one-hot-unbiased",
+    family=FAMILY,
+    source=f"{PAPER}, equations 8 and 9",
+    statement="c = (exp(epsilon) + 1)/(exp(epsilon) - 1) makes flipped signs unbiased: E[c Q] = q",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"constant": _full, "flips": (_whole,)},
+    contrast={"constant": _off, "flips": (_whole,)},
+    otherwise="so does 1.001 c",
+    constants="exact; for bits of epsilon/2 the same with epsilon/2",
+)
+@claim(
+    id="algorithm-constant",
+    family=FAMILY,
+    source=f"{PAPER}, Algorithm 1",
+    statement="c = (exp(e/2) + 1)/(exp(e) - 1) makes signs unbiased that are flipped with e, or with e/2",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"constant": _mixed, "flips": (_whole, _half)},
+    contrast={"constant": _halved, "flips": (_half,)},
+    otherwise="c = (exp(e/2) + 1)/(exp(e/2) - 1) does, for e/2",
+    constants="E[c Q] / q = .712 for e and .378 for e/2, at e = 1",
+)
 def debiased(
     effort: Effort, *, constant: Callable[[float], float], flips: tuple[Callable[[float], float], ...]
 ) -> Finding:
@@ -69,6 +129,18 @@ def debiased(
     return over(cases(), tolerance=ROUNDING, figures=figures)  # c is at most 41, so errors stay below 1e-14
 
 
+@claim(
+    id="bins-from-data",
+    family=FAMILY,
+    source=f"{PAPER}, Algorithm 1",
+    statement="bins between the smallest and the largest record cost nothing",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"public": False},
+    contrast={"public": True},
+    otherwise="bins of a public range cost nothing",
+    constants="delta = 1 at every epsilon: when the only maximum moves, so do the bins",
+)
 def binned(effort: Effort, *, public: bool) -> Finding:
     """Largest log ratio over epsilon of (middles of the bins, all reports), bins from the records or of [0, 3].
 
@@ -97,6 +169,18 @@ def binned(effort: Effort, *, public: bool) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, ROUNDING, {"delta at epsilon = 20": largest_delta})
 
 
+@claim(
+    id="literal-response",
+    family=FAMILY,
+    source=f"{PAPER}, Algorithm 1 to the letter",
+    statement="Q(x) = x or -x is epsilon-DP for records x of [0, 1]",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"values": (0.0, 0.25, 0.5, 0.75, 1.0)},
+    contrast={"values": (-1.0, 1.0)},
+    otherwise="for signs x = -1, 1 it is",
+    constants="|x| is published",
+)
 def response(effort: Effort, *, values: tuple[float, ...]) -> Finding:
     """Largest log ratio over epsilon of Q(x) = x with probability exp(e)/(1 + exp(e)), else -x, x one of ``values``."""
 
@@ -111,6 +195,18 @@ def response(effort: Effort, *, values: tuple[float, ...]) -> Finding:
     return over(cases(), tolerance=ROUNDING)
 
 
+@claim(
+    id="clipping-bias",
+    family=FAMILY,
+    source=f"{PAPER}, remark on clipping",
+    statement="setting negative estimated counts to 0 adds bias, whatever the true count",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"at_zero": True},
+    contrast={"at_zero": False},
+    otherwise="the estimate without clipping is biased upwards as well",
+    constants="upwards, most for empty bins",
+)
 def clipped(effort: Effort, *, at_zero: bool) -> Finding:
     """Whether E[estimated share] is above m/n, in rational arithmetic; ``at_zero``: negative estimates become 0.
 
@@ -136,92 +232,15 @@ def clipped(effort: Effort, *, at_zero: bool) -> Finding:
     return every(cases(), figures=figures)
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    common: dict[str, Any] = {"family": FAMILY, "kind": Kind.EXHAUSTIVE}
-    return [
-        Claim(
-            id="one-hot-per-user",
-            **common,
-            source=f"{PAPER}, equations 8 and 9",
-            statement="a vector that marks a user's bin, every bit flipped with epsilon, is epsilon-DP per user",
-            verdict=Verdict.FALSE,
-            check=per_user,
-            printed={"share": 1.0},
-            contrast={"share": 0.5},
-            otherwise="with epsilon/2 for every bit it is",
-            constants="exactly 2 epsilon, two bits change: delta .338 at epsilon = 1 of 1, and 0 only at 2",
-        ),
-        Claim(
-            id="one-hot-unbiased",
-            **common,
-            source=f"{PAPER}, equations 8 and 9",
-            statement="c = (exp(epsilon) + 1)/(exp(epsilon) - 1) makes flipped signs unbiased: E[c Q] = q",
-            verdict=Verdict.HOLDS,
-            check=debiased,
-            printed={"constant": _full, "flips": (_whole,)},
-            contrast={"constant": _off, "flips": (_whole,)},
-            otherwise="so does 1.001 c",
-            constants="exact; for bits of epsilon/2 the same with epsilon/2",
-        ),
-        Claim(
-            id="algorithm-constant",
-            **common,
-            source=f"{PAPER}, Algorithm 1",
-            statement="c = (exp(e/2) + 1)/(exp(e) - 1) makes signs unbiased that are flipped with e, or with e/2",
-            verdict=Verdict.FALSE,
-            check=debiased,
-            printed={"constant": _mixed, "flips": (_whole, _half)},
-            contrast={"constant": _halved, "flips": (_half,)},
-            otherwise="c = (exp(e/2) + 1)/(exp(e/2) - 1) does, for e/2",
-            constants="E[c Q] / q = .712 for e and .378 for e/2, at e = 1",
-        ),
-        Claim(
-            id="bins-from-data",
-            **common,
-            source=f"{PAPER}, Algorithm 1",
-            statement="bins between the smallest and the largest record cost nothing",
-            verdict=Verdict.FALSE,
-            check=binned,
-            printed={"public": False},
-            contrast={"public": True},
-            otherwise="bins of a public range cost nothing",
-            constants="delta = 1 at every epsilon: when the only maximum moves, so do the bins",
-        ),
-        Claim(
-            id="literal-response",
-            **common,
-            source=f"{PAPER}, Algorithm 1 to the letter",
-            statement="Q(x) = x or -x is epsilon-DP for records x of [0, 1]",
-            verdict=Verdict.FALSE,
-            check=response,
-            printed={"values": (0.0, 0.25, 0.5, 0.75, 1.0)},
-            contrast={"values": (-1.0, 1.0)},
-            otherwise="for signs x = -1, 1 it is",
-            constants="|x| is published",
-        ),
-        Claim(
-            id="clipping-bias",
-            **common,
-            source=f"{PAPER}, remark on clipping",
-            statement="setting negative estimated counts to 0 adds bias, whatever the true count",
-            verdict=Verdict.HOLDS,
-            check=clipped,
-            printed={"at_zero": True},
-            contrast={"at_zero": False},
-            otherwise="the estimate without clipping is biased upwards as well",
-            constants="upwards, most for empty bins",
-        ),
-        Claim(
-            id="size-does-not-matter",
-            family=FAMILY,
-            kind=Kind.READ,
-            source=f"{PAPER}, experiments",
-            statement="the size of the data set does not matter for the accuracy",
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="a reading of simulations, without a quantity, a range of n or a size of the effect",
-        ),
-    ]
+SIZE_DOES_NOT_MATTER = Claim(
+    id="size-does-not-matter",
+    family=FAMILY,
+    source=f"{PAPER}, experiments",
+    statement="the size of the data set does not matter for the accuracy",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="a reading of simulations, without a quantity, a range of n or a size of the effect",
+)
 
 
 def _report(bins: int, x: int, epsilon: float) -> Law:
@@ -243,27 +262,3 @@ def _aligned(first: Law, second: Law) -> tuple[FloatArray, FloatArray]:
 
 def _loss(first: Law, second: Law) -> float:
     return finite_loss(*_aligned(first, second))
-
-
-def _whole(epsilon: float) -> float:
-    return epsilon
-
-
-def _half(epsilon: float) -> float:
-    return epsilon / 2
-
-
-def _full(epsilon: float) -> float:
-    return (math.exp(epsilon) + 1) / math.expm1(epsilon)
-
-
-def _halved(epsilon: float) -> float:
-    return _full(epsilon / 2)
-
-
-def _off(epsilon: float) -> float:
-    return 1.001 * _full(epsilon)
-
-
-def _mixed(epsilon: float) -> float:
-    return (math.exp(epsilon / 2) + 1) / math.expm1(epsilon)

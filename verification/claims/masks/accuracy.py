@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import special, stats
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.auditing.bisection import bracket
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.masks import laws
 from verification.claims.masks.privacy import FAMILY, PAPER, THESIS, cleared_or_refuted, constant_exists, ratio_of
@@ -24,8 +25,22 @@ from verification.claims.search import over
 NECESSARY_C1 = math.sqrt(2) / (1 - 1 / math.sqrt(2))  # 4.83: one column, alpha = 1, beta -> 0
 ANY_C1 = (7.0, 70.0, 700.0)
 SUFFICIENT_C1 = 2 / (1 - 1 / math.sqrt(2))  # 6.83
+ETA = "alpha / (C1 sqrt d (sqrt d + sqrt ln(4/beta)))"
 
 
+@claim(
+    id="weight-mask-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.1 (2)",
+    statement="for every real w, |max(0, w + eta N(0, 1)) - w| <= alpha with probability 1 - beta; "
+    "eta = alpha / sqrt(2 (1 + ln(1/beta)))",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"least": -3.0},
+    contrast={"least": 0.0},
+    otherwise="the same for w >= 0",
+    constants="fails for every w < -alpha, with probability 1",
+)
 def weight_clipped(effort: Effort, *, least: float) -> Finding:
     """P(|max(0, w + eta g) - w| > alpha) / beta, exact, over weights from ``least`` to 3."""
     weights = np.linspace(least, 3.0, effort.of(61, 601))
@@ -42,6 +57,18 @@ def weight_clipped(effort: Effort, *, least: float) -> Finding:
     return over(cases())
 
 
+@claim(
+    id="weight-mask-accuracy-thesis",
+    family=FAMILY,
+    source=f"{THESIS}, Lemma 5.1.1",
+    statement="|eta N(0, 1)| <= alpha with probability 1 - beta; eta = alpha / sqrt(2 (1 + ln(1/beta)))",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 2.0},
+    contrast={"factor": 1.95},
+    otherwise="the same with 1.95 in place of 2",
+    constants="P / beta <= .157 (beta -> 1); eta = alpha / sqrt(2 ln(1/beta)) is enough, 2 cannot be less",
+)
 def weight_tail(effort: Effort, *, factor: float) -> Finding:
     """P(|eta g| > alpha) / beta, exact, with ``factor`` in place of 2 in alpha / sqrt(2 (1 + ln(1/beta)))."""
     t = np.concatenate([np.linspace(1e-6, 3, 200), np.geomspace(3, 1e4, effort.of(300, 3000))])
@@ -54,6 +81,18 @@ def weight_tail(effort: Effort, *, factor: float) -> Finding:
     )
 
 
+@claim(
+    id="mean-mask-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.4; {THESIS}, Lemma 5.2.3",
+    statement="P(||S^-1/2 (output - m)||^2 >= 3 eta^2 (d + ln(1/beta))) <= beta for the mean mask",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 3.0},
+    contrast={"factor": 2.28},
+    otherwise="the same with 2.28 in place of 3",
+    constants="P / beta <= .0833 (d = 1, beta -> 1); 3 can be 2 e^2 / (e^2 - 1) = 2.3130, reached as d -> infinity",
+)
 def mean_tail(effort: Effort, *, factor: float) -> Finding:
     """P(eta^2 chi^2_d > alpha^2) / beta, exact, ``factor`` for 3 in eta = alpha / sqrt(3 (d + ln(1/beta)))."""
     limit = 2 * math.e**2 / (math.e**2 - 1)  # sup over t/d of the quantile over d + t as d -> infinity
@@ -69,6 +108,32 @@ def mean_tail(effort: Effort, *, factor: float) -> Finding:
     return over(found, figures={"least factor for the dimensions tried": needed, "2 e^2 / (e^2 - 1)": limit})
 
 
+@claim(
+    id="covariance-mask-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.7 with alpha <= 1",
+    statement=f"for alpha <= 1 and eta = {ETA} the covariance mask is within alpha in dist_COV "
+    "(Frobenius) with probability 1 - beta; here C1 = 7",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"c1": (7.0,), "largest_alpha": 1.0},
+    contrast={"c1": (4.75,), "largest_alpha": 1.0},
+    otherwise="the same with C1 = 4.75",
+    constants="C1 = 6.83 is enough (||G|| <= 2 sqrt d + sqrt(2 ln(4/beta))), below 4.83 is not (d = 1, beta -> 0)",
+)
+@claim(
+    id="covariance-mask-any-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.7",
+    statement=f"with an absolute C1, eta = {ETA} and every alpha > 0 the covariance mask is within alpha in "
+    "dist_COV (Frobenius) with probability 1 - beta",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"c1": ANY_C1, "largest_alpha": 1e7},
+    contrast={"c1": ANY_C1, "largest_alpha": 1.0},
+    otherwise="the same for alpha <= 1",
+    constants="no C1 is enough: as alpha grows the noise passes 1 and 1 + eta g comes close to 0",
+)
 def covariance_tail(effort: Effort, *, c1: tuple[float, ...], largest_alpha: float) -> Finding:
     """P(dist_COV > alpha) / beta for eta of F.7: exact for d = 1, at most for d > 1; refuted if every C1 is."""
     alphas = [largest_alpha * x for x in (1e-4, 1e-2, 0.1, 0.3, 0.6, 1.0)]
@@ -93,6 +158,20 @@ def covariance_tail(effort: Effort, *, c1: tuple[float, ...], largest_alpha: flo
     return constant_exists(*(cleared_or_refuted(cases(c), figures=figures) for c in c1))
 
 
+@claim(
+    id="covariance-mask-accuracy-thesis",
+    family=FAMILY,
+    source=f"{THESIS}, Lemmas 5.3.1 and 5.3.3; {PAPER}, appendix F.4 in the text",
+    statement="with an absolute C1 and eta = alpha / (C1 (sqrt d + sqrt ln(4/beta))), alpha <= 1, the "
+    "covariance "
+    "mask is within alpha in dist_COV (Frobenius) with probability 1 - beta",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"root": False},
+    contrast={"root": True},
+    otherwise=f"the same with eta = {ETA}, C1 = 7",
+    constants="every C1 is refuted from a dimension of order C1^4 / alpha^2 on; simulated need: 1.1 sqrt d",
+)
 def covariance_noise_and_dimension(effort: Effort, *, root: bool) -> Finding:
     """P(dist_COV > alpha) / beta in high dimension for eta with or without sqrt d, for growing C1.
 
@@ -116,98 +195,6 @@ def covariance_noise_and_dimension(effort: Effort, *, root: bool) -> Finding:
 
     finding = constant_exists(*(tried(c1) for c1 in ANY_C1))
     return finding if root else replace(finding, figures=dict(finding.figures) | _simulated(effort))
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    eta = "alpha / (C1 sqrt d (sqrt d + sqrt ln(4/beta)))"
-    return [
-        Claim(
-            id="weight-mask-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.1 (2)",
-            statement="for every real w, |max(0, w + eta N(0, 1)) - w| <= alpha with probability 1 - beta; "
-            "eta = alpha / sqrt(2 (1 + ln(1/beta)))",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=weight_clipped,
-            printed={"least": -3.0},
-            contrast={"least": 0.0},
-            otherwise="the same for w >= 0",
-            constants="fails for every w < -alpha, with probability 1",
-        ),
-        Claim(
-            id="weight-mask-accuracy-thesis",
-            family=FAMILY,
-            source=f"{THESIS}, Lemma 5.1.1",
-            statement="|eta N(0, 1)| <= alpha with probability 1 - beta; eta = alpha / sqrt(2 (1 + ln(1/beta)))",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=weight_tail,
-            printed={"factor": 2.0},
-            contrast={"factor": 1.95},
-            otherwise="the same with 1.95 in place of 2",
-            constants="P / beta <= .157 (beta -> 1); eta = alpha / sqrt(2 ln(1/beta)) is enough, 2 cannot be less",
-        ),
-        Claim(
-            id="mean-mask-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.4; {THESIS}, Lemma 5.2.3",
-            statement="P(||S^-1/2 (output - m)||^2 >= 3 eta^2 (d + ln(1/beta))) <= beta for the mean mask",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=mean_tail,
-            printed={"factor": 3.0},
-            contrast={"factor": 2.28},
-            otherwise="the same with 2.28 in place of 3",
-            constants="P / beta <= .0833 (d = 1, beta -> 1); 3 can be 2 e^2 / (e^2 - 1) = 2.3130, reached as d "
-            "-> infinity",
-        ),
-        Claim(
-            id="covariance-mask-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.7 with alpha <= 1",
-            statement=f"for alpha <= 1 and eta = {eta} the covariance mask is within alpha in dist_COV "
-            "(Frobenius) with probability 1 - beta; here C1 = 7",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=covariance_tail,
-            printed={"c1": (7.0,), "largest_alpha": 1.0},
-            contrast={"c1": (4.75,), "largest_alpha": 1.0},
-            otherwise="the same with C1 = 4.75",
-            constants="C1 = 6.83 is enough (||G|| <= 2 sqrt d + sqrt(2 ln(4/beta))), below 4.83 is not (d = 1, "
-            "beta -> 0)",
-        ),
-        Claim(
-            id="covariance-mask-any-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.7",
-            statement=f"with an absolute C1, eta = {eta} and every alpha > 0 the covariance mask is within alpha in "
-            "dist_COV (Frobenius) with probability 1 - beta",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=covariance_tail,
-            printed={"c1": ANY_C1, "largest_alpha": 1e7},
-            contrast={"c1": ANY_C1, "largest_alpha": 1.0},
-            otherwise="the same for alpha <= 1",
-            constants="no C1 is enough: as alpha grows the noise passes 1 and 1 + eta g comes close to 0",
-        ),
-        Claim(
-            id="covariance-mask-accuracy-thesis",
-            family=FAMILY,
-            source=f"{THESIS}, Lemmas 5.3.1 and 5.3.3; {PAPER}, appendix F.4 in the text",
-            statement="with an absolute C1 and eta = alpha / (C1 (sqrt d + sqrt ln(4/beta))), alpha <= 1, the "
-            "covariance "
-            "mask is within alpha in dist_COV (Frobenius) with probability 1 - beta",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=covariance_noise_and_dimension,
-            printed={"root": False},
-            contrast={"root": True},
-            otherwise=f"the same with eta = {eta}, C1 = 7",
-            constants="every C1 is refuted from a dimension of order C1^4 / alpha^2 on; simulated need: 1.1 sqrt d",
-        ),
-    ]
 
 
 def _log_failure(alpha: float, noise: float) -> float:
@@ -235,12 +222,10 @@ def _failure_by_trace(alpha: float, noise: float, d: int) -> float:
 
 
 def _least_c1(beta: float) -> float:
-    low, high = 0.01, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        log_p = _log_failure(1.0, laws.covariance_noise(1.0, math.log(beta), 1, c1=middle))
-        low, high = (middle, high) if log_p > math.log(beta) else (low, middle)
-    return high
+    def fails(c1: float) -> bool:
+        return _log_failure(1.0, laws.covariance_noise(1.0, math.log(beta), 1, c1=c1)) > math.log(beta)
+
+    return bracket(fails, 0.01, 10.0)[1]
 
 
 def _simulated(effort: Effort) -> dict[str, float]:
@@ -248,11 +233,11 @@ def _simulated(effort: Effort) -> dict[str, float]:
     figures, alpha, log_beta = {}, 0.3, math.log(0.1)
     for d in (4, 16, 36) if effort.thorough else (4, 16):
         draws = effort.rng.standard_normal((effort.of(300, 1500), d, d))
-        low, high = 1e-4, 1.0
-        for _ in range(14):
-            middle = math.sqrt(low * high)
-            far = float(np.mean(_distances(np.eye(d) + middle * draws) > alpha))
-            low, high = (low, middle) if far > 0.1 else (middle, high)
+
+        def close(noise: float, d: int = d, draws: FloatArray = draws) -> bool:
+            return float(np.mean(_distances(np.eye(d) + noise * draws) > alpha)) <= 0.1
+
+        low, high = bracket(close, 1e-4, 1.0, steps=14, geometric=True)
         needed = laws.covariance_noise(alpha, log_beta, d, c1=1.0, root=False) / math.sqrt(low * high)
         figures[f"simulated: C1 needed at d = {d}"] = needed
     for d in (36, 64, 100) if effort.thorough else (64,):

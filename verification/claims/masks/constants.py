@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.masks import laws
 from verification.claims.masks.privacy import FAMILY, PAPER, THESIS, cleared_or_refuted, constant_exists, ratio_of
 from verification.claims.search import over
@@ -22,6 +22,19 @@ PROVED_C1 = 7.0  # concentration of the covariance mask holds with it: claim cov
 PROVED_C2 = 12 * math.sqrt(2) * PROVED_C1
 
 
+@claim(
+    id="mean-mask-loss",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.3, equation (9)",
+    statement="for gamma in (0, 1/2], with probability 1 - delta the loss of N(m, eta^2 S) is at most "
+    "gamma^2/2 + gamma^2/(2 eta^2) + 2 gamma sqrt L + 2 gamma L + 2 (gamma/eta) sqrt(2 L), L = ln(2/delta)",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"coefficient": 2.0},
+    contrast={"coefficient": 0.97},
+    otherwise="the same with .97 for the last factor 2",
+    constants="the factors 2, 2, 2 can be 1, 1 and 1 + gamma; the last cannot be below 1",
+)
 def mean_loss(effort: Effort, *, coefficient: float) -> Finding:
     """P(loss > bound) / delta, exact, for the bound of equation (9) with ``coefficient`` for its last factor 2."""
 
@@ -49,6 +62,19 @@ def mean_loss(effort: Effort, *, coefficient: float) -> Finding:
     return over(cases((2.0, 2.0, coefficient)), figures=figures)
 
 
+@claim(
+    id="mean-mask-inequalities",
+    family=FAMILY,
+    source=f"{PAPER}, proof of Lemma F.2",
+    statement="at the gamma of Lemma F.2 each of the five terms of (9) is at most epsilon / 4, for every alpha",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"largest_alpha": 1e4},
+    contrast={"largest_alpha": 1.0},
+    otherwise="the same for alpha <= 1 and epsilon <= 1",
+    constants="for alpha, epsilon <= 1 the terms are at most .0018, .0054, .1001, .0833, .2452 epsilon, their "
+    "sum .436 epsilon; 2 gamma L <= epsilon / 4 needs alpha <= 3 sqrt(d + ln(1/beta))",
+)
 def mean_terms(effort: Effort, *, largest_alpha: float) -> Finding:
     """The five terms of equation (9) at the gamma of F.2, each over epsilon / 4."""
     largest, first = np.zeros(5), math.inf
@@ -66,6 +92,18 @@ def mean_terms(effort: Effort, *, largest_alpha: float) -> Finding:
     return over(found, figures=figures)
 
 
+@claim(
+    id="mean-mask-total",
+    family=FAMILY,
+    source=f"{PAPER}, proof of Lemma F.2, its conclusion",
+    statement="at the gamma of Lemma F.2 the five terms of (9) together are at most epsilon, alpha, epsilon <= 1",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"share": 1.0},
+    contrast={"share": 0.43},
+    otherwise="at most .43 epsilon",
+    constants=".436 epsilon; a quarter of epsilon for each of five terms, as in the proof, would not give it",
+)
 def mean_total(effort: Effort, *, share: float) -> Finding:
     """The sum of the five terms of equation (9) at the gamma of F.2, alpha <= 1, over ``share`` epsilon."""
 
@@ -79,6 +117,19 @@ def mean_total(effort: Effort, *, share: float) -> Finding:
     return over(cases())
 
 
+@claim(
+    id="covariance-mask-smallest-condition",
+    family=FAMILY,
+    source=f"{PAPER}, proof of Lemma F.5",
+    statement="of the four conditions of Lemma F.6 the fourth is the smallest, at the eta of F.7 with C1 = 7, "
+    "for alpha, epsilon <= 1 and every delta",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"most": 1e3},
+    contrast={"most": 2.25},
+    otherwise="it is for ln(2/delta) <= 2.25 d / eta^2",
+    constants="beyond 2.25 d / eta^2 the third, epsilon / (8 ln(2/delta)), is smaller",
+)
 def smallest_condition(effort: Effort, *, most: float) -> Finding:
     """The fourth condition of equation (11) over the least of the others, at the eta of F.7 with C1 = 7.
 
@@ -98,6 +149,19 @@ def smallest_condition(effort: Effort, *, most: float) -> Finding:
     return over(cases(), tolerance=1e-12)
 
 
+@claim(
+    id="covariance-mask-constants",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.5",
+    statement="with absolute C1, C2 the covariance mask is (epsilon, delta)-private at "
+    "gamma = epsilon alpha / (C2 sqrt(d^2 (d + ln(4/beta)) ln(2/delta))); alpha, epsilon <= 1",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"minimum": False},
+    contrast={"minimum": True},
+    otherwise="the same at the smaller of gamma and epsilon / (8 ln(2/delta)), C2 = 12 sqrt 2 C1",
+    constants="refuted from about L = C2^2 (1 + ln(4/beta)) on, L = ln(2/delta), whatever C2 is",
+)
 def joint_constants(effort: Effort, *, minimum: bool) -> Finding:
     """ln of exact delta against ln of the claim at the gamma of F.5, one column; ``minimum``: at most epsilon / (8 L).
 
@@ -126,6 +190,20 @@ def joint_constants(effort: Effort, *, minimum: bool) -> Finding:
     return constant_exists(*(tried(c2) for c2 in (PROVED_C2, 1e3, 1e4)))
 
 
+@claim(
+    id="covariance-mask-constants-thesis",
+    family=FAMILY,
+    source=f"{THESIS}, Lemma 5.3.1, privacy",
+    statement="gamma = epsilon alpha / (C2 ln(2/delta) sqrt(d (d + ln(4/beta)))) satisfies the "
+    "conditions of Lemma F.6 "
+    "for alpha, epsilon <= 1 and absolute C1, C2; here C2 = 12 sqrt 2 C1 / sqrt(ln 2)",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"factor": 1.0},
+    contrast={"factor": 0.98},
+    otherwise="the same with .98 of that C2",
+    constants="C2 = 20.4 C1 is least: the fourth condition is met with equality at d = ln(4/beta), delta -> 1",
+)
 def conditions_of_f6(effort: Effort, *, factor: float) -> Finding:
     """gamma of the thesis with C2 = ``factor`` 12 sqrt 2 C1 / sqrt(ln 2) over the smallest of the conditions (11)."""
     c2 = factor * PROVED_C2 / math.sqrt(math.log(2))
@@ -146,6 +224,17 @@ def conditions_of_f6(effort: Effort, *, factor: float) -> Finding:
     return over(cases(), tolerance=1e-12, figures={"C2 for C1 = 7": c2})
 
 
+@claim(
+    id="component-mask-radius",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma 4.2",
+    statement="at the gamma of Lemma F.5 the masks of weight, mean and covariance are (3 epsilon, 3 delta)-private",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"minimum": False},
+    contrast={"minimum": True},
+    otherwise="the same at the least of the gammas of F.1, F.2, F.5 and epsilon / (8 ln(2/delta))",
+)
 def component_mask(effort: Effort, *, minimum: bool) -> Finding:
     """Weight, mean and covariance masks at one radius against (3 epsilon, 3 delta), in logarithms, one column.
 
@@ -184,110 +273,6 @@ def component_mask(effort: Effort, *, minimum: bool) -> Finding:
         return cleared_or_refuted(found, figures=figures)
 
     return constant_exists(*(tried(c2) for c2 in (PROVED_C2, 1e3)))
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="mean-mask-loss",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.3, equation (9)",
-            statement="for gamma in (0, 1/2], with probability 1 - delta the loss of N(m, eta^2 S) is at most "
-            "gamma^2/2 + gamma^2/(2 eta^2) + 2 gamma sqrt L + 2 gamma L + 2 (gamma/eta) sqrt(2 L), L = ln(2/delta)",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=mean_loss,
-            printed={"coefficient": 2.0},
-            contrast={"coefficient": 0.97},
-            otherwise="the same with .97 for the last factor 2",
-            constants="the factors 2, 2, 2 can be 1, 1 and 1 + gamma; the last cannot be below 1",
-        ),
-        Claim(
-            id="mean-mask-inequalities",
-            family=FAMILY,
-            source=f"{PAPER}, proof of Lemma F.2",
-            statement="at the gamma of Lemma F.2 each of the five terms of (9) is at most epsilon / 4, for every alpha",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=mean_terms,
-            printed={"largest_alpha": 1e4},
-            contrast={"largest_alpha": 1.0},
-            otherwise="the same for alpha <= 1 and epsilon <= 1",
-            constants="for alpha, epsilon <= 1 the terms are at most .0018, .0054, .1001, .0833, .2452 epsilon, their "
-            "sum .436 epsilon; 2 gamma L <= epsilon / 4 needs alpha <= 3 sqrt(d + ln(1/beta))",
-        ),
-        Claim(
-            id="mean-mask-total",
-            family=FAMILY,
-            source=f"{PAPER}, proof of Lemma F.2, its conclusion",
-            statement="at the gamma of Lemma F.2 the five terms of (9) together are at most epsilon, alpha, epsilon "
-            "<= 1",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=mean_total,
-            printed={"share": 1.0},
-            contrast={"share": 0.43},
-            otherwise="at most .43 epsilon",
-            constants=".436 epsilon; a quarter of epsilon for each of five terms, as in the proof, would not give it",
-        ),
-        Claim(
-            id="covariance-mask-smallest-condition",
-            family=FAMILY,
-            source=f"{PAPER}, proof of Lemma F.5",
-            statement="of the four conditions of Lemma F.6 the fourth is the smallest, at the eta of F.7 with C1 = 7, "
-            "for alpha, epsilon <= 1 and every delta",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=smallest_condition,
-            printed={"most": 1e3},
-            contrast={"most": 2.25},
-            otherwise="it is for ln(2/delta) <= 2.25 d / eta^2",
-            constants="beyond 2.25 d / eta^2 the third, epsilon / (8 ln(2/delta)), is smaller",
-        ),
-        Claim(
-            id="covariance-mask-constants",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.5",
-            statement="with absolute C1, C2 the covariance mask is (epsilon, delta)-private at "
-            "gamma = epsilon alpha / (C2 sqrt(d^2 (d + ln(4/beta)) ln(2/delta))); alpha, epsilon <= 1",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=joint_constants,
-            printed={"minimum": False},
-            contrast={"minimum": True},
-            otherwise="the same at the smaller of gamma and epsilon / (8 ln(2/delta)), C2 = 12 sqrt 2 C1",
-            constants="refuted from about L = C2^2 (1 + ln(4/beta)) on, L = ln(2/delta), whatever C2 is",
-        ),
-        Claim(
-            id="covariance-mask-constants-thesis",
-            family=FAMILY,
-            source=f"{THESIS}, Lemma 5.3.1, privacy",
-            statement="gamma = epsilon alpha / (C2 ln(2/delta) sqrt(d (d + ln(4/beta)))) satisfies the "
-            "conditions of Lemma F.6 "
-            "for alpha, epsilon <= 1 and absolute C1, C2; here C2 = 12 sqrt 2 C1 / sqrt(ln 2)",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=conditions_of_f6,
-            printed={"factor": 1.0},
-            contrast={"factor": 0.98},
-            otherwise="the same with .98 of that C2",
-            constants="C2 = 20.4 C1 is least: the fourth condition is met with equality at d = ln(4/beta), delta -> 1",
-        ),
-        Claim(
-            id="component-mask-radius",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma 4.2",
-            statement="at the gamma of Lemma F.5 the masks of weight, mean and covariance are (3 epsilon, 3 "
-            "delta)-private",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=component_mask,
-            printed={"minimum": False},
-            contrast={"minimum": True},
-            otherwise="the same at the least of the gammas of F.1, F.2, F.5 and epsilon / (8 ln(2/delta))",
-        ),
-    ]
 
 
 def _terms(

@@ -12,7 +12,8 @@ from scipy import stats
 
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_mean, mask_mixture
 from pm_dpgmm.mixture.mixture import Mixture
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.auditing.bisection import bracket
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.masks import laws
 from verification.claims.masks.constants import PROVED_C2
@@ -23,6 +24,19 @@ ROUNDING = 1e-9  # sums of at most 70 000 probabilities
 EXTRA = (1e-6, 1e-2)  # delta'' of advanced composition
 
 
+@claim(
+    id="shuffled-mask",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma 3.5; {THESIS}, Lemma 6.1.1",
+    statement="k masked components in random order are (sqrt(2 k ln(1/delta'')) epsilon + "
+    "k epsilon (e^epsilon - 1), k delta + delta'')-private for mixtures within gamma in dist^k",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"shuffle": True},
+    contrast={"shuffle": False},
+    otherwise="the same in the order of the input",
+    constants="also (k epsilon, k delta), which is better for few components",
+)
 def shuffled_products(effort: Effort, *, shuffle: bool) -> Finding:
     """Exact delta of k masked components against k delta + delta'' at the epsilon of advanced composition; an audit.
 
@@ -50,6 +64,19 @@ def shuffled_products(effort: Effort, *, shuffle: bool) -> Finding:
     return worst(exact, _audited(effort, shuffle=shuffle))
 
 
+@claim(
+    id="shuffled-mask-basic",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma 3.5; {THESIS}, Lemma 6.1.1; with basic composition",
+    statement="k masked components in random order are (k epsilon, k delta)-private for mixtures within gamma "
+    "in dist^k",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="they are (.99 k epsilon, k delta)-private",
+    constants="attained by one component; exactly 1 - (1 - delta)^k for k of them",
+)
 def basic_composition(effort: Effort, *, share: float) -> Finding:
     """Exact delta of k shuffled or matched components at ``share`` k epsilon over k delta."""
 
@@ -68,37 +95,22 @@ def basic_composition(effort: Effort, *, share: float) -> Finding:
     return over(cases(), tolerance=ROUNDING)
 
 
-def sum_to_one(effort: Effort, *, renormalise: bool) -> Finding:
-    """P(max_i |output_i - w_i| > alpha) / beta over weights found by search; fresh samples at the worst.
-
-    Noise eta_W of Lemma F.1 at alpha and beta / 3 k, weights clipped at 0, divided by their sum if ``renormalise``.
-    """
-    alpha, beta = 0.01, 0.1
-    rng, n = effort.rng, effort.of(4000, 40_000)
-    findings = []
-    for k in (2, 5, 10, 20, 50):
-        noise = float(laws.weight_noise(alpha, beta / (3 * k)))
-
-        def failures(weights: FloatArray, n_samples: int, noise: float = noise) -> int:
-            drawn = np.maximum(weights + noise * rng.standard_normal((n_samples, len(weights))), 0)
-            if renormalise:
-                drawn = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), laws.TINY)
-            return int((np.abs(drawn - weights).max(axis=1) > alpha).sum())
-
-        tried = [
-            rng.dirichlet(np.full(k, c)) for c in (0.01, 0.03, 0.1, 0.3, 1.0, 10.0) for _ in range(effort.of(3, 30))
-        ]
-        chosen = max(tried, key=lambda weights: failures(weights, 300))
-        hits = failures(chosen, n)
-        low, estimate = at_most(hits, n, beta, false_alarm=FALSE_ALARM / 5)
-        rounded = ", ".join(f"{w:.3g}" for w in sorted(chosen, reverse=True)[:5])
-        finding = over(
-            [(low, f"alpha = {alpha}, beta = {beta}, k = {k}, largest weights {rounded}: {hits} of {n} fail")]
-        )
-        findings.append(replace(finding, figures={f"P at k = {k}": estimate}, false_alarm=FALSE_ALARM / 5))
-    return worst(*findings)
-
-
+@claim(
+    id="gmm-mask-constants",
+    family=FAMILY,
+    source=f"{PAPER}, Lemmas 5.1 and G.1",
+    statement="epsilon = min(sqrt(epsilon' / 36 k), epsilon' / sqrt(72 k ln(2/delta'))) is the second; "
+    "with it and "
+    "delta = delta' / 6 k, k triples of masks cost (epsilon', delta'); gamma of F.5 is then the "
+    "displayed one, with "
+    "d^2 (d + ln(12 k/beta)) under its root",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"power": 2.0},
+    contrast={"power": 1.0},
+    otherwise="the same with d (d + ln(12 k/beta)) under the root, as the last display of G.1 prints",
+    constants="for epsilon' <= 1 the constant 72 can be 45.9, which is least at k = 1 and delta' -> 1",
+)
 def final_constants(effort: Effort, *, power: float) -> Finding:
     """The arithmetic of Lemma 5.1: the least of both epsilons is the second, the totals are met, and the radius of one
     component at that budget is the displayed one, with d^``power`` under the root."""
@@ -128,69 +140,47 @@ def final_constants(effort: Effort, *, power: float) -> Finding:
     return over(cases(), tolerance=1e-12, figures={"constant that is enough for 72, epsilon' <= 1": _least_constant()})
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="shuffled-mask",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma 3.5; {THESIS}, Lemma 6.1.1",
-            statement="k masked components in random order are (sqrt(2 k ln(1/delta'')) epsilon + "
-            "k epsilon (e^epsilon - 1), k delta + delta'')-private for mixtures within gamma in dist^k",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=shuffled_products,
-            printed={"shuffle": True},
-            contrast={"shuffle": False},
-            otherwise="the same in the order of the input",
-            constants="also (k epsilon, k delta), which is better for few components",
-        ),
-        Claim(
-            id="shuffled-mask-basic",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma 3.5; {THESIS}, Lemma 6.1.1; with basic composition",
-            statement="k masked components in random order are (k epsilon, k delta)-private for mixtures within gamma "
-            "in dist^k",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=basic_composition,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="they are (.99 k epsilon, k delta)-private",
-            constants="attained by one component; exactly 1 - (1 - delta)^k for k of them",
-        ),
-        Claim(
-            id="gmm-mask-constants",
-            family=FAMILY,
-            source=f"{PAPER}, Lemmas 5.1 and G.1",
-            statement="epsilon = min(sqrt(epsilon' / 36 k), epsilon' / sqrt(72 k ln(2/delta'))) is the second; "
-            "with it and "
-            "delta = delta' / 6 k, k triples of masks cost (epsilon', delta'); gamma of F.5 is then the "
-            "displayed one, with "
-            "d^2 (d + ln(12 k/beta)) under its root",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=final_constants,
-            printed={"power": 2.0},
-            contrast={"power": 1.0},
-            otherwise="the same with d (d + ln(12 k/beta)) under the root, as the last display of G.1 prints",
-            constants="for epsilon' <= 1 the constant 72 can be 45.9, which is least at k = 1 and delta' -> 1",
-        ),
-        Claim(
-            id="renormalised-weights",
-            family=FAMILY,
-            source=f"{PAPER}, Algorithm 2 line 17 with Lemma 5.1",
-            statement="weights masked, clipped at 0 and divided by their sum are within alpha with probability "
-            "1 - beta",
-            kind=Kind.SAMPLED,
-            verdict=Verdict.FALSE,
-            check=sum_to_one,
-            printed={"renormalise": True},
-            contrast={"renormalise": False},
-            otherwise="the same without the division",
-            constants="fails where most weights are near 0: their noise is clipped upwards, and the sum passes 1",
-        ),
-    ]
+@claim(
+    id="renormalised-weights",
+    family=FAMILY,
+    source=f"{PAPER}, Algorithm 2 line 17 with Lemma 5.1",
+    statement="weights masked, clipped at 0 and divided by their sum are within alpha with probability 1 - beta",
+    kind=Kind.SAMPLED,
+    verdict=Verdict.FALSE,
+    printed={"renormalise": True},
+    contrast={"renormalise": False},
+    otherwise="the same without the division",
+    constants="fails where most weights are near 0: their noise is clipped upwards, and the sum passes 1",
+)
+def sum_to_one(effort: Effort, *, renormalise: bool) -> Finding:
+    """P(max_i |output_i - w_i| > alpha) / beta over weights found by search; fresh samples at the worst.
+
+    Noise eta_W of Lemma F.1 at alpha and beta / 3 k, weights clipped at 0, divided by their sum if ``renormalise``.
+    """
+    alpha, beta = 0.01, 0.1
+    rng, n = effort.rng, effort.of(4000, 40_000)
+    findings = []
+    for k in (2, 5, 10, 20, 50):
+        noise = float(laws.weight_noise(alpha, beta / (3 * k)))
+
+        def failures(weights: FloatArray, n_samples: int, noise: float = noise) -> int:
+            drawn = np.maximum(weights + noise * rng.standard_normal((n_samples, len(weights))), 0)
+            if renormalise:
+                drawn = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), laws.TINY)
+            return int((np.abs(drawn - weights).max(axis=1) > alpha).sum())
+
+        tried = [
+            rng.dirichlet(np.full(k, c)) for c in (0.01, 0.03, 0.1, 0.3, 1.0, 10.0) for _ in range(effort.of(3, 30))
+        ]
+        chosen = max(tried, key=lambda weights: failures(weights, 300))
+        hits = failures(chosen, n)
+        low, estimate = at_most(hits, n, beta, false_alarm=FALSE_ALARM / 5)
+        rounded = ", ".join(f"{w:.3g}" for w in sorted(chosen, reverse=True)[:5])
+        finding = over(
+            [(low, f"alpha = {alpha}, beta = {beta}, k = {k}, largest weights {rounded}: {hits} of {n} fail")]
+        )
+        findings.append(replace(finding, figures={f"P at k = {k}": estimate}, false_alarm=FALSE_ALARM / 5))
+    return worst(*findings)
 
 
 def _advanced(epsilon: float, k: int, extra: float) -> float:
@@ -271,8 +261,4 @@ def _least_constant() -> float:
         each = 3 / math.sqrt(c * math.log(2))
         return math.sqrt(2 * math.log(2)) * each + each * math.expm1(each)
 
-    low, high = 18.0, 72.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if spent(middle) > 1 else (low, middle)
-    return high
+    return bracket(lambda c: spent(c) > 1, 18.0, 72.0)[1]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.masks import laws
 from verification.claims.masks.laws import Pair
 from verification.claims.search import over
@@ -80,6 +80,30 @@ def ratio_of(log_ratio: float) -> float:
     return math.exp(log_ratio) if log_ratio < 700 else math.inf
 
 
+@claim(
+    id="weight-mask-private",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.1 (1); {THESIS}, Lemma 5.1.1",
+    statement="w + eta N(0, 1) is (epsilon, delta)-private at gamma = eta epsilon / (2 ln(2/delta)), epsilon <= 1",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 1.0, "largest_epsilon": 1.0},
+    contrast={"factor": 5.55, "largest_epsilon": 1.0},
+    otherwise="the same at 5.55 times that radius",
+    constants="the radius can be 5.46 times larger (least at epsilon = 1, delta near .6), more for small delta",
+)
+@claim(
+    id="weight-mask-any-epsilon",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.1 (1), which names no range of epsilon",
+    statement="w + eta N(0, 1) is (epsilon, delta)-private at gamma = eta epsilon / (2 ln(2/delta)), every epsilon",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"factor": 1.0, "largest_epsilon": 300.0},
+    contrast={"factor": 1.0, "largest_epsilon": 9.7},
+    otherwise="the same for epsilon <= 9.7",
+    constants="first failing epsilon: 16.31 at delta = .5, 57.61 at .1, 176.5 at .01; 9.74 at the worst delta, .92",
+)
 def weight_mask(effort: Effort, *, factor: float, largest_epsilon: float) -> Finding:
     """Exact curve of N(w, eta^2) at ``factor`` times gamma_W against delta; the first epsilon that fails."""
 
@@ -106,6 +130,32 @@ def weight_mask(effort: Effort, *, factor: float, largest_epsilon: float) -> Fin
     return replace(finding, figures=dict(finding.figures) | figures)
 
 
+@claim(
+    id="mean-mask-private",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.2; {THESIS}, Lemma 5.2.1; with alpha <= 1 and epsilon <= 1",
+    statement="m + eta S^1/2 N(0, I) is (epsilon, delta)-private at "
+    "gamma = min(1/2, epsilon alpha / (24 ln(2/delta) sqrt(d + ln(1/beta))))",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 1.0, "largest_alpha": 1.0},
+    contrast={"factor": 21.0, "largest_alpha": 1.0},
+    otherwise="the same at 21 times that radius",
+    constants="the radius can be 20.7 times larger (least at d = 1, alpha = epsilon = 1, beta -> 1, delta near 1e-19)",
+)
+@claim(
+    id="mean-mask-any-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.2; {THESIS}, Lemma 5.2.1",
+    statement="m + eta S^1/2 N(0, I) is (epsilon, delta)-private at "
+    "gamma = min(1/2, epsilon alpha / (24 ln(2/delta) sqrt(d + ln(1/beta)))) for every alpha > 0",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"factor": 1.0, "largest_alpha": 1e4},
+    contrast={"factor": 1.0, "largest_alpha": 1.0},
+    otherwise="the same for alpha <= 1",
+    constants="fails from alpha = 37.7 on at epsilon = 1, delta = 1e-6, d = 1: gamma grows with alpha to 1/2",
+)
 def mean_mask(effort: Effort, *, factor: float, largest_alpha: float) -> Finding:
     """Exact curve of N(m, eta^2 S) at ``factor`` times the gamma of F.2, at one or d equal ratios of both signs."""
 
@@ -137,6 +187,39 @@ def mean_mask(effort: Effort, *, factor: float, largest_alpha: float) -> Finding
     return replace(finding, figures=dict(finding.figures) | figures)
 
 
+@claim(
+    id="covariance-mask-private",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.6; {THESIS}, Lemma 5.3.2",
+    statement="S^1/2 (I + eta G)(I + eta G)' S^1/2 is (epsilon, delta)-private for covariances within "
+    "gamma in the "
+    "spectral norm if gamma <= min(sqrt(epsilon / (2 d (d + 1/eta^2))), epsilon / (8 d sqrt L), epsilon "
+    "/ (8 L), "
+    "epsilon eta / (12 sqrt(d L))), L = ln(2/delta)",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 1.0, "frobenius": False},
+    contrast={"factor": 5.2, "frobenius": False},
+    otherwise="the same at 5.2 times that radius",
+    constants="slack of the radius at least 4.9 over d <= 16, eta <= 3, epsilon <= 20, delta >= 1e-12; "
+    "18 to 20 "
+    "at eta = .05, epsilon = 1, delta = 1e-6",
+)
+@claim(
+    id="covariance-mask-private-frobenius",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.6 with the Frobenius norm that the mixture mask uses",
+    statement="S^1/2 (I + eta G)(I + eta G)' S^1/2 is (epsilon, delta)-private for covariances within "
+    "gamma in the Frobenius norm if gamma <= "
+    "min(sqrt(epsilon / (2 (d + 1/eta^2))), epsilon / (8 sqrt(d L)), epsilon / (8 L), epsilon eta / (12 "
+    "sqrt L))",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 1.0, "frobenius": True},
+    contrast={"factor": 5.4, "frobenius": True},
+    otherwise="the same at 5.4 times that radius",
+    constants="larger than the printed gamma by up to sqrt d, and still with a slack of at least 5 in the same range",
+)
 def covariance_mask(effort: Effort, *, factor: float, frobenius: bool) -> Finding:
     """The matrix S^1/2 (I + eta G) at ``factor`` times the gamma of F.6.
 
@@ -157,6 +240,19 @@ def covariance_mask(effort: Effort, *, factor: float, frobenius: bool) -> Findin
     return replace(finding, figures=figures)
 
 
+@claim(
+    id="covariance-mask-norms",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.6: which norm",
+    statement="the gamma of the Frobenius norm serves covariances that are within it in the spectral norm too",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"frobenius": False},
+    contrast={"frobenius": True},
+    otherwise="it serves those within it in the Frobenius norm",
+    constants="all d ratios may change by gamma in the spectral norm; sqrt d is more than the slack from about "
+    "d = 36 on",
+)
 def wider_radius(effort: Effort, *, frobenius: bool) -> Finding:
     """The radius of F.6 for the Frobenius norm, larger by up to sqrt d, with covariances that close in either norm."""
     dimensions = (1, 4, 16, 64, 100) if not effort.thorough else (1, 2, 4, 8, 16, 36, 64, 100, 144)
@@ -205,120 +301,6 @@ def _other_spectra(effort: Effort, frobenius: bool) -> float:
             value, error = laws.spread_delta(epsilon, laws.matrix_pairs(ratios, noise))
             largest = max(largest, (value - error) / delta)
     return largest
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="weight-mask-private",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.1 (1); {THESIS}, Lemma 5.1.1",
-            statement="w + eta N(0, 1) is (epsilon, delta)-private at gamma = eta epsilon / (2 ln(2/delta)), "
-            "epsilon <= 1",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=weight_mask,
-            printed={"factor": 1.0, "largest_epsilon": 1.0},
-            contrast={"factor": 5.55, "largest_epsilon": 1.0},
-            otherwise="the same at 5.55 times that radius",
-            constants="the radius can be 5.46 times larger (least at epsilon = 1, delta near .6), more for small delta",
-        ),
-        Claim(
-            id="weight-mask-any-epsilon",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.1 (1), which names no range of epsilon",
-            statement="w + eta N(0, 1) is (epsilon, delta)-private at gamma = eta epsilon / (2 ln(2/delta)), "
-            "every epsilon",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=weight_mask,
-            printed={"factor": 1.0, "largest_epsilon": 300.0},
-            contrast={"factor": 1.0, "largest_epsilon": 9.7},
-            otherwise="the same for epsilon <= 9.7",
-            constants="first failing epsilon: 16.31 at delta = .5, 57.61 at .1, 176.5 at .01; 9.74 at the worst "
-            "delta, .92",
-        ),
-        Claim(
-            id="mean-mask-private",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.2; {THESIS}, Lemma 5.2.1; with alpha <= 1 and epsilon <= 1",
-            statement="m + eta S^1/2 N(0, I) is (epsilon, delta)-private at "
-            "gamma = min(1/2, epsilon alpha / (24 ln(2/delta) sqrt(d + ln(1/beta))))",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=mean_mask,
-            printed={"factor": 1.0, "largest_alpha": 1.0},
-            contrast={"factor": 21.0, "largest_alpha": 1.0},
-            otherwise="the same at 21 times that radius",
-            constants="the radius can be 20.7 times larger (least at d = 1, alpha = epsilon = 1, beta -> 1, "
-            "delta near 1e-19)",
-        ),
-        Claim(
-            id="mean-mask-any-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.2; {THESIS}, Lemma 5.2.1",
-            statement="m + eta S^1/2 N(0, I) is (epsilon, delta)-private at "
-            "gamma = min(1/2, epsilon alpha / (24 ln(2/delta) sqrt(d + ln(1/beta)))) for every alpha > 0",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=mean_mask,
-            printed={"factor": 1.0, "largest_alpha": 1e4},
-            contrast={"factor": 1.0, "largest_alpha": 1.0},
-            otherwise="the same for alpha <= 1",
-            constants="fails from alpha = 37.7 on at epsilon = 1, delta = 1e-6, d = 1: gamma grows with alpha to 1/2",
-        ),
-        Claim(
-            id="covariance-mask-private",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.6; {THESIS}, Lemma 5.3.2",
-            statement="S^1/2 (I + eta G)(I + eta G)' S^1/2 is (epsilon, delta)-private for covariances within "
-            "gamma in the "
-            "spectral norm if gamma <= min(sqrt(epsilon / (2 d (d + 1/eta^2))), epsilon / (8 d sqrt L), epsilon "
-            "/ (8 L), "
-            "epsilon eta / (12 sqrt(d L))), L = ln(2/delta)",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=covariance_mask,
-            printed={"factor": 1.0, "frobenius": False},
-            contrast={"factor": 5.2, "frobenius": False},
-            otherwise="the same at 5.2 times that radius",
-            constants="slack of the radius at least 4.9 over d <= 16, eta <= 3, epsilon <= 20, delta >= 1e-12; "
-            "18 to 20 "
-            "at eta = .05, epsilon = 1, delta = 1e-6",
-        ),
-        Claim(
-            id="covariance-mask-private-frobenius",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.6 with the Frobenius norm that the mixture mask uses",
-            statement="S^1/2 (I + eta G)(I + eta G)' S^1/2 is (epsilon, delta)-private for covariances within "
-            "gamma in the Frobenius norm if gamma <= "
-            "min(sqrt(epsilon / (2 (d + 1/eta^2))), epsilon / (8 sqrt(d L)), epsilon / (8 L), epsilon eta / (12 "
-            "sqrt L))",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=covariance_mask,
-            printed={"factor": 1.0, "frobenius": True},
-            contrast={"factor": 5.4, "frobenius": True},
-            otherwise="the same at 5.4 times that radius",
-            constants="larger than the printed gamma by up to sqrt d, and still with a slack of at least 5 in "
-            "the same range",
-        ),
-        Claim(
-            id="covariance-mask-norms",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.6: which norm",
-            statement="the gamma of the Frobenius norm serves covariances that are within it in the spectral norm too",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=wider_radius,
-            printed={"frobenius": False},
-            contrast={"frobenius": True},
-            otherwise="it serves those within it in the Frobenius norm",
-            constants="all d ratios may change by gamma in the spectral norm; sqrt d is more than the slack from about "
-            "d = 36 on",
-        ),
-    ]
 
 
 def _slack(case: Case) -> float:

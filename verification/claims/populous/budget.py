@@ -13,15 +13,37 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.populous.graphs import FAMILY, PAPER
 from verification.claims.search import over
 
 ROUNDING = 1e-7  # probabilities to a few times 1e-16, relative to a delta of at least 1e-8
 Total = Callable[[float, float, float, float], tuple[float, float]]  # test's and mask's epsilon and delta -> the claim
+THEOREM = f"{PAPER}, Theorem 2.3"
 
 
+def _sums(e1: float, d1: float, e2: float, d2: float) -> tuple[float, float]:
+    return e1 + e2, d1 + d2
+
+
+def _larger_delta(e1: float, d1: float, e2: float, d2: float) -> tuple[float, float]:
+    return e1 + e2, max(d1, d2)
+
+
+@claim(
+    id="populous-private",
+    family=FAMILY,
+    source=f"{THEOREM}, privacy",
+    statement="an (epsilon, delta) test and mask make the estimator (2 epsilon, 4 e^epsilon delta)-DP, t > 5",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"factor": 4.0, "growth": 1.0},
+    contrast={"factor": 1.95, "growth": 0.0},
+    otherwise="they make it (2 epsilon, 1.95 delta)-DP",
+    constants="(2 epsilon, 2 delta) by basic composition, approached where the test can pass surely; for fewer "
+    "subsets the worst is just below delta",
+)
 def whole_law(effort: Effort, *, factor: float, growth: float) -> Finding:
     """Exact worst delta at 2 epsilon over ``factor`` e^(``growth`` epsilon) delta; test and mask have one budget."""
 
@@ -38,23 +60,18 @@ def whole_law(effort: Effort, *, factor: float, growth: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
-def separate_budgets(effort: Effort, *, total: Total) -> Finding:
-    """Exact worst delta of a test with one budget and a mask with another, over the delta of ``total``."""
-    epsilons, deltas = (0.1, 1.0, 3.0), (1e-5, 1e-3, 1e-2)
-
-    def cases() -> Iterator[tuple[float, object]]:
-        for e1 in epsilons:
-            for e2 in epsilons:
-                for d1 in deltas:
-                    for d2 in deltas:
-                        epsilon, delta = total(e1, d1, e2, d2)
-                        for t in (20, 60) if not effort.thorough else (6, 20, 60, 120):
-                            worst, where = worst_delta(t, (e1, d1), (e2, d2), epsilon)
-                            yield worst / delta, {"t": t, "test": (e1, d1), "mask": (e2, d2), "sums": where}
-
-    return over(cases(), tolerance=ROUNDING)
-
-
+@claim(
+    id="populous-subsets",
+    family=FAMILY,
+    source=f"{THEOREM}, utility",
+    statement="t >= 20 ln(1 + (e^epsilon - 1)/(2 delta))/epsilon: a private test surely passes Q = 1",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"constant": 20.0},
+    contrast={"constant": 7.9},
+    otherwise="the same with 7.9 in place of 20",
+    constants="20 is exact for Q_min = .8; 10 for Q_min = .6; 8 with 2 m >= t + 2, Q_min = m/t",
+)
 def subsets_needed(effort: Effort, *, constant: float) -> Finding:
     """Least t with which Q = 1 passes surely, over ``constant`` ln(1 + (e^epsilon - 1)/(2 delta))/epsilon.
 
@@ -83,6 +100,35 @@ def subsets_needed(effort: Effort, *, constant: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+@claim(
+    id="populous-budgets",
+    family=FAMILY,
+    source=f"{THEOREM}, with separate budgets",
+    statement="test (e1, d1) and mask (e2, d2) make the estimator (e1 + e2, d1 + d2)-DP",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"total": _sums},
+    contrast={"total": _larger_delta},
+    otherwise="(e1 + e2, max(d1, d2))-DP",
+    constants="attained as d1/d2 -> 0 or d2/d1 -> 0",
+)
+def separate_budgets(effort: Effort, *, total: Total) -> Finding:
+    """Exact worst delta of a test with one budget and a mask with another, over the delta of ``total``."""
+    epsilons, deltas = (0.1, 1.0, 3.0), (1e-5, 1e-3, 1e-2)
+
+    def cases() -> Iterator[tuple[float, object]]:
+        for e1 in epsilons:
+            for e2 in epsilons:
+                for d1 in deltas:
+                    for d2 in deltas:
+                        epsilon, delta = total(e1, d1, e2, d2)
+                        for t in (20, 60) if not effort.thorough else (6, 20, 60, 120):
+                            worst, where = worst_delta(t, (e1, d1), (e2, d2), epsilon)
+                            yield worst / delta, {"t": t, "test": (e1, d1), "mask": (e2, d2), "sums": where}
+
+    return over(cases(), tolerance=ROUNDING)
+
+
 def worst_delta(
     t: int, test: tuple[float, float], mask: tuple[float, float], epsilon: float, q_min: float = 0.8
 ) -> tuple[float, tuple[int, int]]:
@@ -109,53 +155,6 @@ def passing(q: FloatArray, t: int, epsilon: float, delta: float, q_min: float) -
     # mass of [|x|, bound]; the factor in front keeps the difference exact near the bound
     upper = np.exp(-bound / scale) * np.expm1((bound - np.abs(x)) / scale) / (-2 * np.expm1(-bound / scale))
     return np.where(x >= 0, upper, 1 - upper)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    theorem = f"{PAPER}, Theorem 2.3"
-    return [
-        Claim(
-            id="populous-private",
-            family=FAMILY,
-            source=f"{theorem}, privacy",
-            statement="an (epsilon, delta) test and mask make the estimator (2 epsilon, 4 e^epsilon delta)-DP, t > 5",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=whole_law,
-            printed={"factor": 4.0, "growth": 1.0},
-            contrast={"factor": 1.95, "growth": 0.0},
-            otherwise="they make it (2 epsilon, 1.95 delta)-DP",
-            constants="(2 epsilon, 2 delta) by basic composition, approached where the test can pass surely; for fewer "
-            "subsets the worst is just below delta",
-        ),
-        Claim(
-            id="populous-subsets",
-            family=FAMILY,
-            source=f"{theorem}, utility",
-            statement="t >= 20 ln(1 + (e^epsilon - 1)/(2 delta))/epsilon: a private test surely passes Q = 1",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=subsets_needed,
-            printed={"constant": 20.0},
-            contrast={"constant": 7.9},
-            otherwise="the same with 7.9 in place of 20",
-            constants="20 is exact for Q_min = .8; 10 for Q_min = .6; 8 with 2 m >= t + 2, Q_min = m/t",
-        ),
-        Claim(
-            id="populous-budgets",
-            family=FAMILY,
-            source=f"{theorem}, with separate budgets",
-            statement="test (e1, d1) and mask (e2, d2) make the estimator (e1 + e2, d1 + d2)-DP",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=separate_budgets,
-            printed={"total": _sums},
-            contrast={"total": _larger_delta},
-            otherwise="(e1 + e2, max(d1, d2))-DP",
-            constants="attained as d1/d2 -> 0 or d2/d1 -> 0",
-        ),
-    ]
 
 
 def _settings(effort: Effort) -> Iterator[tuple[int, float, float]]:
@@ -197,11 +196,3 @@ def _passes(logarithm: float, t: int, share: float, exact: bool) -> bool:
 
 def _shared_share(t: int) -> float:
     return (t + 3) // 2 / t
-
-
-def _sums(e1: float, d1: float, e2: float, d2: float) -> tuple[float, float]:
-    return e1 + e2, d1 + d2
-
-
-def _larger_delta(e1: float, d1: float, e2: float, d2: float) -> tuple[float, float]:
-    return e1 + e2, max(d1, d2)

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.populous.friend_graphs import Graphs, described, graphs
 from verification.claims.search import every, over, worst
 
 FAMILY = "populous estimator"
 PAPER = "Arbas, Ashtiani, Liaw (2023)"
+THEOREM = f"{PAPER}, Theorem 2.3"
+ALGORITHM = f"{PAPER}, Algorithm 1"
 LARGEST = 6  # vertices of the graphs tried one by one
 Thresholds = Callable[[int], tuple[int, int]]  # t -> least friends of the chosen index, least sum of all friend counts
 
@@ -54,6 +56,26 @@ def half(t: int) -> tuple[int, int]:
     return (t + 1) // 2, (t + 1) // 2 * t
 
 
+def _two_over(t: int) -> float:
+    return 2 / t
+
+
+def _slightly_less(t: int) -> float:
+    return 0.99 * 2 * (t - 1) / t**2
+
+
+@claim(
+    id="agreement-sensitivity",
+    family=FAMILY,
+    source=f"{THEOREM}, sensitivity of Q",
+    statement="one changed fit changes Q by less than 2/t",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"bound": _two_over},
+    contrast={"bound": _slightly_less},
+    otherwise="by at most .99 times 2 (t - 1)/t^2",
+    constants="exactly 2 (t - 1)/t^2, attained by a fit that gains all friends",
+)
 def agreement(effort: Effort, *, bound: Callable[[int], float]) -> Finding:
     """|Q - Q'| over ``bound(t)``: all graph pairs of few vertices, and for many the fit that gains all friends."""
 
@@ -75,6 +97,18 @@ def agreement(effort: Effort, *, bound: Callable[[int], float]) -> Finding:
     return over(cases(), figures=figures)
 
 
+@claim(
+    id="populous-thresholds",
+    family=FAMILY,
+    source=ALGORITHM,
+    statement="q_j > .6 and Q >= .8 in both data sets: j and j' share a friend that did not change, t >= 2",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"thresholds": printed_thresholds},
+    contrast={"thresholds": first_threshold_alone},
+    otherwise="q_j > .6 and Q > .6 are enough (they fail at t = 3)",
+    constants="needs a count m with 2 m >= t + 2, or at t = 3 the second threshold",
+)
 def common_friend(effort: Effort, *, thresholds: Thresholds) -> Finding:
     """Whether j and j' share an unchanged friend whenever both data sets may pass, for every t.
 
@@ -91,6 +125,18 @@ def common_friend(effort: Effort, *, thresholds: Thresholds) -> Finding:
     return worst(exhaustive, counted, every([(True, "")], figures=figures | {"graph pairs that may pass": tried}))
 
 
+@claim(
+    id="populous-plain-majority",
+    family=FAMILY,
+    source=f"{ALGORITHM} with other thresholds",
+    statement="a plain majority is enough: q_j > 1/2 and Q >= (floor(t/2) + 1)/t in both data sets",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"thresholds": plain_majority},
+    contrast={"thresholds": shared_majority},
+    otherwise="m friends with 2 m >= t + 2, and Q >= m/t, are enough for every t >= 2",
+    constants="plain majority: right for even t, wrong for t = 3, 5, and with Q >= .8 still wrong at t = 5",
+)
 def majority(effort: Effort, *, thresholds: Thresholds) -> Finding:
     """As ``common_friend``; the figures say up to which t the neighbouring thresholds fail."""
     figures: dict[str, float] = {}
@@ -102,70 +148,22 @@ def majority(effort: Effort, *, thresholds: Thresholds) -> Finding:
     return worst(found, every([(True, "")], figures=figures))
 
 
+@claim(
+    id="populous-more-than-five",
+    family=FAMILY,
+    source=f"{THEOREM}, hypothesis t > 5",
+    statement="the thresholds .6 and .8 need t > 5: for every t <= 5 some j and j' share no unchanged friend",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"up_to": 5},
+    contrast={"up_to": 1},
+    otherwise="they need t > 1",
+    constants="t >= 2 is enough, so t = 5 (Theorem 6.2) too",
+)
 def needed(effort: Effort, *, up_to: int) -> Finding:
     """Whether the thresholds .6 and .8 leave j and j' without a common unchanged friend for every t <= ``up_to``."""
     pairs = _worst_pairs(range(1, up_to + 1), printed_thresholds)
     return every((bad is not None, f"t = {t}, {bad or 'always a common unchanged friend'}") for t, bad in pairs)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    theorem = f"{PAPER}, Theorem 2.3"
-    algorithm = f"{PAPER}, Algorithm 1"
-    return [
-        Claim(
-            id="agreement-sensitivity",
-            family=FAMILY,
-            source=f"{theorem}, sensitivity of Q",
-            statement="one changed fit changes Q by less than 2/t",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=agreement,
-            printed={"bound": _two_over},
-            contrast={"bound": _slightly_less},
-            otherwise="by at most .99 times 2 (t - 1)/t^2",
-            constants="exactly 2 (t - 1)/t^2, attained by a fit that gains all friends",
-        ),
-        Claim(
-            id="populous-thresholds",
-            family=FAMILY,
-            source=algorithm,
-            statement="q_j > .6 and Q >= .8 in both data sets: j and j' share a friend that did not change, t >= 2",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=common_friend,
-            printed={"thresholds": printed_thresholds},
-            contrast={"thresholds": first_threshold_alone},
-            otherwise="q_j > .6 and Q > .6 are enough (they fail at t = 3)",
-            constants="needs a count m with 2 m >= t + 2, or at t = 3 the second threshold",
-        ),
-        Claim(
-            id="populous-plain-majority",
-            family=FAMILY,
-            source=f"{algorithm} with other thresholds",
-            statement="a plain majority is enough: q_j > 1/2 and Q >= (floor(t/2) + 1)/t in both data sets",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.FALSE,
-            check=majority,
-            printed={"thresholds": plain_majority},
-            contrast={"thresholds": shared_majority},
-            otherwise="m friends with 2 m >= t + 2, and Q >= m/t, are enough for every t >= 2",
-            constants="plain majority: right for even t, wrong for t = 3, 5, and with Q >= .8 still wrong at t = 5",
-        ),
-        Claim(
-            id="populous-more-than-five",
-            family=FAMILY,
-            source=f"{theorem}, hypothesis t > 5",
-            statement="the thresholds .6 and .8 need t > 5: for every t <= 5 some j and j' share no unchanged friend",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.FALSE,
-            check=needed,
-            printed={"up_to": 5},
-            contrast={"up_to": 1},
-            otherwise="they need t > 1",
-            constants="t >= 2 is enough, so t = 5 (Theorem 6.2) too",
-        ),
-    ]
 
 
 def _worst_pairs(sizes: range, thresholds: Thresholds) -> Iterator[tuple[int, str | None]]:
@@ -211,11 +209,3 @@ def _pairs_without(t: int, thresholds: Thresholds) -> Iterator[tuple[int, NDArra
 @functools.cache
 def _graphs(t: int) -> Graphs:
     return graphs(t, invalid=False)
-
-
-def _two_over(t: int) -> float:
-    return 2 / t
-
-
-def _slightly_less(t: int) -> float:
-    return 0.99 * 2 * (t - 1) / t**2

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import optimize, sparse, special
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict, claim
 from verification.claims.common import distances as by_definition
 from verification.claims.populous.budget import passing
 from verification.claims.populous.graphs import FAMILY, PAPER
@@ -23,8 +23,22 @@ from verification.references.references import gaussian_delta, gaussian_epsilon
 LARGEST_EPSILON = math.log(2) / 3  # of the mask, in the paper
 ETA = 0.1 / math.sqrt(3 * (1 + math.log(10)))  # mean mask at alpha = beta = .1, one feature
 GAMMA = 0.2 * 0.1 / (24 * math.log(2e5) * math.sqrt(1 + math.log(10)))  # its radius at (.2, 1e-5): Lemma F.2
+THEOREM = f"{PAPER}, Theorem 2.3; Arbas (2023), Theorem 4.3.1"
 
 
+@claim(
+    id="populous-utility",
+    family=FAMILY,
+    source=f"{THEOREM}, utility",
+    statement="some (r, ln(2)/3, delta) mask of points r apart is (alpha/(2 z), .44)-concentrated, alpha <= r/(2 z)",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.FALSE,
+    printed={"radius": 0.25, "beta": 0.44},
+    contrast={"radius": 0.25, "beta": 0.89},
+    otherwise="some (r, ln(2)/3, delta) mask is (alpha/(2 z), .89)-concentrated",
+    constants="beta >= (1 - delta)/(1 + e^epsilon): the balls of two points are disjoint; .885 on a long line; "
+    "beta = .1 needs balls of about 11 r",
+)
 def concentrated_masks(effort: Effort, *, radius: float, beta: float) -> Finding:
     """Smallest beta of any r-mask concentrated within ``radius`` r, over ``beta``; linear programme, r = 1."""
 
@@ -43,6 +57,18 @@ def concentrated_masks(effort: Effort, *, radius: float, beta: float) -> Finding
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+@claim(
+    id="populous-utility-corrected",
+    family=FAMILY,
+    source=f"{THEOREM}, corrected",
+    statement="all fits within r/(4 z^2) of Y*: surely passes, output within z (a_B + r/(4 z^2)) w.p. 1 - beta",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"accuracy": 1.0},
+    contrast={"accuracy": 1.03},
+    otherwise="the same for fits within 1.03 r/(4 z^2) of Y*",
+    constants="the mask is (a_B, beta)-concentrated, a_B apart from r; both bounds attained",
+)
 def corrected_utility(effort: Effort, *, accuracy: float) -> Finding:
     """Fits within ``accuracy`` r/(4 z^2) of Y*: distance over r/(2 z), output over z (a_B + r/(4 z^2)), sure pass.
 
@@ -72,6 +98,18 @@ def corrected_utility(effort: Effort, *, accuracy: float) -> Finding:
     return over(cases(), tolerance=1e-12)
 
 
+@claim(
+    id="reduction-radius",
+    family=FAMILY,
+    source=f"{PAPER}, proof of Theorem 6.2, r = 1",
+    statement="with r = 1 and the mask of a much smaller radius gamma the estimator is (.4, 4.9e-5)-DP",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"r": 1.0},
+    contrast={"r": 0.006},
+    otherwise="with r = .006 it is for learners that only move the mean; r = gamma, the radius of the mask, serves all",
+    constants="exact epsilon 308.8 at delta = 1e-5 for means 2/3 apart; gamma is 3.8e-5; the thesis never names r",
+)
 def radius(effort: Effort, *, r: float) -> Finding:
     """Exact epsilon of the estimator on one-record blocks over the claimed .4; friends within r/3, mask of sd ``ETA``.
 
@@ -108,6 +146,18 @@ def radius(effort: Effort, *, r: float) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
+@claim(
+    id="reduction-accuracy",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem 6.2",
+    statement="learners within min(1/600, gamma/(800 z^2)) in TV and weights, z = 3/2, make all fits friends",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"share": lambda gamma: min(1 / 600, gamma / 1800)},
+    contrast={"share": lambda gamma: gamma / 28},
+    otherwise="learners within gamma/28 do, for every gamma <= 1",
+    constants="gamma/28.7 for gamma <= 1, 24.8 at 0; 39.2 (z = 1: 18.5) for gamma/(4 z^2) to the truth",
+)
 def learner_accuracy(effort: Effort, *, share: Callable[[float], float]) -> Finding:
     """Distance of two fits, each at TV and weight distance ``share(gamma)`` of the truth, over gamma/(2 z), z = 3/2.
 
@@ -173,76 +223,15 @@ def smallest_beta(n: int, epsilon: float, delta: float, reach: float) -> float:
     return float(solved.fun)
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    theorem = f"{PAPER}, Theorem 2.3; Arbas (2023), Theorem 4.3.1"
-    return [
-        Claim(
-            id="populous-utility",
-            family=FAMILY,
-            source=f"{theorem}, utility",
-            statement="some (r, ln(2)/3, delta) mask of points r apart is (alpha/(2 z), .44)-concentrated, "
-            "alpha <= r/(2 z)",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.FALSE,
-            check=concentrated_masks,
-            printed={"radius": 0.25, "beta": 0.44},
-            contrast={"radius": 0.25, "beta": 0.89},
-            otherwise="some (r, ln(2)/3, delta) mask is (alpha/(2 z), .89)-concentrated",
-            constants="beta >= (1 - delta)/(1 + e^epsilon): the balls of two points are disjoint; .885 on a long line; "
-            "beta = .1 needs balls of about 11 r",
-        ),
-        Claim(
-            id="populous-utility-corrected",
-            family=FAMILY,
-            source=f"{theorem}, corrected",
-            statement="all fits within r/(4 z^2) of Y*: surely passes, output within z (a_B + r/(4 z^2)) w.p. 1 - beta",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=corrected_utility,
-            printed={"accuracy": 1.0},
-            contrast={"accuracy": 1.03},
-            otherwise="the same for fits within 1.03 r/(4 z^2) of Y*",
-            constants="the mask is (a_B, beta)-concentrated, a_B apart from r; both bounds attained",
-        ),
-        Claim(
-            id="reduction-radius",
-            family=FAMILY,
-            source=f"{PAPER}, proof of Theorem 6.2, r = 1",
-            statement="with r = 1 and the mask of a much smaller radius gamma the estimator is (.4, 4.9e-5)-DP",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=radius,
-            printed={"r": 1.0},
-            contrast={"r": 0.006},
-            otherwise="with r = .006 it is for learners that only move the mean; r = gamma, the radius of the mask, "
-            "serves all",
-            constants="exact epsilon 308.8 at delta = 1e-5 for means 2/3 apart; gamma is 3.8e-5; the thesis never "
-            "names r",
-        ),
-        Claim(
-            id="reduction-accuracy",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem 6.2",
-            statement="learners within min(1/600, gamma/(800 z^2)) in TV and weights, z = 3/2, make all fits friends",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=learner_accuracy,
-            printed={"share": lambda gamma: min(1 / 600, gamma / 1800)},
-            contrast={"share": lambda gamma: gamma / 28},
-            otherwise="learners within gamma/28 do, for every gamma <= 1",
-            constants="gamma/28.7 for gamma <= 1, 24.8 at 0; 39.2 (z = 1: 18.5) for gamma/(4 z^2) to the truth",
-        ),
-        Claim(
-            id="reduction-learner",
-            family=FAMILY,
-            source=f"{PAPER}, 6.4 to 6.6",
-            statement="the learner of Moitra and Valiant makes the estimator polynomial in time and sample size",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="an order without constants, about an algorithm of another paper that is used as a black box",
-        ),
-    ]
+REDUCTION_LEARNER = Claim(
+    id="reduction-learner",
+    family=FAMILY,
+    source=f"{PAPER}, 6.4 to 6.6",
+    statement="the learner of Moitra and Valiant makes the estimator polynomial in time and sample size",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="an order without constants, about an algorithm of another paper that is used as a black box",
+)
 
 
 def _tv_of_variances(variance: float, d: int) -> float:

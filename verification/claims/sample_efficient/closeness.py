@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common import distances as by_definition
 from verification.claims.common.distances import Component, FloatArray
 from verification.claims.sample_efficient.exact import (
@@ -47,6 +47,19 @@ def sizes(first: Component, second: Component) -> Sizes:
     return spectral, frobenius, by_definition.mahalanobis(m1 - m2, s2)
 
 
+@claim(
+    id="approximate-symmetry",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma B.2",
+    statement="if a is close to b at (g, rho, tau), g <= .1, then b is close to a at (2 g, 2 rho, 2 tau)",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.SLACK,
+    printed={"factors": (2.0, 2.0, 2.0), "needed": 3},
+    contrast={"factors": (1.1, 1.1, 1.05), "needed": 1},
+    otherwise="at least one of the factors 1.1, 1.1 and 1.05 is enough",
+    constants="1/(1 - g) for both norms and 1/sqrt(1 - g) for the means, attained by S' = (1 - g) S; "
+    "2 is enough up to g = 1/2",
+)
 def symmetry(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
     """Each distance of b from a over the factor times that of a from b, spectral distance of a from b at most .1."""
     from hypothesis import strategies as st
@@ -71,6 +84,19 @@ def symmetry(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
     return enough([_searched(ratio, part, pairs(), built, starts, effort, factors) for part in range(3)], needed)
 
 
+@claim(
+    id="approximate-transitivity",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma B.2",
+    statement="if a is close to b and b to c at (g, rho, tau), g <= .1, then a is so to c at 4 (g, rho, tau)",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.SLACK,
+    printed={"factors": (4.0, 4.0, 4.0), "needed": 3},
+    contrast={"factors": (2.08, 2.08, 2.03), "needed": 1},
+    otherwise="at least one of the factors 2.08, 2.08 and 2.03 is enough",
+    constants="2 + g for both norms and 1 + sqrt(1 + g) for the means, attained by the variances 1, 1 + g, "
+    "(1 + g)^2; 4 is enough up to g = 2",
+)
 def transitivity(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
     """Each distance of a from c over the factor times the larger of a from b and b from c; spectrally at most .1."""
     from hypothesis import strategies as st
@@ -101,6 +127,17 @@ def transitivity(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
     return enough([_searched(ratio, part, triples(), built, starts, effort, factors) for part in range(3)], needed)
 
 
+@claim(
+    id="closeness-invariance",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.7",
+    statement="closeness at (g, rho, tau) does not change under x -> A x + b, A invertible",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"symmetrised": True},
+    contrast={"symmetrised": False},
+    otherwise="nor does ||S^-1 S' - I||_F",
+)
 def invariance(effort: Effort, *, symmetrised: bool) -> Finding:
     """What determines the three distances, before and after x -> A x + b, in rational numbers.
 
@@ -134,52 +171,6 @@ def invariance(effort: Effort, *, symmetrised: bool) -> Finding:
                 yield equal, {name: text(matrix) for name, matrix in rows.items()}
 
     return every(cases())
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="approximate-symmetry",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma B.2",
-            statement="if a is close to b at (g, rho, tau), g <= .1, then b is close to a at (2 g, 2 rho, 2 tau)",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.SLACK,
-            check=symmetry,
-            printed={"factors": (2.0, 2.0, 2.0), "needed": 3},
-            contrast={"factors": (1.1, 1.1, 1.05), "needed": 1},
-            otherwise="at least one of the factors 1.1, 1.1 and 1.05 is enough",
-            constants="1/(1 - g) for both norms and 1/sqrt(1 - g) for the means, attained by S' = (1 - g) S; "
-            "2 is enough up to g = 1/2",
-        ),
-        Claim(
-            id="approximate-transitivity",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma B.2",
-            statement="if a is close to b and b to c at (g, rho, tau), g <= .1, then a is so to c at 4 (g, rho, tau)",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.SLACK,
-            check=transitivity,
-            printed={"factors": (4.0, 4.0, 4.0), "needed": 3},
-            contrast={"factors": (2.08, 2.08, 2.03), "needed": 1},
-            otherwise="at least one of the factors 2.08, 2.08 and 2.03 is enough",
-            constants="2 + g for both norms and 1 + sqrt(1 + g) for the means, attained by the variances 1, 1 + g, "
-            "(1 + g)^2; 4 is enough up to g = 2",
-        ),
-        Claim(
-            id="closeness-invariance",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.7",
-            statement="closeness at (g, rho, tau) does not change under x -> A x + b, A invertible",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=invariance,
-            printed={"symmetrised": True},
-            contrast={"symmetrised": False},
-            otherwise="nor does ||S^-1 S' - I||_F",
-        ),
-    ]
 
 
 def _searched(

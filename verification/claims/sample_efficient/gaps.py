@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.auditing.bisection import bracket
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.sample_efficient.exact import FAMILY, PAPER, enough
 from verification.claims.search import over
 from verification.references.references import truncated_laplace_delta
@@ -35,6 +36,18 @@ def consecutive(data: Sequence[int]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(sorted(data)))
 
 
+@claim(
+    id="few-candidates",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.2",
+    statement="the first step of the univariate learner gives at most n candidates",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"fewer": 0},
+    contrast={"fewer": 2},
+    otherwise="at most n - 2",
+    constants="n - 1, attained",
+)
 def few_candidates(effort: Effort, *, fewer: int) -> Finding:
     """Buckets that can be released against n - ``fewer``; empty ones never are: noise does not pass the threshold."""
 
@@ -50,6 +63,18 @@ def few_candidates(effort: Effort, *, fewer: int) -> Finding:
     return over(cases())
 
 
+@claim(
+    id="consecutive-pairs",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.5",
+    statement="replacing a record changes at most 3 of the pairs of consecutive records",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"bound": 3},
+    contrast={"bound": 2},
+    otherwise="at most 2",
+    constants="3 is attained by 0, 1, 2, 4 and 0, 2, 3, 4",
+)
 def consecutive_pairs(effort: Effort, *, bound: int) -> Finding:
     """Pairs of one data set that its neighbour lacks, over ``bound``: every pair of neighbours of up to 5 records."""
 
@@ -61,6 +86,20 @@ def consecutive_pairs(effort: Effort, *, bound: int) -> Finding:
     return over(cases())
 
 
+@claim(
+    id="gap-histogram",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma F.6",
+    statement="replacing a record changes the counts by at most 6 in L1; noise TLap(1, e/10, d/10) on each "
+    "count is (e, d)-DP, e <= 1",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"change": 6, "divisor": 10.0, "needed": 2},
+    contrast={"change": 5, "divisor": 5.95, "needed": 1},
+    otherwise="by at most 5, or TLap(1, e/5.95, d/10) is enough",
+    constants="6 is attained, one count can move by 3; TLap(1, e/10, d/10) spends .6 e and .643 d at e = 1; "
+    "e/6 with d/10 is enough, and 6.68 is when both are divided alike",
+)
 def gap_histogram(effort: Effort, *, change: int, divisor: float, needed: int) -> Finding:
     """L1 change of the counts over ``change``, and the exact delta of TLap(1, e/divisor, d/10) noise over d.
 
@@ -103,6 +142,19 @@ def gap_histogram(effort: Effort, *, change: int, divisor: float, needed: int) -
     return enough([Finding(moved.largest, moved.where, n_cases, 0.0, moved.figures), private], needed)
 
 
+@claim(
+    id="equal-width-cells",
+    family=FAMILY,
+    source=f"{PAPER}, Algorithm 3 read with cells as wide as the scale, B = 1",
+    statement="for 2000 or more well-spread records some bucket of Algorithm 3 with B = 1 has a count "
+    "above the threshold",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"wide": False},
+    contrast={"wide": True},
+    otherwise="the same with B = n",
+    constants="with B = 1 every count is at most 1: left ends of gaps of at least 2^a are 2^a apart",
+)
 def candidates_found(effort: Effort, *, wide: bool) -> Finding:
     """Threshold over the largest count for data with room in every scale; B = 1, or with ``wide`` B = n.
 
@@ -131,67 +183,6 @@ def candidates_found(effort: Effort, *, wide: bool) -> Finding:
     return over(cases(), figures=figures | {"threshold": threshold})
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="few-candidates",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.2",
-            statement="the first step of the univariate learner gives at most n candidates",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=few_candidates,
-            printed={"fewer": 0},
-            contrast={"fewer": 2},
-            otherwise="at most n - 2",
-            constants="n - 1, attained",
-        ),
-        Claim(
-            id="consecutive-pairs",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.5",
-            statement="replacing a record changes at most 3 of the pairs of consecutive records",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=consecutive_pairs,
-            printed={"bound": 3},
-            contrast={"bound": 2},
-            otherwise="at most 2",
-            constants="3 is attained by 0, 1, 2, 4 and 0, 2, 3, 4",
-        ),
-        Claim(
-            id="gap-histogram",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma F.6",
-            statement="replacing a record changes the counts by at most 6 in L1; noise TLap(1, e/10, d/10) on each "
-            "count is (e, d)-DP, e <= 1",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=gap_histogram,
-            printed={"change": 6, "divisor": 10.0, "needed": 2},
-            contrast={"change": 5, "divisor": 5.95, "needed": 1},
-            otherwise="by at most 5, or TLap(1, e/5.95, d/10) is enough",
-            constants="6 is attained, one count can move by 3; TLap(1, e/10, d/10) spends .6 e and .643 d at e = 1; "
-            "e/6 with d/10 is enough, and 6.68 is when both are divided alike",
-        ),
-        Claim(
-            id="equal-width-cells",
-            family=FAMILY,
-            source=f"{PAPER}, Algorithm 3 read with cells as wide as the scale, B = 1",
-            statement="for 2000 or more well-spread records some bucket of Algorithm 3 with B = 1 has a count "
-            "above the threshold",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=candidates_found,
-            printed={"wide": False},
-            contrast={"wide": True},
-            otherwise="the same with B = n",
-            constants="with B = 1 every count is at most 1: left ends of gaps of at least 2^a are 2^a apart",
-        ),
-    ]
-
-
 def _neighbours(n_most: int, letters: int) -> Iterator[tuple[Records, Records]]:
     """Every sorted data set of up to ``n_most`` letters with every data set that has one record replaced."""
     for n in range(1, n_most + 1):
@@ -215,8 +206,4 @@ def _noise_delta(shift: int, epsilon: float, delta: float) -> float:
 
 def _least(enough_at: Callable[[float], bool]) -> float:
     """Smallest divisor from 4 to 12 at which the monotone condition holds, to 1e-4."""
-    low, high = 4.0, 12.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough_at(middle) else (middle, high)
-    return high
+    return bracket(lambda divisor: not enough_at(divisor), 4.0, 12.0, width=1e-4)[1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.sample_efficient.exact import FAMILY, PAPER
 from verification.claims.search import by_property, over, quotient, shown, worst
@@ -19,6 +19,18 @@ ROUNDING = 1e-9  # products of matrices with d <= 4, compared at phi >= 1e-4: at
 CORNER = (1 - math.log(2)) / 2  # largest constant of the Hanson-Wright inequality, proof in the claim
 
 
+@claim(
+    id="near-isometry",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma A.6",
+    statement="||J J' - I|| <= phi <= 1 implies (1 - 3 phi) ||M||_F^2 <= ||J'MJ||_F^2 <= (1 + 3 phi) ||M||_F^2",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"factor": 3.0},
+    contrast={"factor": 2.95},
+    otherwise="the same with 2.95 phi",
+    constants="exactly (1 - phi)^2 to (1 + phi)^2, so 3 is needed at phi = 1 and too small beyond",
+)
 def near_isometry(effort: Effort, *, factor: float) -> Finding:
     """| ||J' M J||^2 - ||M||^2 | against ``factor`` phi ||M||^2, phi the spectral norm of J J' - I; J may be wide."""
     tight = [0.0]
@@ -46,6 +58,19 @@ def near_isometry(effort: Effort, *, factor: float) -> Finding:
     return replace(joined, figures={"largest share of the interval (1 - phi)^2 to (1 + phi)^2": tight[0]})
 
 
+@claim(
+    id="hanson-wright",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem A.7, with the constant that Laurent and Massart (2000) give",
+    statement="P(|g'Ag - tr A| >= t) <= 2 exp(-min(t^2/||A||_F^2, t/||A||)/16), g standard normal",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"constant": 1 / 16},
+    contrast={"constant": 0.157},
+    otherwise="the same with .157 in place of 1/16",
+    constants="(1 - ln 2)/2 = .15343 is the best constant: Chernoff's exponent v h(t/v), with "
+    "h(u) = (u - ln(1 + u))/2, v = ||A||_F^2/||A||^2, is least at u = 1; A = I_k, t = k reaches it as k grows",
+)
 def hanson_wright(effort: Effort, *, constant: float) -> Finding:
     """P(|g'Ag - tr A| >= t) against 2 exp(-c min(t^2 / ||A||_F^2, t / ||A||)), from the exact law of the form.
 
@@ -80,39 +105,6 @@ def hanson_wright(effort: Effort, *, constant: float) -> Finding:
     found = over(cases())
     figures = {"least constant c needed": least, "(1 - ln 2)/2": CORNER, "largest with 1 in place of 2": largest}
     return replace(found, figures=figures)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="near-isometry",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma A.6",
-            statement="||J J' - I|| <= phi <= 1 implies (1 - 3 phi) ||M||_F^2 <= ||J'MJ||_F^2 <= (1 + 3 phi) ||M||_F^2",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=near_isometry,
-            printed={"factor": 3.0},
-            contrast={"factor": 2.95},
-            otherwise="the same with 2.95 phi",
-            constants="exactly (1 - phi)^2 to (1 + phi)^2, so 3 is needed at phi = 1 and too small beyond",
-        ),
-        Claim(
-            id="hanson-wright",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem A.7, with the constant that Laurent and Massart (2000) give",
-            statement="P(|g'Ag - tr A| >= t) <= 2 exp(-min(t^2/||A||_F^2, t/||A||)/16), g standard normal",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=hanson_wright,
-            printed={"constant": 1 / 16},
-            contrast={"constant": 0.157},
-            otherwise="the same with .157 in place of 1/16",
-            constants="(1 - ln 2)/2 = .15343 is the best constant: Chernoff's exponent v h(t/v), with "
-            "h(u) = (u - ln(1 + u))/2, v = ||A||_F^2/||A||^2, is least at u = 1; A = I_k, t = k reaches it as k grows",
-        ),
-    ]
 
 
 def _near_isometries() -> Any:

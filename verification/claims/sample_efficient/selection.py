@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.sample_efficient.exact import FAMILY, PAPER
 from verification.claims.search import every, over, shown, worst
@@ -61,6 +61,20 @@ def enough_records(m: int, a: float, z: float, epsilon: float, failure: float) -
     return math.ceil(first + 8 * math.log(2 * m / failure) / (z * a * epsilon))
 
 
+@claim(
+    id="hypothesis-selection",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem D.2, with the constants of the module's text",
+    statement="n >= 8 ln(4m/b)/(z a)^2 + 8 ln(2m/b)/(z a e) and a hypothesis within a: the choice is e-DP and "
+    "within (3 + z) a with probability 1 - b",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"accuracy": Fraction(3)},
+    contrast={"accuracy": Fraction(59, 20)},
+    otherwise="within (2.95 + z) a",
+    constants="3 + z is needed for two hypotheses on opposite sides of the truth; half of n was enough in all "
+    "cases tried with two letters",
+)
 def hypothesis_selection(effort: Effort, *, accuracy: Fraction) -> Finding:
     """Exact probability of a choice farther than (``accuracy`` + z) a from the truth, over b; and the privacy.
 
@@ -87,6 +101,18 @@ def hypothesis_selection(effort: Effort, *, accuracy: Fraction) -> Finding:
     return Finding(found_all.largest, found_all.where, found_all.n_cases, found_all.tolerance, figures)
 
 
+@claim(
+    id="density-outside-a-set",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma G.3",
+    statement="if the integral of |f - g| off a set is at most a, some density h is g off the set and TV(f, h) <= a",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"share": Fraction(1)},
+    contrast={"share": Fraction(49, 50)},
+    otherwise="and TV(f, h) <= .98 a",
+    constants="a, attained where f - g has one sign off the set; 2 a if a bounds half the integral",
+)
 def density_outside(effort: Effort, *, share: Fraction) -> Finding:
     """TV(f, h) over ``share`` times the integral of |f - g| off a set, h the best density that is g off the set.
 
@@ -115,6 +141,19 @@ def density_outside(effort: Effort, *, share: Fraction) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, doubled)
 
 
+@claim(
+    id="boosting",
+    family=FAMILY,
+    source=f"{PAPER}, footnote 3",
+    statement="if most candidates are within a of the truth, one within 2 a of most of them is within 3 a; "
+    "disjoint groups cost no more than one",
+    kind=Kind.EXHAUSTIVE,
+    verdict=Verdict.HOLDS,
+    printed={"distance": 60},
+    contrast={"distance": 59},
+    otherwise="within 2.95 a of it",
+    constants="3, attained; one of the two majorities may be just half, but not both",
+)
 def boosting(effort: Effort, *, distance: int) -> Finding:
     """Farthest majority pick from the truth over ``distance``/20 of a; groups of records are private in parallel.
 
@@ -159,89 +198,48 @@ def boosting(effort: Effort, *, distance: int) -> Finding:
     return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
 
 
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="hypothesis-selection",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem D.2, with the constants of the module's text",
-            statement="n >= 8 ln(4m/b)/(z a)^2 + 8 ln(2m/b)/(z a e) and a hypothesis within a: the choice is e-DP and "
-            "within (3 + z) a with probability 1 - b",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=hypothesis_selection,
-            printed={"accuracy": Fraction(3)},
-            contrast={"accuracy": Fraction(59, 20)},
-            otherwise="within (2.95 + z) a",
-            constants="3 + z is needed for two hypotheses on opposite sides of the truth; half of n was enough in all "
-            "cases tried with two letters",
-        ),
-        Claim(
-            id="density-outside-a-set",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma G.3",
-            statement="if the integral of |f - g| off a set is at most a, some density h is g off the set and "
-            "TV(f, h) <= a",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=density_outside,
-            printed={"share": Fraction(1)},
-            contrast={"share": Fraction(49, 50)},
-            otherwise="and TV(f, h) <= .98 a",
-            constants="a, attained where f - g has one sign off the set; 2 a if a bounds half the integral",
-        ),
-        Claim(
-            id="boosting",
-            family=FAMILY,
-            source=f"{PAPER}, footnote 3",
-            statement="if most candidates are within a of the truth, one within 2 a of most of them is within 3 a; "
-            "disjoint groups cost no more than one",
-            kind=Kind.EXHAUSTIVE,
-            verdict=Verdict.HOLDS,
-            check=boosting,
-            printed={"distance": 60},
-            contrast={"distance": 59},
-            otherwise="within 2.95 a of it",
-            constants="3, attained; one of the two majorities may be just half, but not both",
-        ),
-        Claim(
-            id="volume-selection",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.3",
-            statement="bounded sensitivity and bounded growth of volumes give an (e, d)-DP selection",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="the growth condition is stated with unnamed constants, and a run needs volumes over all data sets",
-        ),
-        Claim(
-            id="net-size",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma D.1",
-            statement="there is a net of size (G sqrt(d) / a)^O(d^2)",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="an order without constants; the volume argument is sound",
-        ),
-        Claim(
-            id="pigeonhole",
-            family=FAMILY,
-            source=f"{PAPER}, Lemmas F.3 and F.4",
-            statement="some bucket holds many consecutive pairs of a component",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="polylogarithmic factors without constants; the pigeonhole argument is sound",
-        ),
-        Claim(
-            id="headline-rates",
-            family=FAMILY,
-            source=f"{PAPER}, Theorems 1.4 to 1.6",
-            statement="sample sizes k d^2 + k^1.5 d^1.75 + k^2 d, in one dimension k, and a lower bound",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="orders without constants or logarithms; the lower bound speaks of all algorithms",
-        ),
-    ]
+VOLUME_SELECTION = Claim(
+    id="volume-selection",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.3",
+    statement="bounded sensitivity and bounded growth of volumes give an (e, d)-DP selection",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="the growth condition is stated with unnamed constants, and a run needs volumes over all data sets",
+)
+
+
+NET_SIZE = Claim(
+    id="net-size",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma D.1",
+    statement="there is a net of size (G sqrt(d) / a)^O(d^2)",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="an order without constants; the volume argument is sound",
+)
+
+
+PIGEONHOLE = Claim(
+    id="pigeonhole",
+    family=FAMILY,
+    source=f"{PAPER}, Lemmas F.3 and F.4",
+    statement="some bucket holds many consecutive pairs of a component",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="polylogarithmic factors without constants; the pigeonhole argument is sound",
+)
+
+
+HEADLINE_RATES = Claim(
+    id="headline-rates",
+    family=FAMILY,
+    source=f"{PAPER}, Theorems 1.4 to 1.6",
+    statement="sample sizes k d^2 + k^1.5 d^1.75 + k^2 d, in one dimension k, and a lower bound",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="orders without constants or logarithms; the lower bound speaks of all algorithms",
+)
 
 
 def _worst_choices(

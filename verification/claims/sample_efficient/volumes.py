@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray
 from verification.claims.sample_efficient.exact import (
     FAMILY,
@@ -24,6 +24,26 @@ from verification.claims.sample_efficient.exact import (
 from verification.claims.search import by_property, every, over
 
 
+def _one_more(d: int) -> int:
+    return d + 1
+
+
+def _twice(d: int) -> int:
+    return 2 * d
+
+
+@claim(
+    id="congruence-determinant",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.1",
+    statement="X -> A X A' on the symmetric d x d matrices has determinant (det A)^(d+1), so |det A|^(d+1)",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"exponent": _one_more},
+    contrast={"exponent": _twice},
+    otherwise="it has determinant (det A)^(2d), as on all d x d matrices",
+    constants="the sign is right too; d <= 4, also singular A",
+)
 def congruence_determinant(effort: Effort, *, exponent: Callable[[int], int]) -> Finding:
     """det of X -> A X A' on the symmetric matrices against (det A)^exponent, both in rational numbers."""
 
@@ -36,6 +56,18 @@ def congruence_determinant(effort: Effort, *, exponent: Callable[[int], int]) ->
     return every(cases())
 
 
+@claim(
+    id="invariant-weight",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.2",
+    statement="a weight on (m, S) is invariant under x -> A x + b only if proportional to det(S)^(-(d+2)/2)",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"shift": 2},
+    contrast={"shift": 1},
+    otherwise="only if proportional to det(S)^(-(d+1)/2)",
+    constants="forced, because the maps act transitively: w(B B') = w(I) / |det B|^(d+2)",
+)
 def invariant_weight(effort: Effort, *, shift: int) -> Finding:
     """Whether det(S)^(-(d + shift)/2) is the invariant weight: squares of both sides, in rational numbers.
 
@@ -64,6 +96,19 @@ def invariant_weight(effort: Effort, *, shift: int) -> Finding:
     return every(cases())
 
 
+@claim(
+    id="determinant-ratio",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.4",
+    statement="c >= 1, ||M|| <= g, c g <= 1/2: det(I + c M)/det(I + M) is between ((1 - c g)/(1 - g))^d and "
+    "((1 + c g)/(1 + g))^d",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.98},
+    otherwise="between the same bounds with .98 d in place of d",
+    constants="attained by M = -g I and M = g I; M need not be symmetric",
+)
 def determinant_ratio(effort: Effort, *, share: float) -> Finding:
     """det(I + c M) / det(I + M) against both bounds to the power ``share``; M need not be symmetric."""
     from hypothesis import strategies as st
@@ -93,6 +138,19 @@ def determinant_ratio(effort: Effort, *, share: float) -> Finding:
     return by_property(matrices(), ratio, effort, quick=150, tolerance=1e-12)
 
 
+@claim(
+    id="volume-ratio",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma C.5",
+    statement="c1, c2 >= 1, c2 g <= 1/2: the normalised volume grows by c1^d c2^(d(d+1)/2) times a factor "
+    "between 1 and exp(.36 c2 g d^2)",
+    kind=Kind.QUADRATURE,
+    verdict=Verdict.HOLDS,
+    printed={"constant": 0.36},
+    contrast={"constant": 0.35},
+    otherwise="between 1 and exp(.35 c2 g d^2)",
+    constants="exp(O(c2 g d^2)) in the paper; the largest constant for d <= 3 is that of d = 1",
+)
 def volume_ratio(effort: Effort, *, constant: float) -> Finding:
     """The factor beyond c1^d c2^(d(d+1)/2) against exp(``constant`` c2 g d^2), and 1 against it; d <= 3.
 
@@ -123,66 +181,6 @@ def volume_ratio(effort: Effort, *, constant: float) -> Finding:
     largest_error = max(abs(_average(1, 1.5, g) / _closed(g) - 1) for g in (0.01, 0.1, 0.5))
     found = over(cases(), tolerance=1e-10)
     return replace(found, figures=figures | {"relative error of the quadrature, d = 1": largest_error})
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="congruence-determinant",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.1",
-            statement="X -> A X A' on the symmetric d x d matrices has determinant (det A)^(d+1), so |det A|^(d+1)",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=congruence_determinant,
-            printed={"exponent": _one_more},
-            contrast={"exponent": _twice},
-            otherwise="it has determinant (det A)^(2d), as on all d x d matrices",
-            constants="the sign is right too; d <= 4, also singular A",
-        ),
-        Claim(
-            id="invariant-weight",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.2",
-            statement="a weight on (m, S) is invariant under x -> A x + b only if proportional to det(S)^(-(d+2)/2)",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=invariant_weight,
-            printed={"shift": 2},
-            contrast={"shift": 1},
-            otherwise="only if proportional to det(S)^(-(d+1)/2)",
-            constants="forced, because the maps act transitively: w(B B') = w(I) / |det B|^(d+2)",
-        ),
-        Claim(
-            id="determinant-ratio",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.4",
-            statement="c >= 1, ||M|| <= g, c g <= 1/2: det(I + c M)/det(I + M) is between ((1 - c g)/(1 - g))^d and "
-            "((1 + c g)/(1 + g))^d",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=determinant_ratio,
-            printed={"share": 1.0},
-            contrast={"share": 0.98},
-            otherwise="between the same bounds with .98 d in place of d",
-            constants="attained by M = -g I and M = g I; M need not be symmetric",
-        ),
-        Claim(
-            id="volume-ratio",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma C.5",
-            statement="c1, c2 >= 1, c2 g <= 1/2: the normalised volume grows by c1^d c2^(d(d+1)/2) times a factor "
-            "between 1 and exp(.36 c2 g d^2)",
-            kind=Kind.QUADRATURE,
-            verdict=Verdict.HOLDS,
-            check=volume_ratio,
-            printed={"constant": 0.36},
-            contrast={"constant": 0.35},
-            otherwise="between 1 and exp(.35 c2 g d^2)",
-            constants="exp(O(c2 g d^2)) in the paper; the largest constant for d <= 3 is that of d = 1",
-        ),
-    ]
 
 
 def _congruence(a: Exact) -> Exact:
@@ -219,11 +217,3 @@ def _average(d: int, power: float, reach: float) -> float:
 def _closed(g: float) -> float:
     """`_average` for d = 1 and power 3/2."""
     return (1 / math.sqrt(1 - g) - 1 / math.sqrt(1 + g)) / g
-
-
-def _one_more(d: int) -> int:
-    return d + 1
-
-
-def _twice(d: int) -> int:
-    return 2 * d

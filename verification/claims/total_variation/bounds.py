@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import Component, FloatArray, mahalanobis
 from verification.claims.search import by_property, maximised, over, quotient, shown, worst
 from verification.claims.total_variation.pair_search import (
@@ -27,6 +27,18 @@ from verification.references.gaussian_total_variation import gaussian_total_vari
 Pair = tuple[Component, Component]
 
 
+@claim(
+    id="tv-frobenius",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem B.1",
+    statement="equal means: min(1, F) / 100 <= TV, F = ||S1^-1/2 S2 S1^-1/2 - I||_F",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"share": 0.01},
+    contrast={"share": 0.1675},
+    otherwise=".1675 min(1, F) <= TV",
+    constants=".16606 is the least TV / min(1, F) found in d <= 6: variances 1 and 2 in one direction",
+)
 def frobenius(effort: Effort, *, share: float) -> Finding:
     """share min(1, F) / TV for equal means: spectra in d <= 6, and hostile pairs in d <= 3."""
     from verification.claims.common.hostile import component_pairs
@@ -47,6 +59,19 @@ def frobenius(effort: Effort, *, share: float) -> Finding:
     return replace(worst(drawn, least, near), figures=figures)
 
 
+@claim(
+    id="tv-one-column",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem B.2",
+    statement="d = 1, s <= t the sds: min(1, max((t^2 - s^2) / s^2, 40 |m| / s)) / 200 <= TV"
+    " <= 3 (t^2 - s^2) / (2 t^2) + |m| / (2 t)",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"lower": 1 / 200, "upper": 1.0},
+    contrast={"lower": 1 / 200, "upper": 0.79},
+    otherwise="the same with .79 of the upper bound",
+    constants="lower bound: 1.994 times as large, attained at |m| = s / 40; upper: .7979 as large, |m| to 0",
+)
 def one_column(effort: Effort, *, lower: float, upper: float) -> Finding:
     """Both sides for d = 1 against the exact distance: a grid whose worst places are refined, and hostile pairs."""
     from verification.claims.common.hostile import component_pairs
@@ -92,6 +117,18 @@ def one_column(effort: Effort, *, lower: float, upper: float) -> Finding:
     return replace(joined, n_cases=joined.n_cases + 2 * tables[0].size, figures=figures)
 
 
+@claim(
+    id="tv-equal-means",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma B.3",
+    statement="TV(N(0, S1), N(0, S2)) <= 2 TV(N(m1, S1), N(m2, S2))",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"share": 2.0},
+    contrast={"share": 0.99},
+    otherwise="the same with .99 in place of 2",
+    constants="exactly 1: superlevel sets of the ratio are symmetric and convex, and Anderson's inequality",
+)
 def equal_means(effort: Effort, *, share: float) -> Finding:
     """TV of N(0, S1), N(0, S2) over share TV of N(m1, S1), N(m2, S2): spectra in d <= 6, and hostile pairs."""
     from verification.claims.common.hostile import component_pairs
@@ -110,6 +147,18 @@ def equal_means(effort: Effort, *, share: float) -> Finding:
     return replace(worst(drawn, found), figures=figures)
 
 
+@claim(
+    id="tv-mean-shift",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma B.4",
+    statement="TV(N(0, I), N(m, I)) <= 3 a < 1/200 implies ||m|| <= 15 a",
+    kind=Kind.EXACT,
+    verdict=Verdict.SLACK,
+    printed={"constant": 15.0},
+    contrast={"constant": 7.5},
+    otherwise="the same with 7.5 a",
+    constants="7.51993 in place of 15, attained at TV = 1/200; the limit for small a is 3 sqrt(2 pi) = 7.51988",
+)
 def mean_shift(effort: Effort, *, constant: float) -> Finding:
     """norm(m) / (constant a), 3 a = TV < 1/200: closed form on a grid; contour integral, d <= 6; hostile pairs."""
     from verification.claims.common.hostile import component_pairs
@@ -140,6 +189,18 @@ def mean_shift(effort: Effort, *, constant: float) -> Finding:
     return replace(found, figures={"smallest constant in place of 15": constant * found.largest})
 
 
+@claim(
+    id="tv-to-parameters",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma B.5",
+    statement="TV <= a < 1/600 implies F <= 200 a and ||S1^-1/2 (m1 - m2)|| <= 15 a",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"covariance": 200.0, "mean": 15.0},
+    contrast={"covariance": 4.4, "mean": 15.0},
+    otherwise="the same with F <= 4.4 a",
+    constants="about sqrt(2) pi = 4.443 and sqrt(2 pi) = 2.507, the limits for small a",
+)
 def to_parameters(effort: Effort, *, covariance: float, mean: float) -> Finding:
     """F / (covariance TV) and the Mahalanobis part / (mean TV), TV < 1/600: spectra in d <= 6, and hostile pairs."""
     from verification.claims.common.hostile import component_pairs
@@ -161,75 +222,3 @@ def to_parameters(effort: Effort, *, covariance: float, mean: float) -> Finding:
     by_mean = searched(lambda w, b: part(1, w, b), effort, close=True, dims=(1, 2, 6), quick=8)
     figures = {"largest F / TV": covariance * by_covariance.largest, "largest mean / TV": mean * by_mean.largest}
     return replace(worst(drawn, by_covariance, by_mean), figures=figures)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="tv-frobenius",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem B.1",
-            statement="equal means: min(1, F) / 100 <= TV, F = ||S1^-1/2 S2 S1^-1/2 - I||_F",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=frobenius,
-            printed={"share": 0.01},
-            contrast={"share": 0.1675},
-            otherwise=".1675 min(1, F) <= TV",
-            constants=".16606 is the least TV / min(1, F) found in d <= 6: variances 1 and 2 in one direction",
-        ),
-        Claim(
-            id="tv-one-column",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem B.2",
-            statement="d = 1, s <= t the sds: min(1, max((t^2 - s^2) / s^2, 40 |m| / s)) / 200 <= TV"
-            " <= 3 (t^2 - s^2) / (2 t^2) + |m| / (2 t)",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=one_column,
-            printed={"lower": 1 / 200, "upper": 1.0},
-            contrast={"lower": 1 / 200, "upper": 0.79},
-            otherwise="the same with .79 of the upper bound",
-            constants="lower bound: 1.994 times as large, attained at |m| = s / 40; upper: .7979 as large, |m| to 0",
-        ),
-        Claim(
-            id="tv-equal-means",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma B.3",
-            statement="TV(N(0, S1), N(0, S2)) <= 2 TV(N(m1, S1), N(m2, S2))",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=equal_means,
-            printed={"share": 2.0},
-            contrast={"share": 0.99},
-            otherwise="the same with .99 in place of 2",
-            constants="exactly 1: superlevel sets of the ratio are symmetric and convex, and Anderson's inequality",
-        ),
-        Claim(
-            id="tv-mean-shift",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma B.4",
-            statement="TV(N(0, I), N(m, I)) <= 3 a < 1/200 implies ||m|| <= 15 a",
-            kind=Kind.EXACT,
-            verdict=Verdict.SLACK,
-            check=mean_shift,
-            printed={"constant": 15.0},
-            contrast={"constant": 7.5},
-            otherwise="the same with 7.5 a",
-            constants="7.51993 in place of 15, attained at TV = 1/200; the limit for small a is 3 sqrt(2 pi) = 7.51988",
-        ),
-        Claim(
-            id="tv-to-parameters",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma B.5",
-            statement="TV <= a < 1/600 implies F <= 200 a and ||S1^-1/2 (m1 - m2)|| <= 15 a",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=to_parameters,
-            printed={"covariance": 200.0, "mean": 15.0},
-            contrast={"covariance": 4.4, "mean": 15.0},
-            otherwise="the same with F <= 4.4 a",
-            constants="about sqrt(2) pi = 4.443 and sqrt(2 pi) = 2.507, the limits for small a",
-        ),
-    ]

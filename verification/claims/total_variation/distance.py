@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import Component, FloatArray
 from verification.claims.search import by_property, maximised, over, quotient, worst
 from verification.claims.total_variation.pair_search import (
@@ -29,8 +29,22 @@ Pair = tuple[Component, Component]
 LEAST_RATE = 1 / (math.sqrt(2) * math.pi)
 LARGEST_RATE = math.sqrt(3) / (2 * math.sqrt(math.pi))
 DELTA = "Delta = max(||S1^-1/2 S2 S1^-1/2 - I||_F, ||S1^-1/2 (m1 - m2)||)"
+BOTH = "Delta / 200 <= TV <= Delta / sqrt(2)"
 
 
+@claim(
+    id="tv-parameter-distance",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem 1.8",
+    statement=f"TV < 1/600 implies {BOTH}, {DELTA}",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"lower": 1 / 200, "upper": 1 / math.sqrt(2)},
+    contrast={"lower": 0.228, "upper": 1 / math.sqrt(2)},
+    otherwise=".228 Delta <= TV",
+    constants="upper side: proved for all Delta <= .68380; in one dimension it first fails at Delta = .89581"
+    " (no sooner for d = 2 and 3); lower side: in one dimension it first fails at TV = .83801",
+)
 def parameter_distance(effort: Effort, *, lower: float, upper: float) -> Finding:
     """lower Delta / TV and TV / (upper Delta) where TV < 1/600; spectra in d <= 6, and hostile pairs in d <= 3."""
     from verification.claims.common.hostile import component_pairs
@@ -65,6 +79,30 @@ def parameter_distance(effort: Effort, *, lower: float, upper: float) -> Finding
     return replace(worst(drawn, *one, *more), figures=figures | _first_failures(effort))
 
 
+@claim(
+    id="tv-unconditional",
+    family=FAMILY,
+    source="Ashtiani, Majid, Narayanan (2024), Lemma A.8",
+    statement=f"TV <= Delta / sqrt(2) for all parameters, {DELTA}",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"constant": 1 / math.sqrt(2)},
+    contrast={"constant": 1.0},
+    otherwise="TV <= Delta",
+    constants="holds up to Delta = .68380 at least; in one dimension it first fails at Delta = .89581",
+)
+@claim(
+    id="tv-unconditional-corrected",
+    family=FAMILY,
+    source="Ashtiani, Majid, Narayanan (2024), Lemma A.8 corrected",
+    statement=f"TV <= Delta for all parameters, {DELTA}",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"constant": 1.0},
+    contrast={"constant": 0.99},
+    otherwise="TV <= .99 Delta",
+    constants="tight: N(0, 1) and N(1, v), v to 0; proof: Pinsker up to Delta = .978, Bretagnolle-Huber above",
+)
 def unconditional(effort: Effort, *, constant: float) -> Finding:
     """TV / (constant Delta) for all parameters: spectra in d <= 3, narrow laws in one dimension, and hostile pairs."""
     from verification.claims.common.hostile import component_pairs
@@ -91,6 +129,18 @@ def unconditional(effort: Effort, *, constant: float) -> Finding:
     )
 
 
+@claim(
+    id="tv-local-range",
+    family=FAMILY,
+    source=f"{PAPER}, Theorem 1.8 as TV falls to 0",
+    statement="lim TV / Delta lies in [1 / (sqrt(2) pi), sqrt(3) / (2 sqrt(pi))], and comes close to both ends",
+    kind=Kind.SEARCH,
+    verdict=Verdict.HOLDS,
+    printed={"low": LEAST_RATE, "high": LARGEST_RATE},
+    contrast={"low": LEAST_RATE, "high": 0.99 * LARGEST_RATE},
+    otherwise="the same with .99 of the upper end",
+    constants=".22508 for changes (1, -1) / sqrt 2 and no shift; .48860 for equal changes and a shift, large d",
+)
 def local_range(effort: Effort, *, low: float, high: float) -> Finding:
     """TV / Delta as Delta falls to 0, by E |quadratic form|: none outside [low, high], and both ends within .5%.
 
@@ -118,66 +168,6 @@ def local_range(effort: Effort, *, low: float, high: float) -> Finding:
         over(((value / high, f"equal changes and shift, d = {d}") for value, d in growing), tolerance=ROUNDING),
         over([(least / (1.005 * low), "least rate found"), (0.995 * high / largest, "largest rate found")]),
     )
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    both = "Delta / 200 <= TV <= Delta / sqrt(2)"
-    return [
-        Claim(
-            id="tv-parameter-distance",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem 1.8",
-            statement=f"TV < 1/600 implies {both}, {DELTA}",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=parameter_distance,
-            printed={"lower": 1 / 200, "upper": 1 / math.sqrt(2)},
-            contrast={"lower": 0.228, "upper": 1 / math.sqrt(2)},
-            otherwise=".228 Delta <= TV",
-            constants="upper side: proved for all Delta <= .68380; in one dimension it first fails at Delta = .89581"
-            " (no sooner for d = 2 and 3); lower side: in one dimension it first fails at TV = .83801",
-        ),
-        Claim(
-            id="tv-unconditional",
-            family=FAMILY,
-            source="Ashtiani, Majid, Narayanan (2024), Lemma A.8",
-            statement=f"TV <= Delta / sqrt(2) for all parameters, {DELTA}",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=unconditional,
-            printed={"constant": 1 / math.sqrt(2)},
-            contrast={"constant": 1.0},
-            otherwise="TV <= Delta",
-            constants="holds up to Delta = .68380 at least; in one dimension it first fails at Delta = .89581",
-        ),
-        Claim(
-            id="tv-unconditional-corrected",
-            family=FAMILY,
-            source="Ashtiani, Majid, Narayanan (2024), Lemma A.8 corrected",
-            statement=f"TV <= Delta for all parameters, {DELTA}",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=unconditional,
-            printed={"constant": 1.0},
-            contrast={"constant": 0.99},
-            otherwise="TV <= .99 Delta",
-            constants="tight: N(0, 1) and N(1, v), v to 0; proof: Pinsker up to Delta = .978, Bretagnolle-Huber above",
-        ),
-        Claim(
-            id="tv-local-range",
-            family=FAMILY,
-            source=f"{PAPER}, Theorem 1.8 as TV falls to 0",
-            statement="lim TV / Delta lies in [1 / (sqrt(2) pi), sqrt(3) / (2 sqrt(pi))], and comes close to both ends",
-            kind=Kind.SEARCH,
-            verdict=Verdict.HOLDS,
-            check=local_range,
-            printed={"low": LEAST_RATE, "high": LARGEST_RATE},
-            contrast={"low": LEAST_RATE, "high": 0.99 * LARGEST_RATE},
-            otherwise="the same with .99 of the upper end",
-            constants=".22508 for changes (1, -1) / sqrt 2 and no shift; .48860 for equal changes and a shift, large d",
-        ),
-    ]
 
 
 def _first_failures(effort: Effort) -> dict[str, float]:

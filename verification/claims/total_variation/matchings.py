@@ -10,13 +10,25 @@ import itertools
 import numpy as np
 
 from pm_dpgmm.mixture.distances import bottleneck_assignment
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict, claim
 from verification.claims.common import distances as by_definition
 from verification.claims.common.distances import Component, FloatArray, Weighted
 from verification.claims.search import by_property, over, quotient
 from verification.claims.total_variation.semimetrics import FAMILY, PAPER, RADIUS
 
 
+@claim(
+    id="lifting",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma 3.6; Arbas (2023), Lemma 6.1.2",
+    statement="if dist has a z-approximate triangle inequality, so has dist^k, with the same z",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"share": 1.0},
+    contrast={"share": 0.99},
+    otherwise="with .99 z",
+    constants="the displayed argmin lacks the word dist, a misprint",
+)
 def lifting(effort: Effort, *, share: float) -> Finding:
     """dist^k of a random finite semimetric against ``share`` z, z the smallest constant of the space itself."""
 
@@ -41,6 +53,17 @@ def lifting(effort: Effort, *, share: float) -> Finding:
     return over(cases(), tolerance=1e-12)
 
 
+@claim(
+    id="bottleneck",
+    family=FAMILY,
+    source=f"{PAPER}, section 3.2",
+    statement="a bottleneck matching gives the smallest possible largest distance over permutations",
+    kind=Kind.EXACT,
+    verdict=Verdict.HOLDS,
+    printed={"greedy": False},
+    contrast={"greedy": True},
+    otherwise="matching the closest pairs first gives it",
+)
 def bottleneck(effort: Effort, *, greedy: bool) -> Finding:
     """The matching algorithm of the package against every permutation; ``greedy``: smallest entries first instead."""
 
@@ -58,6 +81,28 @@ def bottleneck(effort: Effort, *, greedy: bool) -> Finding:
     return over(cases())
 
 
+MATCHING_TIME = Claim(
+    id="matching-time",
+    family=FAMILY,
+    source=f"{PAPER}, Lemma 3.4",
+    statement="dist_PARAM can be computed in time polynomial in k and d",
+    kind=Kind.READ,
+    verdict=Verdict.NOT_CHECKABLE,
+    reason="an order without constants; bipartite matching under a threshold has it by inspection",
+)
+
+
+@claim(
+    id="semimetric",
+    family=FAMILY,
+    source=f"{PAPER}, Definition 2.1",
+    statement="dist_COV, dist_MEAN, dist^k and dist_PARAM are symmetric and 0 between equal arguments",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"both_sides": True},
+    contrast={"both_sides": False},
+    otherwise="so is ||S1^-1/2 S2 S1^-1/2 - I|| alone",
+)
 def symmetric(effort: Effort, *, both_sides: bool) -> Finding:
     """Symmetry and zero diagonal of every distance; without ``both_sides`` dist_COV keeps one order only."""
     from verification.claims.common.hostile import mixture_triples
@@ -76,6 +121,17 @@ def symmetric(effort: Effort, *, both_sides: bool) -> Finding:
     return by_property(mixture_triples(RADIUS), ratio, effort, quick=40, thorough=600, tolerance=1e-12)
 
 
+@claim(
+    id="affine-invariance",
+    family=FAMILY,
+    source=f"{PAPER}, section 4",
+    statement="dist_COMP does not change under x -> A x + b, A invertible",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"power": 0.5},
+    contrast={"power": 1.0},
+    otherwise="the same with Sigma^-1 (m1 - m2) in place of Sigma^-1/2 (m1 - m2)",
+)
 def affine_invariant(effort: Effort, *, power: float) -> Finding:
     """dist_COMP before and after x -> A x + b; whitening of the means by Sigma^-``power`` (printed 1/2)."""
     from verification.claims.common.hostile import moved_pairs
@@ -93,6 +149,17 @@ def affine_invariant(effort: Effort, *, power: float) -> Finding:
     return by_property(moved_pairs(RADIUS), ratio, effort, tolerance=2e-5)
 
 
+@claim(
+    id="permutation-invariance",
+    family=FAMILY,
+    source=f"{PAPER}, Definition 3.3",
+    statement="dist_PARAM does not depend on the order of the components",
+    kind=Kind.PROPERTY,
+    verdict=Verdict.HOLDS,
+    printed={"matched": True},
+    contrast={"matched": False},
+    otherwise="nor does the largest distance of components with the same index",
+)
 def permutation_invariant(effort: Effort, *, matched: bool) -> Finding:
     """dist_PARAM with the components in another order; not ``matched``: component by component."""
     from verification.claims.common.hostile import mixture_triples
@@ -109,82 +176,6 @@ def permutation_invariant(effort: Effort, *, matched: bool) -> Finding:
         return quotient(max(found), min(found))
 
     return by_property(mixture_triples(RADIUS), ratio, effort, quick=40, thorough=600, tolerance=1e-12)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="lifting",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma 3.6; Arbas (2023), Lemma 6.1.2",
-            statement="if dist has a z-approximate triangle inequality, so has dist^k, with the same z",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=lifting,
-            printed={"share": 1.0},
-            contrast={"share": 0.99},
-            otherwise="with .99 z",
-            constants="the displayed argmin lacks the word dist, a misprint",
-        ),
-        Claim(
-            id="bottleneck",
-            family=FAMILY,
-            source=f"{PAPER}, section 3.2",
-            statement="a bottleneck matching gives the smallest possible largest distance over permutations",
-            kind=Kind.EXACT,
-            verdict=Verdict.HOLDS,
-            check=bottleneck,
-            printed={"greedy": False},
-            contrast={"greedy": True},
-            otherwise="matching the closest pairs first gives it",
-        ),
-        Claim(
-            id="matching-time",
-            family=FAMILY,
-            source=f"{PAPER}, Lemma 3.4",
-            statement="dist_PARAM can be computed in time polynomial in k and d",
-            kind=Kind.READ,
-            verdict=Verdict.NOT_CHECKABLE,
-            reason="an order without constants; bipartite matching under a threshold has it by inspection",
-        ),
-        Claim(
-            id="semimetric",
-            family=FAMILY,
-            source=f"{PAPER}, Definition 2.1",
-            statement="dist_COV, dist_MEAN, dist^k and dist_PARAM are symmetric and 0 between equal arguments",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=symmetric,
-            printed={"both_sides": True},
-            contrast={"both_sides": False},
-            otherwise="so is ||S1^-1/2 S2 S1^-1/2 - I|| alone",
-        ),
-        Claim(
-            id="affine-invariance",
-            family=FAMILY,
-            source=f"{PAPER}, section 4",
-            statement="dist_COMP does not change under x -> A x + b, A invertible",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=affine_invariant,
-            printed={"power": 0.5},
-            contrast={"power": 1.0},
-            otherwise="the same with Sigma^-1 (m1 - m2) in place of Sigma^-1/2 (m1 - m2)",
-        ),
-        Claim(
-            id="permutation-invariance",
-            family=FAMILY,
-            source=f"{PAPER}, Definition 3.3",
-            statement="dist_PARAM does not depend on the order of the components",
-            kind=Kind.PROPERTY,
-            verdict=Verdict.HOLDS,
-            check=permutation_invariant,
-            printed={"matched": True},
-            contrast={"matched": False},
-            otherwise="nor does the largest distance of components with the same index",
-        ),
-    ]
 
 
 def _greedy(table: FloatArray) -> float:

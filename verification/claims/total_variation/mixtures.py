@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import FloatArray, Weighted, dist_param, lifted, table_of
 from verification.claims.search import by_property, maximised, quotient, shown, worst
 from verification.claims.total_variation.pair_search import (
@@ -26,8 +26,33 @@ from verification.claims.total_variation.pair_search import (
 from verification.references.gaussian_total_variation import gaussian_total_variation
 
 GMM = "dist_GMM = min over matchings of max(|w_i - w_j'|, TV of components), dist_PARAM with Delta for TV"
+SOURCE = f"{PAPER}, Lemma 6.3; {THESIS}, Lemma 7.1.2"
 
 
+@claim(
+    id="gmm-parameters-lower",
+    family=FAMILY,
+    source=SOURCE,
+    statement=f"dist_GMM < 1/600 implies dist_PARAM <= 200 dist_GMM; {GMM}",
+    kind=Kind.SEARCH,
+    verdict=Verdict.SLACK,
+    printed={"lower": 200.0},
+    contrast={"lower": 4.42},
+    otherwise="dist_PARAM <= 4.42 dist_GMM",
+    constants="4.147 in one dimension; the components decide, so about sqrt(2) pi = 4.443 for d of 2 or more",
+)
+@claim(
+    id="gmm-parameters-upper",
+    family=FAMILY,
+    source=SOURCE,
+    statement=f"dist_GMM < 1/600 implies dist_GMM <= dist_PARAM / sqrt(2); {GMM}",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"upper": 1 / math.sqrt(2)},
+    contrast={"upper": 1.0},
+    otherwise="dist_GMM <= dist_PARAM",
+    constants="exactly 1: mixtures that differ in their weights only; proof by the best matching of dist_PARAM",
+)
 def mixtures(effort: Effort, *, lower: float = math.inf, upper: float = math.inf) -> Finding:
     """PARAM / (lower GMM) or GMM / (upper PARAM), GMM < 1/600, k <= 3: a search for d = 1, hostile cases for d <= 2.
 
@@ -75,39 +100,6 @@ def mixtures(effort: Effort, *, lower: float = math.inf, upper: float = math.inf
         figures[bound] = best.largest * (lower if math.isfinite(lower) else upper)
         found.append(best)
     return replace(worst(*found), figures=figures)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    source = f"{PAPER}, Lemma 6.3; {THESIS}, Lemma 7.1.2"
-    return [
-        Claim(
-            id="gmm-parameters-lower",
-            family=FAMILY,
-            source=source,
-            statement=f"dist_GMM < 1/600 implies dist_PARAM <= 200 dist_GMM; {GMM}",
-            kind=Kind.SEARCH,
-            verdict=Verdict.SLACK,
-            check=mixtures,
-            printed={"lower": 200.0},
-            contrast={"lower": 4.42},
-            otherwise="dist_PARAM <= 4.42 dist_GMM",
-            constants="4.147 in one dimension; the components decide, so about sqrt(2) pi = 4.443 for d of 2 or more",
-        ),
-        Claim(
-            id="gmm-parameters-upper",
-            family=FAMILY,
-            source=source,
-            statement=f"dist_GMM < 1/600 implies dist_GMM <= dist_PARAM / sqrt(2); {GMM}",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=mixtures,
-            printed={"upper": 1 / math.sqrt(2)},
-            contrast={"upper": 1.0},
-            otherwise="dist_GMM <= dist_PARAM",
-            constants="exactly 1: mixtures that differ in their weights only; proof by the best matching of dist_PARAM",
-        ),
-    ]
 
 
 def _of_components(a: tuple[float, FloatArray, FloatArray], b: tuple[float, FloatArray, FloatArray]) -> float:

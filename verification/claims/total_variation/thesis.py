@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d
-from verification.claims.claim import Claim, Effort, Finding, Kind, Verdict
+from verification.claims.claim import Effort, Finding, Kind, Verdict, claim
 from verification.claims.common.distances import Component, FloatArray
 from verification.claims.search import by_property, maximised, over, quotient, shown, worst
 from verification.claims.total_variation.pair_search import FAMILY, HOSTILE_ROUNDING, ROUNDING, SMALL, THESIS, of_pair
@@ -16,6 +16,28 @@ from verification.references.gaussian_total_variation import gaussian_total_vari
 Pair = tuple[Component, Component]
 
 
+@claim(
+    id="tv-thesis-lower",
+    family=FAMILY,
+    source=f"{THESIS}, Theorems 2.4.5 (ii) and 7.1.1",
+    statement="TV < 1/600 implies Delta / 200 <= TV with ||S1^-1 (m1 - m2)|| in Delta",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"side": "lower", "power": 1.0},
+    contrast={"side": "lower", "power": 0.5},
+    otherwise="the same with S1^-1/2",
+)
+@claim(
+    id="tv-thesis-upper",
+    family=FAMILY,
+    source=f"{THESIS}, Theorems 2.4.5 (ii) and 7.1.1",
+    statement="TV < 1/600 implies TV <= Delta / sqrt(2) with ||S1^-1 (m1 - m2)|| in Delta",
+    kind=Kind.SEARCH,
+    verdict=Verdict.FALSE,
+    printed={"side": "upper", "power": 1.0},
+    contrast={"side": "upper", "power": 0.5},
+    otherwise="the same with S1^-1/2",
+)
 def thesis(effort: Effort, *, side: str, power: float) -> Finding:
     """Theorem 1.8 with S1^-power (m1 - m2): spectra in d <= 2 with S1 = s^2 I, and hostile pairs; TV < 1/600."""
     from verification.claims.common.hostile import component_pairs
@@ -53,6 +75,17 @@ def thesis(effort: Effort, *, side: str, power: float) -> Finding:
     return worst(scaled, drawn)
 
 
+@claim(
+    id="whitening-thesis",
+    family=FAMILY,
+    source=f"{THESIS}, proof of Theorem 7.1.1",
+    statement="TV(N(m1, S1), N(m2, S2)) = TV(N(0, I), N(S1^-1 (m2 - m1), S1^-1/2 S2 S1^-1/2))",
+    kind=Kind.QUADRATURE,
+    verdict=Verdict.FALSE,
+    printed={"power": 1.0},
+    contrast={"power": 0.5},
+    otherwise="the same with S1^-1/2 (m2 - m1)",
+)
 def whitening(effort: Effort, *, power: float) -> Finding:
     """|TV of a pair - TV of N(0, I), N(S1^-power (m2 - m1), S1^-1/2 S2 S1^-1/2)| over the sum of the error bounds.
 
@@ -78,48 +111,6 @@ def whitening(effort: Effort, *, power: float) -> Finding:
         difference = quotient(abs(whitened.value - direct), whitened.error + 2 * error)
         cases.append((difference, f"means 0, {shown(m)}, S1 = {shown(s1)}, S2 = {shown(s2)}"))
     return over(cases)
-
-
-def claims() -> list[Claim]:
-    """The claims of this module."""
-    return [
-        Claim(
-            id="tv-thesis-lower",
-            family=FAMILY,
-            source=f"{THESIS}, Theorems 2.4.5 (ii) and 7.1.1",
-            statement="TV < 1/600 implies Delta / 200 <= TV with ||S1^-1 (m1 - m2)|| in Delta",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=thesis,
-            printed={"side": "lower", "power": 1.0},
-            contrast={"side": "lower", "power": 0.5},
-            otherwise="the same with S1^-1/2",
-        ),
-        Claim(
-            id="tv-thesis-upper",
-            family=FAMILY,
-            source=f"{THESIS}, Theorems 2.4.5 (ii) and 7.1.1",
-            statement="TV < 1/600 implies TV <= Delta / sqrt(2) with ||S1^-1 (m1 - m2)|| in Delta",
-            kind=Kind.SEARCH,
-            verdict=Verdict.FALSE,
-            check=thesis,
-            printed={"side": "upper", "power": 1.0},
-            contrast={"side": "upper", "power": 0.5},
-            otherwise="the same with S1^-1/2",
-        ),
-        Claim(
-            id="whitening-thesis",
-            family=FAMILY,
-            source=f"{THESIS}, proof of Theorem 7.1.1",
-            statement="TV(N(m1, S1), N(m2, S2)) = TV(N(0, I), N(S1^-1 (m2 - m1), S1^-1/2 S2 S1^-1/2))",
-            kind=Kind.QUADRATURE,
-            verdict=Verdict.FALSE,
-            check=whitening,
-            printed={"power": 1.0},
-            contrast={"power": 0.5},
-            otherwise="the same with S1^-1/2 (m2 - m1)",
-        ),
-    ]
 
 
 def _whitened(covariance: FloatArray, difference: FloatArray, power: float) -> float:
