@@ -10,8 +10,8 @@ from pathlib import Path
 KERNELS = {
     "sketch": ("mechanisms.sketch_features", "_frame_sums"),
     "sketch of one column": ("mechanisms.sketch_features", "_ladder_sums"),
-    "populous": ("lifted_friends", "fill_rows"),
-    "two-phase": ("lifted_friends", "fill_rows"),
+    "populous": ("methods.populous.friends_kernel", "fill_rows"),
+    "two-phase": ("methods.populous.friends_kernel", "fill_rows"),
 }
 WORDS = "pm_dpgmm: compiling, as in the first fit of every environment; takes about half a minute"
 
