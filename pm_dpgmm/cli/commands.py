@@ -68,8 +68,8 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         )
         saved = _saved(release, options)
     except Unstable as refusal:
-        held.path.unlink(missing_ok=True)
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
+        _kept(refusal, release, held.path, options.output, ended="refused")
         return 1
     except BudgetExceeded as refusal:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
@@ -86,7 +86,9 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     return _told(release, options)
 
 
-def _kept(error: BaseException, release: Release | None, partial: Path, output: Path) -> bool:
+def _kept(
+    error: BaseException, release: Release | None, partial: Path, output: Path, *, ended: str = "interrupted"
+) -> bool:
     """Say where what was paid for is, once it is in a file; False if nothing was released.
 
     The checkpoint is not always the newest: a full disk keeps what it had, and some methods have none.
@@ -96,9 +98,15 @@ def _kept(error: BaseException, release: Release | None, partial: Path, output: 
     found = partial.read_text(encoding="utf-8") if partial.is_file() else ""
     if not found and text is None and release is None:
         return False
+    told = f"pm-dpgmm fit: {ended}; what was paid for"
+
+    def command(place: str) -> str:
+        if newest is not None and not newest.fittable:
+            return f"in {place!r}, to which nothing can be fitted"
+        return f"pm-dpgmm resume {place!r} --output {str(output)!r}"
+
     if found and text in (None, found):
-        words = f"is kept: pm-dpgmm resume {str(partial)!r} --output {str(output)!r}"
-        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        print(f"{told} is kept: {command(str(partial))}", file=sys.stderr)
         return True
     older = f" ({str(partial)!r} holds an earlier part of it)" if found else ""
     whole = json.dumps(release.to_dict()) if text is None and release is not None else text
@@ -106,11 +114,10 @@ def _kept(error: BaseException, release: Release | None, partial: Path, output: 
         place = str(rescue(str(whole), output if text is None else partial))
     except OSError as failure:
         words = f"is printed, since it could not be written anywhere: {one_line(failure)}{older}"
-        print(f"pm-dpgmm fit: interrupted; what was paid for {words}", file=sys.stderr)
+        print(f"{told} {words}", file=sys.stderr)
         print(whole)
         return True
-    words = place if text is None else f"pm-dpgmm resume {place!r} --output {str(output)!r}"
-    print(f"pm-dpgmm fit: interrupted; what was paid for is kept: {words}{older}", file=sys.stderr)
+    print(f"{told} is kept: {place if text is None else command(place)}{older}", file=sys.stderr)
     return True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
-from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.populous.method import Populous, released_mixture
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import CompositionProfile, MaximumProfile
@@ -153,6 +153,12 @@ class TwoPhase(Method):
         except Unstable as refusal:
             raise Unstable(str(refusal).replace("'sketch'", "'two-phase'"), guarantee) from None
         return replace(found, guarantee=guarantee, raw=dict(found.raw) | raw, noise=dict(found.noise) | law)
+
+
+def crude_alone(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Outcome:
+    """The outcome of a crude release after which no sketch was released: post-processing, from a file."""
+    own = {name.removeprefix("crude_"): value for name, value in raw.items() if name.startswith("crude_")}
+    return Outcome(released_mixture(own, law["crude"]), guarantee, raw, law)
 
 
 def domain(mixture: Mixture) -> FloatArray:

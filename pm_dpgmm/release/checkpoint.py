@@ -19,6 +19,7 @@ from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.methods.released_checks import check_names, check_public
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
@@ -82,6 +83,16 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         return f"<Checkpoint: {self.method}, {len(self.raw)} arrays of noisy numbers, {self.guarantee}>"
+
+    @property
+    def crude_alone(self) -> bool:
+        """Whether a crude release is there, and no sketch: :func:`resume` then gives the crude mixture."""
+        return self.method == "two-phase" and not self.noise.get("sketches") and bool(self.noise.get("crude"))
+
+    @property
+    def fittable(self) -> bool:
+        """Whether it holds what :func:`resume` needs."""
+        return self.method not in ("sketch", "two-phase") or bool(self.noise.get("sketches")) or self.crude_alone
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
@@ -154,7 +165,8 @@ def resume(
     ------
     FileNotFoundError, TypeError, ValueError
         If there is no such file, it is no checkpoint, or nothing can be fitted to what it holds: "sketch" must have
-        released its first sketch. The populous methods draw noise at their very end and leave no checkpoint.
+        released its first sketch, "two-phase" at least its crude release, whose mixture is then the result. The
+        populous methods draw noise at their very end and leave no checkpoint.
 
     Guarantee
     ---------
@@ -205,6 +217,11 @@ def release_of(
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
+    if source.crude_alone:
+        if numbers != source.n_components:
+            asked = f"n_components must be {source.n_components[0]}, that of the crude release, which is all there is"
+            raise ValueError(f"{asked}, got {shown(list(numbers))}")
+        return two_phase.crude_alone(source.guarantee, source.raw, source.noise)
     allowed = ALLOWED[OF_METHOD.get(source.method, Statistic.UNKNOWN)]  # a file may end before its statistics tell
     if len(numbers) > 1 and not allowed.chooses:
         raise ValueError(f"n_components must be an integer with method {source.method!r}, got {numbers}")
@@ -253,5 +270,6 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             where = "its attribute released"
             if written:
                 where += f", and {'' if written == latest else 'an earlier part of it '}in {str(path)!r}"
-            error.add_note(f"What was paid for is in {where}: pm_dpgmm.resume(...) fits to it at no cost.")
+            end = ": pm_dpgmm.resume(...) fits to it at no cost." if latest[0].fittable else "."
+            error.add_note(f"What was paid for is in {where}{end}")
         raise

@@ -221,6 +221,16 @@ def test_what_an_interrupted_fit_had_paid_for_is_resumed(table, tmp_path, capsys
     assert len(json.loads((tmp_path / "three.json").read_text())["weights"]) == 3
 
 
+def test_what_a_refused_sketch_had_paid_for_is_kept(tmp_path, capsys):
+    pd.DataFrame({"age": np.random.default_rng(1).normal(size=40)}).to_csv(tmp_path / "few.csv", index=False)
+    given = ["--n-components", "1", "--epsilon", "1", "--delta", "1e-6", "--output", str(tmp_path / "r.json")]
+    assert main(["fit", str(tmp_path / "few.csv"), *given]) == 1
+    partial, told = tmp_path / "r.partial.json", capsys.readouterr().err
+    assert f"refused; what was paid for is kept: in {str(partial)!r}, to which nothing can be fitted" in told
+    kept = dpg.Checkpoint.load(partial)
+    assert kept.raw["pair_distance_counts"].shape == (1, 201) and kept.guarantee.epsilon == 1.0
+
+
 def test_a_save_that_is_interrupted_can_be_resumed(table, tmp_path, capsys, monkeypatch):
     from pm_dpgmm.release.release import Release
 

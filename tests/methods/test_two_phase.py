@@ -1,13 +1,17 @@
 """Method "two-phase": both paths, one guarantee. Its guarantee is audited as a target."""
 
+import pickle
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.sketch import method as sketch_method
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase, domain
 from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable
@@ -63,6 +67,42 @@ def test_the_privacy_curve_of_a_card_takes_seconds():
 def test_the_domain_holds_the_components():
     mixture = dpg.Mixture([0.5, 0.5], [[0.0, 1.0], [10.0, -5.0]], [np.diag([1.0, 4.0]), np.diag([9.0, 1.0])])
     assert domain(mixture) == pytest.approx(np.array([[-8.0, 28.0], [-11.0, 13.0]]))
+
+
+@pytest.fixture
+def sketch_refuses(monkeypatch):
+    """The crude release is made, its domain is of no use, and no interval is found."""
+    monkeypatch.setattr("pm_dpgmm.methods.two_phase._usable", lambda bounds: False)
+    real = sketch_method.unbounded_intervals
+    monkeypatch.setattr(sketch_method, "unbounded_intervals", lambda *given: (None, *real(*given)[1:]))
+
+
+def test_a_refusal_of_the_sketch_keeps_the_crude_release(records, sketch_refuses, tmp_path):
+    path = tmp_path / "fit.json"
+    with pytest.raises(Unstable, match="'two-phase' refused") as refusal:
+        dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", random_seed=3, checkpoint=path)
+    assert refusal.value.guarantee.epsilon == 1.0 and "pm_dpgmm.resume" in refusal.value.__notes__[-1]
+    for source in (path, refusal.value, pickle.loads(pickle.dumps(refusal.value))):
+        found = dpg.resume(source)
+        assert found.method == "two-phase" and found.guarantee == refusal.value.guarantee and not found.private
+        assert found.means[0] == pytest.approx([1e4, -300.0], abs=0.5)
+        assert {"crude_means", "pair_distance_counts"} <= set(found.raw) and "NOT PRIVATE" in found.summary()
+    assert dpg.load(found.save(tmp_path / "release.json")).to_dict() == found.to_dict()
+    with pytest.raises(ValueError, match=r"n_components must be 1, that of the crude release.* got \[2\]"):
+        dpg.resume(path, 2)
+    alone = dpg.fit_gmm(records, 1, epsilon=0.3, delta=0.3e-6, method="populous", random_seed=3)
+    assert found.mixture.means == pytest.approx(alone.means) and found.covariances == pytest.approx(alone.covariances)
+
+
+def test_the_command_line_keeps_the_crude_release_of_a_refusal(records, sketch_refuses, tmp_path, capsys):
+    pd.DataFrame(records, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
+    partial, out = str(tmp_path / "r.partial.json"), str(tmp_path / "r.json")
+    given = ["--n-components", "1", "--epsilon", "1", "--delta", "1e-6", "--method", "two-phase", "--output", out]
+    assert main(["fit", str(tmp_path / "x.csv"), *given]) == 1
+    told = capsys.readouterr().err
+    assert "refused; what was paid for is kept" in told and f"pm-dpgmm resume {partial!r} --output {out!r}" in told
+    assert main(["resume", partial, "--output", out]) == 0
+    assert dpg.load(out).means[0] == pytest.approx([1e4, -300.0], abs=0.5)
 
 
 def test_what_cannot_run_is_refused_before_anything_is_spent(records):

@@ -100,7 +100,7 @@ def audit(
         mechanism repeats its runs whatever generator it is given, or runs on one data set plainly depend on when they
         were made, which happens to independent ones with probability at most 1e-9.
     RuntimeError
-        If ``mechanism`` raises; its error is the cause.
+        If ``mechanism`` or ``log_density`` raises; its error is the cause.
 
     Guarantee
     ---------

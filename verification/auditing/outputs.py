@@ -273,10 +273,16 @@ def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int
 
 
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:
-    """Exact log-likelihood ratio of every run, shape (n,)."""
+    """Exact log-likelihood ratio of every run, shape (n,).
+
+    Raises RuntimeError for whatever ``log_density`` raises, ValueError for values that are no log densities.
+    """
     logs = []
-    for data in (x, x_neighbour):
-        values = np.asarray(log_density(outputs, data))
+    for data, name in ((x, NAMES[1]), (x_neighbour, NAMES[0])):
+        try:
+            values = np.asarray(log_density(outputs, data))
+        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
+            raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
         if values.dtype.kind not in "biuf" or values.shape != (n,):
             raise ValueError(
                 f"log_density must return numbers of shape ({n},), got {values.dtype} of shape {values.shape}"
@@ -288,7 +294,8 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     if np.any(np.isneginf(logs[0]) & np.isneginf(logs[1])):
         raise ValueError("log_density must be above -inf under x or x_neighbour, got -inf under both for a run")
     # Rounding errors would break the ties that atoms of the ratio are made of.
-    return np.asarray(np.round(logs[0] - logs[1], 9))
+    with np.errstate(over="ignore"):  # of +-1e308: infinite is right
+        return np.asarray(np.round(logs[0] - logs[1], 9))
 
 
 def _split(n: int, blocks: int | None = None, least: int = LEAST_BLOCK) -> list[int]:

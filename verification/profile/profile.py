@@ -77,7 +77,7 @@ def privacy_profile(
         If an argument, an output of ``mechanism`` or a value of ``log_density`` breaks the rules above; if the
         mechanism repeats its runs whatever generator it is given.
     RuntimeError
-        If ``mechanism`` raises; its error is the cause.
+        If ``mechanism`` or ``log_density`` raises; its error is the cause.
 
     Guarantee
     ---------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -231,8 +232,7 @@ class Populous(Method):
             "top": design.top,
             "full": design.full,
         }
-        mixture = mixture_of_lifted(raw, noise=constants.noise)
-        return Outcome(mixture if size is None else unbiased(mixture, size), guarantee, raw, law)
+        return Outcome(released_mixture(raw, law), guarantee, raw, law)
 
     def subset_records(self, problem: Problem, design: Design) -> float | None:
         """Records of a subset, as far as they are public."""
@@ -276,6 +276,13 @@ def test_and_release(fits: Fits, friends: BoolArray, constants: Constants, *, rn
     offsets = np.einsum("kij,kj->ki", average.factors, means)
     noise = constants.noise
     return lifted_mask(average.weights, offsets, factors, corners, origins=average.centres, noise=noise, rng=rng)
+
+
+def released_mixture(raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Mixture:
+    """The mixture of masked parameters and their public law: post-processing, also later from a file."""
+    mixture = mixture_of_lifted(dict(raw), noise=LiftedMaskNoise(law["eta"], law["kappa"]))
+    size = law["subset_records"]
+    return mixture if size is None else unbiased(mixture, size)
 
 
 def unbiased(mixture: Mixture, subset_records: float) -> Mixture:

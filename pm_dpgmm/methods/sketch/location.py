@@ -84,6 +84,7 @@ def intervals_within(
     assert problem.bounds is not None
     intervals = np.array(problem.bounds)
     raw: dict[str, FloatArray] = {}
+    scales: list[float] = []
     active = np.arange(problem.n_features)
     needed = 8 * problem.n_features / (float(budget.limit) * (PRECISION * problem.n_records) ** 2)
     first_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SHARE), MOST_SHARE)
@@ -100,6 +101,7 @@ def intervals_within(
             rng=rng,
         )
         raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
+        scales.append(scale)
         going_on = []
         for j, row in zip(active.tolist(), counts, strict=True):
             intervals[j], again = _narrower(intervals[j], row, scale, problem.n_records)
@@ -108,7 +110,7 @@ def intervals_within(
         active = np.array(going_on, dtype=int)
         if not active.size:
             break
-    return intervals, raw, budget
+    return intervals, raw | {"cell_noise": np.array(scales)}, budget
 
 
 def _columns(rows: FloatArray, active: IntArray) -> FloatArray:

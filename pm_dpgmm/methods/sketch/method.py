@@ -209,6 +209,8 @@ class SketchMethod(Method):
         if problem.bounds is None:
             intervals, raw, budget = unbounded_intervals(records, budget, problem, rng)
             if intervals is None:
+                told = {name: values for name, values in raw.items() if np.isfinite(values).all()}  # no NaN in a file
+                released(guarantee, *unfinished(told, None))  # paid for, and tells the scale
                 raise Unstable(
                     "method 'sketch' refused: no interval holds enough records to be named in private. The budget is"
                     " spent. Use more records or a larger epsilon, or give bounds.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from verification.auditing.audit import audit
 from verification.auditing.certificate import certificate, verify
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.result import BY_BIT, BY_VALUE, NOT_SHARED_NOISE, SHARED_NOISE
+from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon
 
 FALSE_ALARM = 1e-4
@@ -301,6 +303,32 @@ def test_bad_arguments_are_named(settings, error, message):
     arguments = {"mechanism": laplace(1.0), "epsilon": 1.0, "n_samples": 100} | settings
     with pytest.raises(error, match=message):
         audit(arguments.pop("mechanism"), 0.0, 1.0, **arguments)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize(
+    "raises, told",
+    [
+        (lambda y, d: 1 // 0, "x: ZeroDivisionError: integer division or modulo by zero"),
+        (lambda y, d: {1.0: y}[d], "x_neighbour: KeyError: 0.0"),
+        (lambda y, d: sys.exit(0), "x: SystemExit: 0"),  # a status would be read as a verdict
+        (lambda y, d: [y, [1.0]], "x: ValueError: setting an array element with a sequence"),
+    ],
+)
+def test_an_error_of_log_density_names_it(raises, told, sequential):
+    settings = {"epsilon": 1.0, "n_samples": 200, "sequential": sequential, "rng": np.random.default_rng(1)}
+    with pytest.raises(RuntimeError, match=f"^log_density raised on {told}") as raised:
+        audit(laplace(1.0), 1.0, 0.0, log_density=raises, **settings)
+    assert raised.value.__cause__ is not None
+    with pytest.raises(RuntimeError, match=f"^log_density raised on {told}"):
+        privacy_profile(laplace(1.0), 1.0, 0.0, log_density=raises, n_samples=200, rng=np.random.default_rng(1))
+
+
+def test_log_densities_of_any_size_print_no_warning():
+    def log_density(outputs, data):
+        return np.full(len(outputs), 1.7e308 if data else -1.7e308)
+
+    audit(laplace(1.0), 1.0, 0.0, epsilon=1.0, n_samples=200, log_density=log_density, rng=np.random.default_rng(1))
 
 
 def columns(d, share=0.0):
