@@ -16,7 +16,7 @@ from pm_dpgmm.bayes import label_density, measured, mixture_prior
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.mixture.mixture import Mixture
-from tests.bayes.test_gradients import CASES
+from tests.builders.releases import CASES
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed: pip install jax numpyro"),

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import secrets
 
 import numpy as np
 import pytest
@@ -160,5 +161,5 @@ def test_a_coin_is_exact_to_the_last_bit(probability, monkeypatch):
     threshold = numerator * 2**1074 // denominator
     assert threshold * denominator == numerator * 2**1074
     for drawn, passes in ((threshold - 1, True), (threshold, False)):
-        monkeypatch.setattr("pm_dpgmm.privacy.noise.secrets.randbits", lambda bits, drawn=drawn: drawn)
+        monkeypatch.setattr(secrets, "randbits", lambda bits, drawn=drawn: drawn)
         assert bernoulli(probability) is passes

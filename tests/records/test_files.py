@@ -1,5 +1,6 @@
 """From a file or table to an array, record by record: no row's bits depend on another row, and misread files are refused."""
 
+import builtins
 import codecs
 import gzip
 from decimal import Decimal
@@ -264,7 +265,7 @@ def test_folders_are_no_files(tmp_path):
 @pytest.mark.parametrize("read", [read_records, RecordBlocks])
 def test_a_file_that_may_not_be_read_is_refused(read, tmp_path, monkeypatch):
     (tmp_path / "x.csv").write_text("a\n1\n2\n")
-    monkeypatch.setattr("builtins.open", lambda *a, **k: (_ for _ in ()).throw(PermissionError("denied")))
+    monkeypatch.setattr(builtins, "open", lambda *a, **k: (_ for _ in ()).throw(PermissionError("denied")))
     with pytest.raises(ValueError, match=r"X must be a readable table, got .*: denied"):
         read(tmp_path / "x.csv")
 

@@ -18,6 +18,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as front_door
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
+from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.release.checkpoint import Checkpoint
@@ -180,7 +181,7 @@ def test_two_phases_keep_the_crude_release(stop_after, judge, monkeypatch):
 
         return Outcome(crude.mixture, crude.guarantee, crude.raw, crude.noise)
 
-    monkeypatch.setattr("pm_dpgmm.methods.populous.method.Populous.release", release)
+    monkeypatch.setattr(Populous, "release", release)
     monkeypatch.setattr(TwoPhase, "check", lambda self, problem: None)
     guarantee = dpg.fit_gmm(X, 2, **BOUNDS, **BUDGET).guarantee
     monkeypatch.setattr(TwoPhase, "guarantee", lambda self, problem: guarantee)

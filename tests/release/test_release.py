@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -113,7 +114,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_failed_write_leaves_the_old_file_and_no_parts(tmp_path, monkeypatch):
     path = make().save(tmp_path / "release.json")
     before = path.read_text()
-    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         make(method="other").save(path)
     assert path.read_text() == before and [p.name for p in tmp_path.iterdir()] == ["release.json"]

@@ -13,6 +13,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import MixtureLabels, label_density, mixture_prior, pymc_compat
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.prior import label_step
 from pm_dpgmm.bayes.prior.label_variable import licences_of
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -89,8 +90,8 @@ def test_sampling_refuses_when_pymc_does_not_offer_the_step(model, monkeypatch):
     finally:
         if MixtureLabels not in methods:
             methods.insert(place, MixtureLabels)
-    monkeypatch.setattr("pm_dpgmm.bayes.prior.label_step.offer_step", lambda step: None)
-    monkeypatch.setattr("pm_dpgmm.bayes.prior.label_step.step_methods", list)
+    monkeypatch.setattr(label_step, "offer_step", lambda step: None)
+    monkeypatch.setattr(label_step, "step_methods", list)
     with pytest.raises(RuntimeError, match="PyMC's steps must accept MixtureLabels"):
         labelled()
 

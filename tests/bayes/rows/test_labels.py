@@ -18,6 +18,7 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import arviz_compat
+from pm_dpgmm.bayes.rows import labels as module
 from pm_dpgmm.bayes.rows.labels import label_probs, relabel
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -136,7 +137,7 @@ def test_label_probabilities_equal_bayes_rule_with_missing_values():
 def test_many_rows_are_taken_in_blocks(monkeypatch):
     draws, rows = posterior(), MIXTURE.sample(50, rng=np.random.default_rng(1))
     whole = label_probs(draws, rows)
-    monkeypatch.setattr("pm_dpgmm.bayes.rows.labels.BLOCK", 100)
+    monkeypatch.setattr(module, "BLOCK", 100)
     np.testing.assert_allclose(label_probs(draws, rows), whole)
 
 

@@ -10,6 +10,7 @@ from scipy import special, stats
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d, total_variation_bounds, total_variation_monte_carlo
 from verification.claims.common.strategies import covariance_matrices, invertible_matrices, neighbours_of, rotation
+from verification.references import gaussian_total_variation as module
 from verification.references.gaussian_total_variation import Estimate, gaussian_total_variation, local_rate, of_spectrum
 
 EPS = np.finfo(float).eps
@@ -56,7 +57,7 @@ def test_the_error_bound_covers_a_coarse_rule(tolerance, monkeypatch):
             w = np.expm1(rng.choice([-1, 1], size=d) * 10 ** rng.uniform(-5, 0.5, d))
             b = rng.choice([0, 1]) * rng.normal(size=d) * 10 ** rng.uniform(-5, 0.5)
             cases.append((w, b, of_spectrum(w, b), local_rate(w, b)))
-    monkeypatch.setattr("verification.references.gaussian_total_variation.TOLERANCE", tolerance)
+    monkeypatch.setattr(module, "TOLERANCE", tolerance)
     shares = []
     for w, b, fine, rate in cases:
         for coarse, exact in ((of_spectrum(w, b), fine), (local_rate(w, b), rate)):
