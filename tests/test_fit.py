@@ -395,7 +395,7 @@ def test_a_warning_that_cannot_be_shown_costs_no_release(monkeypatch):
     assert caught.value.release.warnings
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # X has two clusters
 def test_interval_of_noise_matches_the_guarantee_of_the_counts():
     """Counts minus the exact ones are discrete Laplace of the stated scale (Kolmogorov-Smirnov, error below 1e-5)."""

@@ -114,13 +114,13 @@ def test_labels_have_no_density_in_jax_outside_the_context():
     assert np.isnan(density(point))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_jax_agrees_on_exact_counts():
     """A quarter of a minute and more to compile."""
     agree(evidence("histogram", "auto"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("numpyro") is None, reason="numpyro is not installed")
 def test_numpyro_samples_and_refuses_labels():
     quick = {

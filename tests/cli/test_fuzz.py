@@ -21,10 +21,11 @@ from pm_dpgmm import demo
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.planning import plan as planning
+from tests.builders.examples import examples
 from verification import claims, report, trials
 from verification.__main__ import main as verify
 
-N_EXAMPLES = int(os.environ.get("FUZZ", "120"))
+N_EXAMPLES = int(os.environ.get("FUZZ", examples(120)))
 QUIET = settings(
     max_examples=N_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # fmt: skip

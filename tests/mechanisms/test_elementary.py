@@ -145,6 +145,7 @@ def test_stability_histogram_spends_its_budget_once_per_changed_key(relation, pa
     assert total.delta(1.0) <= 1e-3
 
 
+@pytest.mark.thorough
 def test_a_key_of_one_record_appears_with_probability_at_most_delta_and_the_target_is_the_mechanism():
     from verification.targets import stability
 

@@ -15,6 +15,7 @@ from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, divergen
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.noise import bernoulli
+from tests.builders.examples import examples
 from verification.claims.aggregated import mask as reference
 from verification.claims.aggregated.curve import single_delta
 
@@ -76,7 +77,7 @@ def test_with_a_gaussian_release_the_table_is_the_reference(mu):
 
 
 @given(log_delta=st.floats(-32, -2), epsilon=st.floats(0.1, 10), ratio=st.floats(0.2, 0.9), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_tables_of_any_budget_end_at_1_and_a_larger_entry_is_refused(log_delta, epsilon, ratio, seed):
     from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 

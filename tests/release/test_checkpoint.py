@@ -84,6 +84,7 @@ def check_holds_only_what_was_released(kept, release):
     assert kept.guarantee == release.guarantee and kept.private == release.private
 
 
+@pytest.mark.thorough(quick=["bounds-1"])
 @pytest.mark.parametrize("n_features", [1, 3])
 @pytest.mark.parametrize("given", [BOUNDS, {"neighbouring": "add-remove"}], ids=["bounds", "hidden"])
 def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features, given, judge, stop_after, tmp_path):
@@ -112,6 +113,7 @@ def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features
             assert dpg.resume(path, 3).n_components == 3
 
 
+@pytest.mark.thorough
 def test_a_rejected_start_is_finished_with_its_duels(judge, stop_after, tmp_path, monkeypatch):
     judge(rejected=True)
     duels, real = [], sketch_rounds.noisy_log_likelihood_ratio

@@ -103,6 +103,7 @@ def test_gradient_samplers_say_that_they_need_continuous_variables(model):
         pm.fit(5, progressbar=False)
 
 
+@pytest.mark.thorough
 def test_a_step_that_lives_licenses_the_density_and_one_that_is_gone_does_not(model):
     steps = [MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST) for _ in range(2)]
     assert licences(model) == 2 and np.isfinite(logp(model))
@@ -135,6 +136,7 @@ def test_the_density_is_that_of_the_two_parts_inside_the_context_and_nothing_out
         assert np.isfinite(logp(plain))
 
 
+@pytest.mark.thorough
 def test_copies_refuse_and_can_be_sampled(model):
     step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     pickled = cloudpickle.loads(cloudpickle.dumps(model))
@@ -161,7 +163,7 @@ def test_prior_and_posterior_predictive_draws_need_no_licence(model):
     assert prior["prior"]["x_label"].shape == (1, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
 def test_worker_processes_have_the_licence_of_their_step(model, context):

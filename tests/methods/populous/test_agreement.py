@@ -13,6 +13,7 @@ from pm_dpgmm.learners.fits import Fits, stack_fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.mixture.affine_invariant import eigenvalues_into, factorise, invert, jeffreys
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 from tests.builders.subset_fits import plain, random_covariances, rule_for, sampled
 from verification.claims.aggregated import reference
 
@@ -45,7 +46,7 @@ def test_eigenvalues_agree_with_lapack(n):
 
 
 @given(d=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_distance_agrees_with_the_reference_and_is_affine_invariant(d, seed):
     rng = np.random.default_rng(seed)
     first, second = random_covariances(rng, 2, d)
@@ -73,7 +74,7 @@ def test_known_distances():
 
 
 @given(d=st.integers(1, 5), n=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_a_pair_does_not_depend_on_its_batch(d, n, seed):
     rng = np.random.default_rng(seed)
     covariances, means = random_covariances(rng, 2 * n, d), rng.standard_normal((2 * n, d))
