@@ -1,5 +1,6 @@
-# make demo   run the main job on real records        make test    pass the tests
-# make check  format, lint, types, architecture       make audit   audit specimens and this package's own mechanisms
+# make demo   run the main job on real records        make test    pass the quick tests, minutes
+# make check  format, lint, types, architecture       make test-all  pass all tests
+# make audit  audit specimens and this package's own mechanisms
 # make report check the papers' claims, audit, write report/report.html
 # Each makes its own virtual environment when it is missing, from hashed versions, with the newest of Python 3.13, 3.12
 # and 3.11 that is there (make test PYTHONS=3.11: another). Needs make and a C++ compiler.
@@ -22,13 +23,20 @@ STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' 
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test test-oldest oldest check audit report benchmark lock notes clean
+.PHONY: demo test test-all kernels test-oldest oldest check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
 
-test: $(STAMP)
+test: kernels
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(BIN)/python -m pytest -m "not thorough"
+
+test-all: kernels
 	$(BIN)/python -m pytest
+
+# compiled once, before test workers would each compile them at the same time
+kernels: $(STAMP)
+	$(BIN)/python -m tests.warm_kernels
 
 # a make of its own, since interpreter and lock file make the environment
 test-oldest:

@@ -1,6 +1,9 @@
 """One thread for each numerical library: the test workers share the machine, and spinning threads slow each other down.
 
 Property tests repeat the same examples at every run; ``HYPOTHESIS_PROFILE=night`` draws fresh and more ones.
+
+``make test`` leaves out what is marked ``thorough``, ``make test-all`` runs everything. Of a parametrised test
+``@pytest.mark.thorough(quick=["1-3"])`` leaves out all cases but those named.
 """
 
 import os
@@ -13,9 +16,27 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402 - after the threads are set
 from hypothesis import settings  # noqa: E402
 
+from tests.builders.examples import examples  # noqa: E402
+
 settings.register_profile("day", derandomize=True, database=None, deadline=None)
+settings.register_profile("quick", max_examples=examples(100), derandomize=True, database=None, deadline=None)
 settings.register_profile("night", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "day"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(config, items):
+    """Take the mark off the cases of a thorough test that are quick."""
+    listed, found = set(), set()
+    for item in items:
+        for mark in item.iter_markers("thorough"):
+            quick = mark.kwargs.get("quick", ())
+            listed |= {(item.nodeid.split("[")[0], case) for case in quick}
+            if quick and item.callspec.id in quick:
+                found.add((item.nodeid.split("[")[0], item.callspec.id))
+                item.own_markers.remove(mark)
+    if listed - found and not any("::" in argument for argument in config.args):  # a case alone was asked for
+        raise pytest.UsageError(f"quick must list cases of the test, got {sorted(listed - found)}")
 
 
 @pytest.fixture

@@ -294,3 +294,69 @@ def test_every_public_name_loads():
     assert set(dir(dpg)) == set(dpg.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = dpg.nothing
+
+
+# ------------------------------------------------------------------ the tests themselves
+def borrowed(source):
+    """Test modules that a test module imports: what two of them need has a module in ``tests/builders``."""
+    return [
+        target for target, _ in imports(ast.parse(source))
+        if target.startswith("tests.") and any(part.startswith("test_") for part in target.split(".")[1:])
+    ]  # fmt: skip
+
+
+def dotted_patches(source):
+    """Lines that patch what a string names: a renamed module or attribute is then found when the test is run, or never."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and (patches_by_name(node.func) and node.args and isinstance(node.args[0], (ast.Constant, ast.JoinedStr)))
+    ]
+
+
+def patches_by_name(function):
+    """``monkeypatch.setattr`` and ``delattr``, ``mock.patch`` and ``patch`` itself, but not ``patch.object``."""
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in {"setattr", "delattr", "patch"} and not (name != "patch" and isinstance(function, ast.Name))
+
+
+TESTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def test_no_test_imports_a_test_module():
+    assert {name: found for name, source in TESTS.items() if (found := borrowed(source))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tests.bayes.test_gradients import CASES",
+        "from tests.bayes.likelihoods import test_em as em",
+        "def f():\n    import tests.test_fit",
+    ],
+)
+def test_a_borrowed_test_module_is_found(source):
+    assert borrowed(source)
+    assert not borrowed("from tests.builders import em_sums\nfrom tests.builders.releases import CASES")
+
+
+def test_no_test_patches_what_a_string_names():
+    sources = TESTS | {name: source for name, source in SOURCES.items() if room(name).startswith("verification.")}
+    assert {name: found for name, source in sources.items() if (found := dotted_patches(source))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'monkeypatch.setattr("os.replace", f)',
+        'def test(monkeypatch):\n    monkeypatch.delattr("pm_dpgmm.fit.fit_gmm")',
+        'with mock.patch("pm_dpgmm.methods.populous.average.core_weights", f):\n    pass',
+        '@patch(f"{place}.core_weights")\ndef test(): pass',
+    ],
+)
+def test_a_patch_by_a_string_is_found(source):
+    assert dotted_patches(source)
+    assert not dotted_patches(
+        'monkeypatch.setattr(os, "replace", f)\nmock.patch.object(os, "replace", f)\nsetattr(x, "a", 1)'
+    )

@@ -17,6 +17,8 @@ from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as fit_module
+from pm_dpgmm.mechanisms import histogram
+from pm_dpgmm.methods.populous_single import method as populous_single
 from pm_dpgmm.privacy import noise
 from pm_dpgmm.records.reading import read_records
 
@@ -31,12 +33,8 @@ def no_noise(monkeypatch):
     """Fails a test whose bad input gets as far as spending: every release draws noise."""
     for name in ("discrete_laplace", "discrete_gaussian", "permutation", "seeds"):
         monkeypatch.setattr(noise, name, lambda *a, **k: pytest.fail("budget was spent"))
-    monkeypatch.setattr(
-        "pm_dpgmm.mechanisms.histogram.discrete_laplace", lambda *a, **k: pytest.fail("budget was spent")
-    )
-    monkeypatch.setattr(
-        "pm_dpgmm.methods.populous_single.method.permutation", lambda *a, **k: pytest.fail("budget was spent")
-    )
+    monkeypatch.setattr(histogram, "discrete_laplace", lambda *a, **k: pytest.fail("budget was spent"))
+    monkeypatch.setattr(populous_single, "permutation", lambda *a, **k: pytest.fail("budget was spent"))
 
 
 def with_value(value):
@@ -397,7 +395,7 @@ def test_a_warning_that_cannot_be_shown_costs_no_release(monkeypatch):
     assert caught.value.release.warnings
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # X has two clusters
 def test_interval_of_noise_matches_the_guarantee_of_the_counts():
     """Counts minus the exact ones are discrete Laplace of the stated scale (Kolmogorov-Smirnov, error below 1e-5)."""

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 BLOCKED = """
 import sys
 for name in ("pymc", "pytensor", "arviz"):
@@ -16,6 +18,7 @@ def run(code):
     return subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True)
 
 
+@pytest.mark.thorough
 def test_fits_files_and_post_processing_work(tmp_path):
     done = run(f"""
 X = np.random.default_rng(0).normal(size=(2000, 1)) + 6 * np.random.default_rng(1).integers(0, 2, (2000, 1))

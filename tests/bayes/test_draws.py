@@ -19,7 +19,7 @@ from pm_dpgmm.bayes.prior import modes
 from pm_dpgmm.release.fit_check import mixtures_of
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
     pytest.mark.filterwarnings("ignore:`find_MAP` will:FutureWarning"),
     pytest.mark.filterwarnings("ignore:`find_MAP` does:FutureWarning"),

@@ -13,50 +13,13 @@ import numpy as np
 import pymc as pm
 import pytest
 
-import pm_dpgmm as dpg
 from pm_dpgmm.bayes.likelihoods.observe import LIKELIHOODS
 from pm_dpgmm.methods.statistic import Statistic
-from tests.bayes.likelihoods import test_em as em
-from tests.bayes.likelihoods import test_local as local
-from tests.bayes.likelihoods import test_masks as masks
+from tests.builders.releases import CASES
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
 LIMIT = 120  # seconds for what takes a few
-BOTH = ("exact", "gaussian")
-WISHART = ("exact", "wishart", "gaussian")
-
-
-def sketch(d, neighbouring="replace-one"):
-    records = masks.a_mixture(d).sample(800, rng=np.random.default_rng(d))
-    budget = {"epsilon": 1.0, "delta": 1e-6, "neighbouring": neighbouring}
-    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
-
-
-def histogram(d, neighbouring="replace-one"):
-    records = masks.a_mixture(d).sample(800, rng=np.random.default_rng(d))
-    budget = {"epsilon": 1.0, "neighbouring": neighbouring, "method": "histogram"}
-    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
-
-
-def sums(d, n_records_scale=0.0):
-    given, truth = em.statistics(d, n_records_scale=n_records_scale)
-    return em.release(given, em.mixture(truth))
-
-
-def responses(d, kind):
-    return local.release(local.vectors(d) if kind == "added" else local.cells(d, kind))
-
-
-# method -> what makes a release, its arguments after the number of columns, and its likelihoods
-CASES = {
-    "sketch": (sketch, [("replace-one",), ("add-remove",)], BOTH),
-    "histogram": (histogram, [("replace-one",), ("add-remove",)], BOTH),
-    "populous": (lambda d: masks.a_release("populous", d), [()], WISHART),
-    "populous-single": (lambda d: masks.a_release("populous-single", d), [()], WISHART),
-    "em": (sums, [(), (5.0,)], BOTH),
-    "local": (responses, [("unary",), ("direct",), ("added",)], ("auto",)),
-}
 
 
 class Hang(BaseException):

@@ -16,7 +16,7 @@ from pm_dpgmm.bayes import label_density, measured, mixture_prior
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.mixture.mixture import Mixture
-from tests.bayes.test_gradients import CASES
+from tests.builders.releases import CASES
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed: pip install jax numpyro"),
@@ -114,13 +114,13 @@ def test_labels_have_no_density_in_jax_outside_the_context():
     assert np.isnan(density(point))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_jax_agrees_on_exact_counts():
     """A quarter of a minute and more to compile."""
     agree(evidence("histogram", "auto"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("numpyro") is None, reason="numpyro is not installed")
 def test_numpyro_samples_and_refuses_labels():
     quick = {

@@ -71,7 +71,7 @@ def test_pm_sample_refuses_a_list(asked):
         pm.sample(initvals=initvals(PAIR, model, chains=2), **SAMPLE)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_chain_starts_where_the_model_was_told_to():
     import nutpie
 

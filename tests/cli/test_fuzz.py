@@ -17,10 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pm_dpgmm as dpg
+from pm_dpgmm import demo
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.planning import plan as planning
+from tests.builders.examples import examples
+from verification import claims, report, trials
 from verification.__main__ import main as verify
 
-N_EXAMPLES = int(os.environ.get("FUZZ", "120"))
+N_EXAMPLES = int(os.environ.get("FUZZ", examples(120)))
 QUIET = settings(
     max_examples=N_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # fmt: skip
@@ -96,14 +101,14 @@ def folder(tmp_path_factory):
     before = os.getcwd()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "fuzzed", module)
-        patch.setattr("pm_dpgmm.planning.plan.plan", lambda *given, **settings: plan)
-        patch.setattr("pm_dpgmm.planning.plan.smallest_size", lambda *given, **settings: plan)
-        patch.setattr("pm_dpgmm.demo.run", lambda *given, **settings: 0)
-        patch.setattr("pm_dpgmm.methods.sketch.method.SketchMethod.check", refused)
-        patch.setattr("verification.trials.run_trials", lambda *given, **settings: [])
-        patch.setattr("verification.claims.run_claims", lambda *given, **settings: [])
-        patch.setattr("verification.report.collect", lambda *given, **settings: contents)
-        patch.setattr("verification.report.write_report", lambda *given: ())
+        patch.setattr(planning, "plan", lambda *given, **settings: plan)
+        patch.setattr(planning, "smallest_size", lambda *given, **settings: plan)
+        patch.setattr(demo, "run", lambda *given, **settings: 0)
+        patch.setattr(SketchMethod, "check", refused)
+        patch.setattr(trials, "run_trials", lambda *given, **settings: [])
+        patch.setattr(claims, "run_claims", lambda *given, **settings: [])
+        patch.setattr(report, "collect", lambda *given, **settings: contents)
+        patch.setattr(report, "write_report", lambda *given: ())
         os.chdir(place)
         yield place
         os.chdir(before)

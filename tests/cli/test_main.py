@@ -12,7 +12,11 @@ import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm import demo
+from pm_dpgmm import fit as front_door
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.methods.counts import histogram
+from pm_dpgmm.methods.sketch import method as sketch
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ GOOD = ["--n-components", "2", "--epsilon", "1", "--bounds", "0", "100", "--colu
 @pytest.fixture
 def unspent(monkeypatch):
     """Fails a test that gets as far as the front door."""
-    monkeypatch.setattr("pm_dpgmm.fit.fit_gmm", lambda *given, **settings: pytest.fail("budget was spent"))
+    monkeypatch.setattr(front_door, "fit_gmm", lambda *given, **settings: pytest.fail("budget was spent"))
 
 
 def folder_in_the_way(tmp_path):
@@ -249,7 +253,7 @@ def test_ctrl_c_before_anything_is_spent_is_one_line(table, tmp_path, capsys, mo
     def stopped(*given, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pm_dpgmm.fit.fit_gmm", stopped)
+    monkeypatch.setattr(front_door, "fit_gmm", stopped)
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 130
     assert capsys.readouterr().err == "pm-dpgmm fit: interrupted\n"
 
@@ -258,7 +262,7 @@ def test_a_crash_after_spending_leaves_a_traceback_and_the_numbers(table, tmp_pa
     def crash(*given, **settings):
         raise ValueError("a fault of the program")
 
-    monkeypatch.setattr("pm_dpgmm.methods.counts.histogram.fit_counts", crash)
+    monkeypatch.setattr(histogram, "fit_counts", crash)
     with pytest.raises(ValueError, match="a fault of the program"):  # never status 2, which says that nothing was spent
         main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")])
     assert "what was paid for is kept" in capsys.readouterr().err and (tmp_path / "r.partial.json").exists()
@@ -385,7 +389,7 @@ def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_f
 
 
 def test_the_demo_never_overwrites_what_is_there(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pm_dpgmm.demo.run", lambda *given, **settings: pytest.fail("work began"))
+    monkeypatch.setattr(demo, "run", lambda *given, **settings: pytest.fail("work began"))
     (tmp_path / "release.json").write_text("kept")
     assert main(["demo", "--output", str(tmp_path)]) == 2
     assert "a file of the demo must be a new file" in capsys.readouterr().err
@@ -467,7 +471,7 @@ def fail(*given, **settings):
 
 @pytest.mark.parametrize("error, status", [(stop, 130), (fail, 2)])
 def test_a_fit_that_spent_nothing_leaves_nothing(error, status, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("pm_dpgmm.fit.read_records", error)
+    monkeypatch.setattr(front_door, "read_records", error)
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == status
     assert os.listdir(tmp_path) == ["people.csv"]
 
@@ -487,7 +491,7 @@ def full_disk(monkeypatch):
             real(handle)
 
         monkeypatch.setattr(os, "fsync", full)
-        monkeypatch.setattr("pm_dpgmm.fit.compiles", lambda method, n_features: False)  # a line more on a cold cache
+        monkeypatch.setattr(front_door, "compiles", lambda method, n_features: False)  # a line more on a cold cache
 
     return arrange
 
@@ -513,7 +517,7 @@ def test_a_full_disk_is_told_in_one_line_and_the_release_is_printed(table, tmp_p
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_what_a_full_disk_kept_is_named_and_can_be_resumed(written, table, tmp_path, capsys, full_disk, monkeypatch):
     """The second of two checkpoints; where it could not be written, the numbers are saved elsewhere or printed."""
-    monkeypatch.setattr("pm_dpgmm.methods.sketch.method.choose", stop)
+    monkeypatch.setattr(sketch, "choose", stop)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     full_disk(written)
     arguments = ["fit", str(table), *SKETCH, "--output", str(tmp_path / "r.json")]

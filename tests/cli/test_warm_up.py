@@ -40,7 +40,7 @@ def run(code, folder):
     return subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_kernels_are_found_on_disk_by_other_processes_for_other_releases(tmp_path):
     """The first process compiles a quarter of a minute."""
     assert run(FIRST, tmp_path) == "['release.observe, a histogram']\n"

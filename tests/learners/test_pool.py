@@ -114,6 +114,7 @@ def gone(place):
     return False
 
 
+@pytest.mark.thorough
 def test_what_a_learner_does_to_its_process_is_none_and_changes_no_bit_of_other_fits(tmp_path, capfd):
     kinds = [GOOD, KILLED, KILLED_ONCE, NO_MEMORY, NO_MEMORY_ONCE, QUIT, NAN, SERVER_KILLED, LEFT_BEHIND, GOOD]
     seen = []
@@ -127,6 +128,7 @@ def test_what_a_learner_does_to_its_process_is_none_and_changes_no_bit_of_other_
     assert seen == [(done, len(kinds)) for done in range(1, len(kinds) + 1)]
 
 
+@pytest.mark.thorough
 def test_processor_time_decides_at_once_and_the_clock_only_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(learner_pool, "OVERTIME", 0.0)
     monkeypatch.setattr(learner_pool, "REPRIEVE", 1.5)
@@ -266,6 +268,7 @@ class Generator:
         return Mixture([1.0], [[draws[-1]]], [[[1.0]]])
 
 
+@pytest.mark.thorough(quick=["module-2"])
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 @pytest.mark.parametrize("make", [lambda: remembers, Warm, Generator], ids=["module", "object", "generator"])
 def test_what_a_learner_keeps_in_memory_reaches_no_other_fit(make, n_jobs):
@@ -319,6 +322,7 @@ def test_where_processes_cannot_fork_only_learners_without_a_memory_run(monkeypa
     assert [fit.means.item() for fit in fits] == pytest.approx([part.mean() for part in subsets])
 
 
+@pytest.mark.thorough
 def test_a_dask_cluster_gives_the_same_bits_and_survives_learners_and_lost_workers(tmp_path):
     distributed = pytest.importorskip("distributed")
     kinds = [GOOD, KILLED, HOST_KILLED, HUNG, GOOD, NAN]

@@ -116,6 +116,7 @@ def test_the_least_gaussian_direction_is_found():
     assert abs(found[0, 0]) > 0.99
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("starts", ["all", "moments alone"])
 def test_error_is_near_that_of_maximum_likelihood(starts, monkeypatch):
     """EM's error on such data is about 0.05; seeds fixed, so nothing here is left to chance."""

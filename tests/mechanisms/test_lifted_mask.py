@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 from verification.claims.aggregated.reference import distance, lifted
 
 NOISE = LiftedMaskNoise.for_components(2)
@@ -62,7 +63,7 @@ def test_parts_and_matrices_are_each_others_inverse_and_follow_a_change_of_units
 
 
 @given(d=st.integers(1, 5), k=st.integers(1, 3), eta=st.floats(0.01, 1.0), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_the_mask_is_the_matrix_formula_with_the_noise_that_was_drawn(d, k, eta, seed):
     rng = np.random.default_rng(seed)
     means, covariances, corners = rng.standard_normal((k, d)), spd(rng, k, d), rng.uniform(0.5, 2, k)
@@ -163,7 +164,7 @@ def test_arguments_are_not_modified_and_nothing_depends_on_units_that_are_powers
 
 
 @given(seed=st.integers(0, 2**32 - 1), eta=st.floats(0.01, 3.0), d=st.integers(1, 6), k=st.integers(1, 4))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_post_processing_always_gives_a_mixture(seed, eta, d, k):
     rng = np.random.default_rng(seed)
     noise = LiftedMaskNoise(eta, 3.0)  # weights are noisy enough to be clipped, often all of them

@@ -20,6 +20,7 @@ from pm_dpgmm.mechanisms.masks import (
 )
 from pm_dpgmm.mixture.distances import distance_covariance, distance_mean, distance_parameters
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 
 NOISE = MaskNoise(0.05, 0.07, 0.06)
 
@@ -62,7 +63,7 @@ def exact_log_moment(z, p, q, noise):
     d=st.integers(1, 4), radius=st.floats(1e-4, 0.029), share=st.floats(0.1, 0.99), seed=st.integers(0, 2**32 - 1),
     single=st.booleans(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_no_close_pair_exceeds_the_bound_in_either_order(d, radius, share, seed, single):
     rng = np.random.default_rng(seed)
     z = 3 + share * (0.9 / radius - 3)
@@ -117,7 +118,7 @@ def test_radii_agree_with_an_independent_derivation(d, k, renyi, lemmas):
     epsilon=st.floats(0.05, 1), log_delta=st.floats(-25, -3), d=st.integers(1, 8), k=st.integers(1, 6),
     noise=st.floats(0.02, 0.2),
 )  # fmt: skip
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_published_constants_are_private_and_never_better_than_exact_ones(epsilon, log_delta, d, k, noise):
     size = {"epsilon": epsilon, "delta": math.exp(log_delta), "noise": MaskNoise(noise, noise, noise)}
     size |= {"n_features": d, "n_components": k}

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import secrets
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, divergen
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.noise import bernoulli
+from tests.builders.examples import examples
 from verification.claims.aggregated import budget as reference
 from verification.claims.aggregated.curve import single_delta
 
@@ -75,7 +77,7 @@ def test_with_a_gaussian_release_the_table_is_the_reference(mu):
 
 
 @given(log_delta=st.floats(-32, -2), epsilon=st.floats(0.1, 10), ratio=st.floats(0.2, 0.9), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_tables_of_any_budget_end_at_1_and_a_larger_entry_is_refused(log_delta, epsilon, ratio, seed):
     from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 
@@ -160,5 +162,5 @@ def test_a_coin_is_exact_to_the_last_bit(probability, monkeypatch):
     threshold = numerator * 2**1074 // denominator
     assert threshold * denominator == numerator * 2**1074
     for drawn, passes in ((threshold - 1, True), (threshold, False)):
-        monkeypatch.setattr("pm_dpgmm.privacy.noise.secrets.randbits", lambda bits, drawn=drawn: drawn)
+        monkeypatch.setattr(secrets, "randbits", lambda bits, drawn=drawn: drawn)
         assert bernoulli(probability) is passes

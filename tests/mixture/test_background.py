@@ -61,7 +61,7 @@ def test_the_labelled_prior_has_the_released_density(release):
         assert len(parts) == 3 and logsumexp(parts) == pytest.approx(release.log_density(point[None])[0], abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_step_of_the_labels_moves_into_the_background_and_back(release):
     """Seeded; 600 nearly independent draws have a standard error of 0.02, and 5 of them are allowed for."""
     pm = pytest.importorskip("pymc")

@@ -26,6 +26,7 @@ from pm_dpgmm.mixture.distances import (
 )
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.total_variation import Interval, total_variation_1d
+from tests.builders.examples import examples
 from verification.claims.common.strategies import (
     covariance_matrices,
     invertible_matrices,
@@ -91,7 +92,7 @@ def lower_triangle(matrix):
 
 
 @given(data=st.data(), d=st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_covariance_distance_agrees_with_rational_arithmetic(data, d):
     first = lower_triangle(data.draw(covariance_matrices(d)))
     second = lower_triangle(data.draw(neighbours_of(first) | covariance_matrices(d)))
@@ -115,7 +116,7 @@ def test_covariance_distance_keeps_its_digits_near_equality():
 
 
 @given(data=st.data(), d=st.integers(1, 4), norm=st.sampled_from(NORMS), steps=st.lists(st.floats(-10, 10), min_size=4))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_component_distances_are_symmetric_and_vanish_only_at_equality(data, d, norm, steps):
     first = data.draw(covariance_matrices(d))
     second = data.draw(neighbours_of(first) | covariance_matrices(d))
@@ -143,7 +144,7 @@ def test_symmetry_to_the_bit_for_many_random_pairs(norm):
 
 
 @given(data=st.data(), d=st.integers(1, 3), norm=st.sampled_from(NORMS), n=st.integers(1, 9))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_pair_does_not_depend_on_its_batch(data, d, norm, n):
     seed = data.draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
@@ -161,7 +162,7 @@ def test_a_pair_does_not_depend_on_its_batch(data, d, norm, n):
 
 
 @given(data=st.data(), d=st.integers(1, 4), powers=st.lists(st.integers(-20, 20), min_size=4, max_size=4))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_units_that_differ_by_powers_of_two_do_not_change_a_bit(data, d, powers):
     first = data.draw(covariance_matrices(d))
     second = data.draw(neighbours_of(first) | covariance_matrices(d))
@@ -173,7 +174,7 @@ def test_units_that_differ_by_powers_of_two_do_not_change_a_bit(data, d, powers)
 
 
 @given(data=st.data(), pair=similar_mixtures(2))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_mixture_distances_are_affine_invariant(data, pair):
     first, second = pair
     d = first.n_features
@@ -197,7 +198,7 @@ def test_mixture_distances_are_affine_invariant(data, pair):
 
 
 @given(pair=similar_mixtures(2), data=st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_mixture_distances_are_symmetric_permutation_invariant_and_zero_for_equal_mixtures(pair, data):
     first, second = pair
     order = data.draw(st.permutations(range(first.n_components)))
@@ -220,7 +221,7 @@ def test_mixture_distances_are_symmetric_permutation_invariant_and_zero_for_equa
 
 
 @given(data=st.data(), d=st.integers(1, 3), norm=st.sampled_from(NORMS))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_covariance_triangle_inequality(data, d, norm):
     middle = data.draw(covariance_matrices(d, max_condition=1e4))
     first, third = data.draw(neighbours_of(middle)), data.draw(neighbours_of(middle))
@@ -232,7 +233,7 @@ def test_covariance_triangle_inequality(data, d, norm):
 
 
 @given(data=st.data(), d=st.integers(1, 3), steps=st.lists(st.floats(-3, 3), min_size=9, max_size=9))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_mean_and_component_triangle_inequality(data, d, steps):
     middle = data.draw(covariance_matrices(d, max_condition=1e4))
     covariances = [data.draw(neighbours_of(middle)), middle, data.draw(neighbours_of(middle))]
@@ -248,7 +249,7 @@ def test_mean_and_component_triangle_inequality(data, d, steps):
 
 
 @given(triple=similar_mixtures(3))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_mixture_triangle_inequality(triple):
     first, middle, third = triple
     covariances = [c for mixture in triple for c in mixture.covariances]
@@ -316,7 +317,7 @@ def test_the_upper_constant_of_the_mixture_distance_is_one():
 
 
 @given(pair=similar_mixtures(2, max_features=1))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_gmm_distance_is_at_most_the_parameter_distance(pair):
     # Rounding: relative_error of the parameter distance in one dimension, and the square roots of distance_gmm.
     assert distance_gmm(*pair) <= distance_parameters(*pair) * (1 + 16 * EPS) + EPS
@@ -326,7 +327,7 @@ def test_gmm_distance_is_at_most_the_parameter_distance(pair):
     k=st.integers(1, 5),
     entries=st.lists(st.sampled_from([0.0, 1.0, 1.0 + EPS, 2.0, math.inf]) | st.floats(0, 1e300), min_size=25),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_bottleneck_is_the_least_over_all_permutations(k, entries):
     table = np.array(entries[: k * k]).reshape(k, k)
     value, permutation = bottleneck_assignment(table)
@@ -346,7 +347,7 @@ def test_bottleneck_of_a_large_table_is_polynomial():
 
 
 @given(mixture=mixtures(), data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_mixtures_of_other_shapes_are_refused(mixture, data):
     other = data.draw(mixtures())
     assume(other.means.shape != mixture.means.shape)

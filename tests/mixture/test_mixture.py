@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 from verification.claims.common.strategies import mixtures
 
 TWO = Mixture([0.3, 0.7], [[0.0, 1.0], [4.0, -2.0]], [[[1.0, 0.3], [0.3, 2.0]], [[0.5, 0.0], [0.0, 3.0]]])
@@ -38,7 +39,7 @@ def test_a_component_of_weight_0_is_harmless():
 
 
 @given(mixtures())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_relabelling_and_affine_maps_move_the_density_as_they_must(mixture):
     d = mixture.n_features
     points = mixture.means + 0.3 * np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
@@ -154,7 +155,7 @@ def test_conditioning_step_by_step_is_conditioning_at_once():
 
 
 @given(mixtures(), st.data())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_bayes_rule_holds_for_hostile_mixtures(mixture, data):
     d = mixture.n_features
     if d == 1:

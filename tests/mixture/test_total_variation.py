@@ -17,6 +17,7 @@ from pm_dpgmm.mixture.total_variation import (
     total_variation_mixtures,
     total_variation_monte_carlo,
 )
+from tests.builders.examples import examples
 from verification.claims.common.strategies import covariance_matrices, neighbours_of, similar_mixtures
 
 EPS = np.finfo(float).eps
@@ -58,7 +59,7 @@ def test_exact_distance_has_fifteen_digits(shift, sd, expected):
 
 
 @given(shift=st.floats(1e-290, 5), sd=st.floats(1e-6, 1e6))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_pure_mean_shift_has_the_closed_form(shift, sd):
     assert total_variation_1d(0.0, sd, shift * sd, sd) == pytest.approx(
         math.erf(shift / math.sqrt(8)), rel=1e-14, abs=0
@@ -66,7 +67,7 @@ def test_pure_mean_shift_has_the_closed_form(shift, sd):
 
 
 @given(shift=st.floats(0, 6), log_sd=st.floats(-3, 3))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_exact_distance_is_the_integral_of_the_density_difference(shift, log_sd):
     sd = math.exp(log_sd)
 
@@ -86,7 +87,7 @@ def test_exact_distance_is_the_integral_of_the_density_difference(shift, log_sd)
 
 
 @given(m1=hostile_means, s1=hostile_sds, m2=hostile_means, s2=hostile_sds)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_exact_distance_is_symmetric_in_the_unit_interval_and_zero_for_equal_laws(m1, s1, m2, s2):
     value = total_variation_1d(m1, s1, m2, s2)
     assert 0 <= value <= 1
@@ -97,7 +98,7 @@ def test_exact_distance_is_symmetric_in_the_unit_interval_and_zero_for_equal_law
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 20))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_an_element_does_not_depend_on_its_batch(seed, n):
     rng = np.random.default_rng(seed)
     mean, sd = rng.normal(size=n), 10 ** rng.uniform(-2, 2, n)
@@ -146,7 +147,7 @@ def test_a_ratio_of_scales_just_off_one_does_not_overflow():
 
 
 @given(data=st.data(), d=st.integers(1, 4), steps=st.lists(st.floats(-1, 1), min_size=4, max_size=4))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_bounds_are_symmetric_ordered_and_below_delta(data, d, steps):
     first = data.draw(covariance_matrices(d))
     second = data.draw(neighbours_of(first) | covariance_matrices(d))
@@ -169,7 +170,7 @@ def test_bounds_are_symmetric_ordered_and_below_delta(data, d, steps):
 
 
 @given(data=st.data(), d=st.integers(2, 4), log_sd=st.floats(-2, -1e-6) | st.floats(1e-6, 2), shift=st.floats(0, 4))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_bounds_are_exact_for_laws_that_differ_in_one_direction(data, d, log_sd, shift):
     base = data.draw(covariance_matrices(d, max_condition=1e4))
     column = np.linalg.cholesky(base) @ np.ones(d) / math.sqrt(d)
@@ -185,7 +186,7 @@ def test_bounds_are_exact_for_laws_that_differ_in_one_direction(data, d, log_sd,
 
 
 @given(data=st.data(), d=st.integers(1, 4), size=st.floats(1e-6, 6))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_bounds_are_exact_for_equal_covariances(data, d, size):
     covariance = data.draw(covariance_matrices(d))
     mean = size * np.linalg.cholesky(covariance) @ np.ones(d) / math.sqrt(d)
@@ -195,7 +196,7 @@ def test_bounds_are_exact_for_equal_covariances(data, d, size):
 
 
 @given(d=st.integers(1, 8), log_ratio=st.floats(0.01, 8), shift=st.floats(0, 2))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_lower_bound_is_exact_for_multiples_of_one_covariance_and_grows_with_the_means(d, log_ratio, shift):
     ratio = math.exp(log_ratio)
     square = d * ratio * log_ratio / (ratio - 1)
@@ -261,7 +262,7 @@ def test_monte_carlo_of_mixtures_agrees_with_quadrature():
 
 
 @given(pair=similar_mixtures(2), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_monte_carlo_stays_in_the_unit_interval_and_is_zero_for_equal_mixtures(pair, seed):
     rng = np.random.default_rng(seed)
     estimate, interval = total_variation_mixtures(*pair, n_samples=50, rng=rng)

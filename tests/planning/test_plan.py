@@ -52,6 +52,7 @@ def test_a_plan_tells_errors_that_fit_together(sketched):
     assert "ENOUGH: n is large enough" in repr(sketched) and "NOT ENOUGH" not in repr(sketched)
 
 
+@pytest.mark.thorough
 def test_more_records_or_budget_buy_more_and_too_few_are_refused_in_words():
     settings = {"epsilon": 1.0, "method": "histogram", "n_simulations": 3}
     small, large = dpg.plan(200, 1, 2, **settings), dpg.plan(20_000, 1, 2, **settings)
@@ -80,6 +81,7 @@ def test_a_refusal_is_a_trial_and_no_error():
     assert plan.failure_share == 1 and plan.method == "sketch" and not plan.bounds and plan.predicted is None
 
 
+@pytest.mark.thorough
 def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
     found = dpg.smallest_size(1, 2, epsilon=1.0, method="histogram", error=0.02, n_simulations=2)
     assert found.enough and 100 <= found.n_records <= 3_000

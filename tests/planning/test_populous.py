@@ -84,6 +84,7 @@ def test_a_simulated_run_is_the_fit_with_the_settings_of_the_plan(compiled):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_efficiency_of_a_learner_is_measured():
     """A learner that drops half of the records has twice the variance."""
     large = {**ONE, **BUDGET, **WHERE, "n_simulations": 2, "n_records": 30_000, "n_subsets": 300}
@@ -93,6 +94,7 @@ def test_the_efficiency_of_a_learner_is_measured():
     assert ratios.mean() == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.thorough
 def test_fits_that_fail_or_find_another_mode_are_counted():
     found = dpg.plan(30_000, **ONE, **BUDGET, **WHERE, n_simulations=2, learner=stray)
     n = 2 * found.agreement.n_subsets
@@ -150,6 +152,7 @@ def test_reasons_follow_from_passes_and_errors(compiled):
     assert not lost.enough and "1 of 3 simulations lost more, 0.9" in lost.reason
 
 
+@pytest.mark.thorough
 def test_the_smallest_size_is_about_where_the_fits_of_this_learner_agree():
     asked = {**BUDGET, "noise": 0.05, "n_subsets": 400, "n_simulations": 2, "learner": Moments(3)}
     found = dpg.smallest_size(**ONE, **asked)

@@ -23,6 +23,7 @@ from pm_dpgmm.privacy.curves import (
 )
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
+from tests.builders.examples import examples
 from verification.references.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 
 LOSSES = [
@@ -65,7 +66,7 @@ def test_truncated_laplace_on_a_fine_grid_is_the_continuous_one():
 
 
 @given(scale=st.floats(0.3, 20), n_counts=st.integers(1, 3), epsilon=st.floats(0, 6))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_geometric_curve_is_the_sum_over_the_table_of_all_counts(scale, n_counts, epsilon):
     z = np.arange(-40, 42)
     p, q = np.exp(-np.abs(z) / scale), np.exp(-np.abs(z - 1) / scale)

@@ -17,6 +17,7 @@ from pm_dpgmm.privacy.curves import (
 )
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, compose, smallest_epsilon, split_budget
 from pm_dpgmm.privacy.noise import laplace_scale
+from tests.builders.examples import examples
 
 REPLACE = Neighbouring.REPLACE_ONE
 
@@ -133,7 +134,7 @@ def test_neighbouring_names_its_choices():
 
 # ------------------------------------------------------------------ exact sums
 @given(epsilon=st.floats(1e-6, 100), delta=st.floats(0, 0.9), share=st.floats(0.01, 0.99))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_parts_of_a_budget_add_up_to_no_more_than_it_in_exact_rationals(epsilon, delta, share):
     parts = split_budget(epsilon, delta, share)
     for total, spent in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
@@ -165,7 +166,7 @@ def test_a_pure_claim_below_its_exact_curve_is_refused():
 
 
 @given(epsilons=st.lists(st.floats(0.01, 3), min_size=2, max_size=4))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_pure_guarantees_compose_to_no_less_than_the_exact_sum(epsilons):
     losses = [GeometricProfile(laplace_scale(2, epsilon), 2) for epsilon in epsilons]
     parts = [guarantee(loss, epsilon=e, delta=0.0) for loss, e in zip(losses, epsilons, strict=True)]

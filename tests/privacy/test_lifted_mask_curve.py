@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pm_dpgmm.mechanisms.lifted_mask import closed_form_epsilon, largest_omega
 from pm_dpgmm.privacy.curve_files import profile_from_dict
 from pm_dpgmm.privacy.lifted_mask_curve import REACH, STEP, LiftedMaskProfile
+from tests.builders.examples import examples
 from verification.claims.aggregated import curve as reference
 
 # Largest omega at delta = 1e-6 as published with the theorem: epsilon, eta, then D = 2, 3, 6, 11.
@@ -47,7 +48,7 @@ def test_share_of_the_exact_omega_is_the_stated_one(eta, least):
     share=st.floats(0.02, 1.0), eta=st.floats(0.02, 1.0), dimension=st.integers(2, 12),
     epsilon=st.floats(-2.0, 9.0),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_no_exact_curve_of_one_eigenvalue_or_of_weights_exceeds_the_bound(share, eta, dimension, epsilon):
     omega = share * min(0.6, 1.5 * eta)
     bound = LiftedMaskProfile(omega, eta, dimension).delta(epsilon)
@@ -57,6 +58,7 @@ def test_no_exact_curve_of_one_eigenvalue_or_of_weights_exceeds_the_bound(share,
     assert reference.weight_delta(epsilon, omega, dimension, eta) <= bound + rounding
 
 
+@pytest.mark.thorough
 def test_random_spreads_over_rows_and_weights_stay_below_the_bound():
     rng = np.random.default_rng(20261121)
     for _ in range(40):
@@ -85,7 +87,7 @@ def test_the_curve_is_a_falling_step_function_at_every_real_epsilon_and_survives
 
 
 @given(share=st.floats(0.01, 0.99), omega=st.floats(1e-4, 0.5), eta=st.floats(0.02, 1.0), dimension=st.integers(2, 12))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_moments_are_those_of_the_reference_and_fall_over_x_squared(share, omega, eta, dimension):
     loss, order = LiftedMaskProfile(omega, eta, dimension), share / math.expm1(omega)
     xs = omega * np.linspace(-1, 1, 20)

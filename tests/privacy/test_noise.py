@@ -13,6 +13,7 @@ from pm_dpgmm.mechanisms.histogram import histogram_loss
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_loss
 from pm_dpgmm.privacy import noise
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from tests.builders.examples import examples
 
 RNGS = [None, np.random.default_rng(7)]
 FALSE_ALARM = 1e-5
@@ -127,7 +128,7 @@ def test_the_laplace_scale_never_spends_more_than_epsilon_and_hardly_less(change
 
 
 @given(parts=st.integers(1, 20), relation=st.sampled_from(Neighbouring), epsilon=st.floats(1e-6, 50))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_counts_lose_at_most_epsilon_in_exact_rationals(parts, relation, epsilon):
     loss = histogram_loss(epsilon=epsilon, neighbouring=relation, n_histograms=parts)
     assert loss.n_counts / Fraction(loss.scale) <= Fraction(epsilon)
@@ -135,7 +136,7 @@ def test_counts_lose_at_most_epsilon_in_exact_rationals(parts, relation, epsilon
 
 
 @given(changed=st.integers(1, 9), epsilon=st.floats(1e-3, 50))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_opendp_says_the_same_of_the_scale(changed, epsilon):
     """OpenDP takes a float scale as the rational it is, and rounds its loss up."""
     measurement = noise._laplace_measurement(noise.laplace_scale(changed, epsilon))
@@ -143,7 +144,7 @@ def test_opendp_says_the_same_of_the_scale(changed, epsilon):
 
 
 @given(epsilon=st.floats(0.01, 20), sensitivity=st.integers(1, 300))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_scale_of_bounded_noise_is_exact_too(epsilon, sensitivity):
     loss = truncated_laplace_loss(sensitivity=sensitivity, epsilon=epsilon, delta=1e-3)
     assert sensitivity / Fraction(loss.scale) <= Fraction(epsilon)

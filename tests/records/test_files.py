@@ -1,5 +1,6 @@
 """From a file or table to an array, record by record: no row's bits depend on another row, and misread files are refused."""
 
+import builtins
 import codecs
 import gzip
 from decimal import Decimal
@@ -17,6 +18,7 @@ from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.columns import floats_of, numbers_of
 from pm_dpgmm.records.files import file_blocks
 from pm_dpgmm.records.reading import read_records
+from tests.builders.examples import examples
 
 WORDS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
 PLAIN = st.one_of(
@@ -151,7 +153,7 @@ def test_every_number_of_a_data_frame_is_the_float_nearest_to_its_own_entry(data
         assert is_read_as([list(map(float, row)) for row in table], frame, n_rows=data.draw(st.integers(1, 5)))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(rows=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(-1e9, 1e9, width=32)), min_size=1))
 def test_a_column_of_polars_is_read_by_its_own_type(rows):
     rows = [(0, 0.0), *rows, (1, 1.0)]
@@ -264,7 +266,7 @@ def test_folders_are_no_files(tmp_path):
 @pytest.mark.parametrize("read", [read_records, RecordBlocks])
 def test_a_file_that_may_not_be_read_is_refused(read, tmp_path, monkeypatch):
     (tmp_path / "x.csv").write_text("a\n1\n2\n")
-    monkeypatch.setattr("builtins.open", lambda *a, **k: (_ for _ in ()).throw(PermissionError("denied")))
+    monkeypatch.setattr(builtins, "open", lambda *a, **k: (_ for _ in ()).throw(PermissionError("denied")))
     with pytest.raises(ValueError, match=r"X must be a readable table, got .*: denied"):
         read(tmp_path / "x.csv")
 

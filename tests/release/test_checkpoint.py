@@ -18,6 +18,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as front_door
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
+from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.release.checkpoint import Checkpoint
@@ -83,6 +84,7 @@ def check_holds_only_what_was_released(kept, release):
     assert kept.guarantee == release.guarantee and kept.private == release.private
 
 
+@pytest.mark.thorough(quick=["bounds-1"])
 @pytest.mark.parametrize("n_features", [1, 3])
 @pytest.mark.parametrize("given", [BOUNDS, {"neighbouring": "add-remove"}], ids=["bounds", "hidden"])
 def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features, given, judge, stop_after, tmp_path):
@@ -111,6 +113,7 @@ def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features
             assert dpg.resume(path, 3).n_components == 3
 
 
+@pytest.mark.thorough
 def test_a_rejected_start_is_finished_with_its_duels(judge, stop_after, tmp_path, monkeypatch):
     judge(rejected=True)
     duels, real = [], sketch_rounds.noisy_log_likelihood_ratio
@@ -180,7 +183,7 @@ def test_two_phases_keep_the_crude_release(stop_after, judge, monkeypatch):
 
         return Outcome(crude.mixture, crude.guarantee, crude.raw, crude.noise)
 
-    monkeypatch.setattr("pm_dpgmm.methods.populous.method.Populous.release", release)
+    monkeypatch.setattr(Populous, "release", release)
     monkeypatch.setattr(TwoPhase, "check", lambda self, problem: None)
     guarantee = dpg.fit_gmm(X, 2, **BOUNDS, **BUDGET).guarantee
     monkeypatch.setattr(TwoPhase, "guarantee", lambda self, problem: guarantee)

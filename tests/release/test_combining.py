@@ -64,6 +64,7 @@ def test_the_sum_of_four_sites_has_the_noise_of_one_release_with_four_times_the_
     assert stats.ks_2samp(noise["merged"], noise["single"]).pvalue > 1e-5
 
 
+@pytest.mark.thorough
 def test_numbers_add_up_and_survive_everything(sites, tmp_path):
     both = dpg.combine(sites)
     assert both.n_records == 7_000 and both.method == "sketch" and both.settings == {"sites": 3}

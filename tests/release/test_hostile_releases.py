@@ -527,6 +527,7 @@ def test_an_infinite_misfit_can_be_saved(tmp_path):
     assert "misfit inf" in again.misfit.contradiction
 
 
+@pytest.mark.thorough
 def test_fuzzed_releases_are_refused_clearly_or_handled_soundly():
     """The longer run: python -m verification.fuzz.releases."""
     report = run(150, 7, every=1000, seconds=15)

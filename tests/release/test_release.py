@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.released_checks import SCHEMA_VERSION
 from pm_dpgmm.privacy.curves import GaussianProfile, GeometricProfile, PointProfile
+from tests.builders.examples import examples
 from verification.claims.common.strategies import mixtures
 
 
@@ -30,7 +32,7 @@ def make(mixture=None, **change):
 
 
 @given(mixture=mixtures(), counts=st.lists(st.integers(-(2**40), 2**40), min_size=1), private=st.booleans())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_saved_release_is_the_same_when_loaded(tmp_path, mixture, counts, private):
     release = make(mixture, raw={"counts": counts}, private=private)
     again = dpg.load(release.save(tmp_path / "release.json"))
@@ -113,7 +115,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_failed_write_leaves_the_old_file_and_no_parts(tmp_path, monkeypatch):
     path = make().save(tmp_path / "release.json")
     before = path.read_text()
-    monkeypatch.setattr("os.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         make(method="other").save(path)
     assert path.read_text() == before and [p.name for p in tmp_path.iterdir()] == ["release.json"]

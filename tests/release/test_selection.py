@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms import sketch
 from pm_dpgmm.methods.sketch.choice import choose, n_free, price_of, score
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
@@ -102,7 +103,7 @@ def test_the_price_of_a_parameter(line):
     ],
 )
 def test_bad_numbers_of_components(numbers, kind, words, line, monkeypatch):
-    monkeypatch.setattr("pm_dpgmm.mechanisms.sketch.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
+    monkeypatch.setattr(sketch, "discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     with pytest.raises(kind, match=words):
         dpg.fit_gmm(records_of(LINE, 100), numbers, bounds=(0, 80), **BUDGET)
     with pytest.raises(kind, match=words):

@@ -142,6 +142,7 @@ def test_bad_options_are_usage_errors(suite, option):
     result.stderr.fnmatch_lines([f"*argument {name}: must be an integer of at least *, got '{value}'"])
 
 
+@pytest.mark.thorough
 def test_the_suite_of_this_package_can_use_it(suite, pytester):
     # its own settings: warnings are errors, two workers; the option on the command line stands for an installed plugin
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]

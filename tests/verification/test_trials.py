@@ -10,7 +10,7 @@ from verification.__main__ import main
 from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
 from verification.targets import all_targets
-from verification.trials import run_trials
+from verification.trials import Trial, run_trials
 
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
 TARGETS = {target.name: target for target in all_targets()}
@@ -101,7 +101,7 @@ def test_specimens_command_prints_json_and_a_status(capsys):
 
 
 def test_a_wrong_verdict_is_status_1(capsys, monkeypatch):
-    monkeypatch.setattr("verification.trials.Trial.right", False)
+    monkeypatch.setattr(Trial, "right", False)
     assert main(["specimens", "--only", "laplace_half", "--share", "0.01"]) == 1
     assert "WRONG" in capsys.readouterr().out
 

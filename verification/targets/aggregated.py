@@ -20,6 +20,7 @@ from pm_dpgmm.learners.fits import BoolArray, Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
+from pm_dpgmm.methods.populous import average as populous_average
 from pm_dpgmm.methods.populous import method as populous
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.average import moved_mass
@@ -125,7 +126,7 @@ def with_threshold(using: Constants) -> Prepared:
         def all_or_nothing(counts: Any, *, floor: int, top: int) -> FloatArray:
             return np.asarray(counts > floor, dtype=float)
 
-        with mock.patch("pm_dpgmm.methods.populous.average.core_weights", all_or_nothing):
+        with mock.patch.object(populous_average, "core_weights", all_or_nothing):
             return inner.prepare(positions)
 
     return Prepared(prepare, inner.sample)

@@ -22,51 +22,14 @@ from pm_dpgmm.methods.local.responses import (
 )
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import PointProfile
-from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
+from tests.builders.local_responses import EDGES, LINE, PLANE, WEIGHTS, cells, mixture, release, vectors
 from verification.calibration import local as study
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import CENTRE, SPREAD
 from verification.calibration.importance import sample_weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
-
-WEIGHTS = np.array([0.35, 0.65])
-LINE = (WEIGHTS, np.array([[-1.4], [1.7]]), np.array([[[0.8]], [[1.2]]]))
-PLANE = (
-    WEIGHTS,
-    np.array([[-1.5, -0.5], [1.6, 0.4]]),
-    np.array([[[0.9, 0.0], [0.3, 1.1]], [[1.2, 0.0], [-0.9, 0.5]]]),
-)
-EDGES = {1: np.array([[-2.0, -0.5, 0.1, 1.3]]), 2: np.array([[-1.0, 0.3], [-0.8, 1.1]])}
-
-
-def mixture(parameters):
-    w, mu, chol = parameters
-    return Mixture(w, mu, chol @ chol.mT)
-
-
-def release(responses):
-    raw, noise = responses.to_arrays()
-    d = responses.n_features
-    guarantee = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "simulated", PointProfile(1.0, 1e-6))
-    fit = Mixture([1.0], [[0.0] * d], [np.eye(d)])
-    n = len(responses.responses) if isinstance(responses, VectorResponses) else responses.n_responses
-    return Release(fit, guarantee, "local", {}, raw, noise, tuple(f"x{i}" for i in range(d)), n)
-
-
-def cells(d, kind):
-    records = mixture(LINE if d == 1 else PLANE).sample(500, rng=np.random.default_rng(d))
-    return CellResponses.simulated(records, EDGES[d], kind=kind, epsilon=1.0, rng=np.random.default_rng(7))
-
-
-def vectors(d):
-    rng = np.random.default_rng(3)
-    bounds = np.array([[-2.5, 3.0]] * d)
-    records = np.clip(mixture(LINE if d == 1 else PLANE).sample(12, rng=rng), bounds[:, 0], bounds[:, 1])
-    scales = np.array([0.9, 1.4])[:d]
-    return VectorResponses(records + scales * rng.normal(size=records.shape), bounds, scales)
 
 
 def compiled(responses):

@@ -33,6 +33,7 @@ from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from tests.builders.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
@@ -71,7 +72,7 @@ def variables(th, offsets):
 
 # ------------------------------------------------------------------ coordinates
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 4), d=st.integers(1, 4))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_offsets_and_mixtures_are_inverse_to_each_other(seed, k, d):
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(2, k, d, d))

@@ -13,6 +13,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import MixtureLabels, label_density, mixture_prior, pymc_compat
 from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.prior import label_step
 from pm_dpgmm.bayes.prior.label_variable import licences_of
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -89,8 +90,8 @@ def test_sampling_refuses_when_pymc_does_not_offer_the_step(model, monkeypatch):
     finally:
         if MixtureLabels not in methods:
             methods.insert(place, MixtureLabels)
-    monkeypatch.setattr("pm_dpgmm.bayes.prior.label_step.offer_step", lambda step: None)
-    monkeypatch.setattr("pm_dpgmm.bayes.prior.label_step.step_methods", list)
+    monkeypatch.setattr(label_step, "offer_step", lambda step: None)
+    monkeypatch.setattr(label_step, "step_methods", list)
     with pytest.raises(RuntimeError, match="PyMC's steps must accept MixtureLabels"):
         labelled()
 
@@ -102,6 +103,7 @@ def test_gradient_samplers_say_that_they_need_continuous_variables(model):
         pm.fit(5, progressbar=False)
 
 
+@pytest.mark.thorough
 def test_a_step_that_lives_licenses_the_density_and_one_that_is_gone_does_not(model):
     steps = [MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST) for _ in range(2)]
     assert licences(model) == 2 and np.isfinite(logp(model))
@@ -134,6 +136,7 @@ def test_the_density_is_that_of_the_two_parts_inside_the_context_and_nothing_out
         assert np.isfinite(logp(plain))
 
 
+@pytest.mark.thorough
 def test_copies_refuse_and_can_be_sampled(model):
     step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     pickled = cloudpickle.loads(cloudpickle.dumps(model))
@@ -160,7 +163,7 @@ def test_prior_and_posterior_predictive_draws_need_no_licence(model):
     assert prior["prior"]["x_label"].shape == (1, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
 def test_worker_processes_have_the_licence_of_their_step(model, context):

@@ -220,7 +220,7 @@ def test_dimensions_and_data():
     assert model["x"].eval(**FAST).shape == (2, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("sampler", ["pymc", "nutpie"])
 def test_samplers_find_every_component_with_unknown_noise(sampler):
     """Component probabilities against the exact ones, averaged over the draws of the noise; false alarm below 1e-4."""

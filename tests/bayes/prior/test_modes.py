@@ -293,6 +293,7 @@ def test_labels_that_are_wrong_in_opposite_ways_in_two_chains_do_not_cancel():
     assert check.mislabelled == ((0, 0), (0, 1))
 
 
+@pytest.mark.thorough
 def test_right_labels_are_left_in_peace():
     """40 checks of three vectors, each draw repeated up to three times; two or more alarms at 1e-3 each: 8e-4."""
     alarms = 0
@@ -305,6 +306,7 @@ def test_right_labels_are_left_in_peace():
     assert alarms < 2
 
 
+@pytest.mark.thorough
 def test_labels_that_the_data_speak_about_are_not_compared():
     vectors, labels = label_draws(rng=np.random.default_rng(22), shape=(2, 100), frozen=1.0)
     factors = np.linalg.cholesky(MIXTURE.covariances)

@@ -187,7 +187,7 @@ def conjugate_posterior(mixture, observed, noise_scale):
     return Mixture(evidence.responsibilities([observed])[0], means, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "mixture, form, noise_scales, observed",
     [

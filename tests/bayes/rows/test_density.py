@@ -27,6 +27,7 @@ from pm_dpgmm.bayes.rows.density_graph import marginal_factors
 from pm_dpgmm.bayes.rows.labels import label_probs
 from pm_dpgmm.bayes.rows.missing import patterns, read_rows
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
@@ -133,7 +134,7 @@ def test_a_density_that_underflows_or_a_weight_of_zero_is_no_nan():
 
 
 @given(d=st.integers(1, 5), seed=st.integers(0, 10**6))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_marginal_factors_are_those_of_the_marginal_covariances(d, seed):
     rng = np.random.default_rng(seed)
     mixture, present = random_mixture(2, d, seed=seed), rng.random((4, d)) < 0.6

@@ -18,8 +18,10 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import arviz_compat
+from pm_dpgmm.bayes.rows import labels as module
 from pm_dpgmm.bayes.rows.labels import label_probs, relabel
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 
 MIXTURE = Mixture(
     [0.5, 0.3, 0.2],
@@ -60,7 +62,7 @@ def shuffled(draws, orders):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_relabel_undoes_any_permutation_of_every_variable_with_components(seed):
     draws = posterior(seed=seed % 7)
     orders = np.random.default_rng(seed).permuted(np.tile(np.arange(3), (2, 5, 1)), axis=2)
@@ -136,7 +138,7 @@ def test_label_probabilities_equal_bayes_rule_with_missing_values():
 def test_many_rows_are_taken_in_blocks(monkeypatch):
     draws, rows = posterior(), MIXTURE.sample(50, rng=np.random.default_rng(1))
     whole = label_probs(draws, rows)
-    monkeypatch.setattr("pm_dpgmm.bayes.rows.labels.BLOCK", 100)
+    monkeypatch.setattr(module, "BLOCK", 100)
     np.testing.assert_allclose(label_probs(draws, rows), whole)
 
 
@@ -165,6 +167,7 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
         label_probs(posterior(), [["a", "b"]])
 
 
+@pytest.mark.thorough
 def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are_refused():
     X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (4000, 2))
     release = dpg.fit_gmm(pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=1.0, delta=1e-6, random_seed=1)

@@ -10,6 +10,7 @@ from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, cell_centres, fit_counts
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import discrete_laplace
+from tests.builders.examples import examples
 
 
 def quiet(done, total):
@@ -24,7 +25,7 @@ def quiet(done, total):
     low=st.floats(-1e6, 1e6),
     width=st.floats(1e-3, 1e6),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale, low, width):
     bounds = np.array([[low, low + width]] * counts.ndim)
     mixture = fit_counts(counts, bounds, n_components, noise_scale=noise_scale, progress=quiet)

@@ -16,6 +16,7 @@ from pm_dpgmm.methods.counts.slice_model import Components, SliceData, dispersio
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import discrete_laplace
+from tests.builders.examples import examples
 from verification.neighbours import add_remove_pairs, replace_one_pairs
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
@@ -64,7 +65,7 @@ def test_directions_are_public_unit_vectors_that_determine_every_covariance(d):
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_replaced_record_moves_two_slices_of_each_direction_at_most(data):
     bounds = np.array([[-2.0, 3.0], [0.0, 1e-3], [-1e9, 1e9]])
     slices = Slices(slice_directions(3), data.draw(st.integers(2, 7)))
@@ -178,7 +179,7 @@ def test_the_search_climbs_and_the_dispersion_tells_a_fit_from_a_misfit():
     n_components=st.integers(1, 2),
     noise_scale=st.floats(1e-3, 1e7),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale):
     """The fit runs after the budget is spent: whatever the noise did, it answers."""
     slices = Slices(slice_directions(2), 4)

@@ -13,34 +13,11 @@ from pm_dpgmm.learners.fits import Fits, stack_fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.mixture.affine_invariant import eigenvalues_into, factorise, invert, jeffreys
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
+from tests.builders.subset_fits import plain, random_covariances, rule_for, sampled
 from verification.claims.aggregated import reference
 
 EPS = np.finfo(float).eps
-
-
-def random_covariances(rng, n, d, condition=1.0):
-    """``n`` covariances with standard deviations over four decades; eigenvalues of the core over ``condition``."""
-    factors = rng.standard_normal((n, d, 2 * d + 1))
-    core = np.linalg.qr(rng.standard_normal((n, d, d)))[0] * condition ** rng.uniform(-0.5, 0, (n, 1, d))
-    sd = 10 ** rng.uniform(-2, 2, (n, d))
-    whole = factors @ np.swapaxes(factors, 1, 2) if condition == 1 else core @ np.swapaxes(core, 1, 2)
-    whole = whole * sd[:, :, None] * sd[:, None, :]
-    return (whole + np.swapaxes(whole, 1, 2)) / 2
-
-
-def sampled(rng, t, k, d, n, *, outliers=0, gap=10.0):
-    """Fits of ``n`` records to a component, components in random order; the last ``outliers`` fits are shifted."""
-    truth = random_covariances(rng, k, d)
-    sd = np.sqrt(np.diagonal(truth, axis1=1, axis2=2))
-    centres = sd.max(axis=0) * gap * rng.standard_normal((k, d))
-    fits = Fits(np.empty((t, k)), np.empty((t, k, d)), np.empty((t, k, d, d)), np.ones(t, dtype=bool))
-    for i in range(t):
-        for a, b in enumerate(rng.permutation(k)):
-            rows = rng.standard_normal((n, d)) @ np.linalg.cholesky(truth[b]).T + centres[b]
-            fits.means[i, a], fits.covariances[i, a] = rows.mean(axis=0), np.cov(rows.T, bias=True).reshape(d, d)
-        fits.weights[i] = rng.dirichlet(np.full(k, 20.0 * n))
-    fits.means[t - outliers :] += sd.max() * 0.5
-    return fits
 
 
 def with_fit(fits, i, j, **changes):
@@ -49,19 +26,6 @@ def with_fit(fits, i, j, **changes):
     for name in ("weights", "means", "covariances", "given"):
         getattr(copy, name)[i] = changes.get(name, getattr(fits, name)[j])
     return copy
-
-
-def rule_for(k, d, n, *, core="triple", share=1.0):
-    """Radii around the root mean square of d_2 between fits of n records to a component."""
-    whole = share * math.sqrt(4 * (k * d * (d + 3) / 2 + k - 1) / n)
-    return AgreementRule(k, d, 2 * whole / math.sqrt(k), whole, core=core)
-
-
-def plain(fits):
-    return [
-        reference.Fit(w, m, c) if given else None
-        for w, m, c, given in zip(fits.weights, fits.means, fits.covariances, fits.given, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 21])
@@ -82,7 +46,7 @@ def test_eigenvalues_agree_with_lapack(n):
 
 
 @given(d=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_distance_agrees_with_the_reference_and_is_affine_invariant(d, seed):
     rng = np.random.default_rng(seed)
     first, second = random_covariances(rng, 2, d)
@@ -110,7 +74,7 @@ def test_known_distances():
 
 
 @given(d=st.integers(1, 5), n=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_a_pair_does_not_depend_on_its_batch(d, n, seed):
     rng = np.random.default_rng(seed)
     covariances, means = random_covariances(rng, 2 * n, d), rng.standard_normal((2 * n, d))

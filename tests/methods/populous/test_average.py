@@ -11,7 +11,7 @@ from pm_dpgmm.learners.fits import Fits
 from pm_dpgmm.methods.populous import average as module
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.average import average_core, barycentre, core_weights, moved_mass, stability_level
-from tests.methods.populous.test_agreement import plain, random_covariances, rule_for, sampled
+from tests.builders.subset_fits import plain, random_covariances, rule_for, sampled
 from verification.claims.aggregated import reference
 
 

@@ -37,6 +37,7 @@ def copies(mixture, t, *, rng, spread=0.02):
     )
 
 
+@pytest.mark.thorough(quick=["replace-one"])
 # ------------------------------------------------------------------ the whole method
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_it_answers_without_bounds_in_any_units_near_the_truth(relation):
@@ -71,6 +72,7 @@ def test_the_same_seed_and_any_number_of_threads_give_the_same_release():
     assert first.means == second.means and first.covariances == second.covariances and not first.private
 
 
+@pytest.mark.thorough
 def test_any_learner_will_do_and_disagreement_is_refused_without_a_word(capsys, caplog):
     def mean_and_spread(subset):
         return dpg.Mixture([1.0], [subset.mean(axis=0)], [np.cov(subset, rowvar=False).reshape(1, 1)])
@@ -92,6 +94,7 @@ def test_any_learner_will_do_and_disagreement_is_refused_without_a_word(capsys, 
     assert capsys.readouterr().out == "" and not caplog.records
 
 
+@pytest.mark.thorough
 def test_a_learner_that_always_fails_is_found_before_anything_is_spent(tmp_path):
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
     X = np.random.default_rng(4).normal(size=(20_000, 1))
@@ -258,6 +261,7 @@ def test_covariances_of_fits_to_few_records_are_corrected():
     assert math.log(np.linalg.det(unbiased(plain, nu).covariances[0])) / d == pytest.approx(0, abs=allowed)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.WeakGuarantee")
 def test_learners_that_die_hang_or_talk_nonsense_cost_agreement_and_nothing_else():
     """Ten of 120 fits fail in four ways; the test passes at this level with certainty."""

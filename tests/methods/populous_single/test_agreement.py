@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from pm_dpgmm.methods.populous_single.agreement import friend_table, is_valid
 from pm_dpgmm.mixture.distances import distance_parameters
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.examples import examples
 from verification.claims.common.strategies import mixtures
 
 
@@ -61,7 +62,7 @@ def test_units_do_not_decide_validity():
 
 
 @given(mixtures(max_components=3, max_features=2))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_a_valid_fit_and_its_relabelled_copy_are_friends(mixture):
     copy = mixture.permuted(list(range(mixture.n_components))[::-1])
     expected = is_valid(mixture)

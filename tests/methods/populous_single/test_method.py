@@ -44,6 +44,7 @@ def test_disagreement_is_refused_with_the_price_and_nothing_else():
     assert str(caught.value) == str(again.value)  # a refusal is the same whatever the records are
 
 
+@pytest.mark.thorough
 def test_failed_learners_are_refused_like_any_disagreement():
     settings = {"epsilon": 1.0, "delta": 1e-6, "method": "populous-single", "learner": lambda s: 1 / 0}
     with pytest.raises(dpg.Unstable):
@@ -77,6 +78,7 @@ def test_constants_obey_the_theorem(n_subsets):
     assert paper.mask_radius < exact.mask_radius / 50  # what exact accounting is worth
 
 
+@pytest.mark.thorough
 def test_the_test_never_passes_below_its_threshold():
     """Half the fits agree: no fit has enough friends, so no noise may let the run pass."""
     method = PopulousSingle(n_subsets=40)
@@ -119,6 +121,7 @@ def test_any_share_of_the_budget_proves_the_stated_pair(test_share, accounting):
     assert guarantee.curve(1.0) <= 1e-6 * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_a_learner_that_uses_global_randomness_cannot_couple_the_fits():
     """Draws of one fit, however many, must not move another: that would break the sensitivity of the test."""
 
@@ -165,6 +168,7 @@ def test_post_processing_repairs_any_masked_output():
     assert repaired.covariances[:, 0, 0] == pytest.approx([1 / 1.0025, 2 / 1.0025])
 
 
+@pytest.mark.thorough
 def test_curve_of_a_release_is_at_least_as_good_as_the_stated_pair():
     release = dpg.fit_gmm(np.arange(3000.0), 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=constant)
     assert release.guarantee.epsilon_at(1e-6) <= 1.0

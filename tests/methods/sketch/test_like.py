@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms import sketch
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import NoisySketch
@@ -107,7 +108,7 @@ def test_under_add_remove_the_number_of_records_stays_secret():
 
 
 def test_bad_references_are_refused_before_budget_is_spent(first, tmp_path, monkeypatch):
-    monkeypatch.setattr("pm_dpgmm.mechanisms.sketch.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
+    monkeypatch.setattr(sketch, "discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
     columns = first.n_features
     records, settings = people(100, 2, columns), BUDGET | {"ledger": ledger}

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from pm_dpgmm.mechanisms import box
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import location
@@ -140,9 +141,7 @@ def test_one_record_moves_the_counts_of_the_columns_asked_by_as_much_as_is_paid(
         return found
 
     monkeypatch.setattr(location, "noisy_cells", watched)
-    monkeypatch.setattr(
-        "pm_dpgmm.mechanisms.box.discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64)
-    )
+    monkeypatch.setattr(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64))
     rng = np.random.default_rng(1)
     asked = problem(3, 1e4, neighbouring=neighbouring)
     for _ in range(20):

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms import box, log_likelihood_ratio, moments, sketch
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import method
@@ -121,15 +122,15 @@ def test_refusals_cost_the_budget_and_say_so():
     ],
 )
 def test_bad_input_is_named_before_anything_is_spent(settings, message, monkeypatch):
-    for module in ("sketch", "box", "moments", "duel"):
-        monkeypatch.setattr(f"pm_dpgmm.mechanisms.{module}.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
+    for module in (sketch, box, moments, log_likelihood_ratio):
+        monkeypatch.setattr(module, "discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     with pytest.raises(ValueError, match=message):
         dpg.fit_gmm(records_of(100), 2, **(BUDGET | settings))
 
 
 def test_what_cannot_be_finished_is_refused_before_anything_is_spent(monkeypatch):
-    for module in ("sketch", "box", "moments", "duel"):
-        monkeypatch.setattr(f"pm_dpgmm.mechanisms.{module}.discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
+    for module in (sketch, box, moments, log_likelihood_ratio):
+        monkeypatch.setattr(module, "discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     wide = np.random.default_rng(1).normal(size=(100, 64))
     with pytest.raises(
         ValueError, match=r"at most 262144 numbers, got up to \d+ for n_components = 40 and 64 features"

@@ -77,6 +77,7 @@ def test_too_few_components_are_flagged_where_more_gain_much():
     assert "more than 1 component would gain about" in release.flag and release.flag in release.summary()
 
 
+@pytest.mark.thorough
 def test_the_sizes_survive_a_file_and_a_refit_has_its_own(two_for_three, tmp_path):
     again = dpg.load(two_for_three.save(tmp_path / "release.json"))
     assert again.misfit == two_for_three.misfit

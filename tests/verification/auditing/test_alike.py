@@ -162,6 +162,7 @@ def test_the_law_of_neighbours_sums_to_one():
     assert _by_neighbours(apart, np.arange(100)) == pytest.approx(math.comb(50, 25) / math.comb(100, 50))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("d", [1, 3, 50])
 def test_independent_runs_are_never_refused(d):
     """False alarm 1e-9 of each."""

@@ -131,6 +131,7 @@ def gaussian_log_density(scale):
     return lambda outputs, data: -((outputs - data) ** 2) / (2 * scale**2)
 
 
+@pytest.mark.thorough
 def test_tightness_on_a_sound_laplace():
     # Medians over seeds: one bound has a standard deviation of 0.007 (exact) and about 0.01 (learned).
     learned = [run(laplace(1.0), seed, false_alarm=0.05).epsilon_lower for seed in range(7)]
@@ -157,6 +158,7 @@ def test_false_alarms_at_the_claim_are_as_rare_as_promised(delta):
         assert alarms >= 3
 
 
+@pytest.mark.thorough
 def test_learned_audits_keep_the_error_probability():
     # 60 audits with every learner at error probability 5 %: Pr[Bin(60, 0.05) > 11] < 1e-4
     alarms = sum(run(laplace(1.0), (15, s), n_samples=2_000, false_alarm=0.05).refuted for s in range(60))
@@ -229,6 +231,7 @@ def test_same_seed_same_result():
     assert first == second
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 def test_detection_limit_is_the_power_it_claims(delta):
     # 300 audits with the right score of a mechanism at the limit. The limit promises power 0.9 when the event is given

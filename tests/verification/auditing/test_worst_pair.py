@@ -227,6 +227,7 @@ def test_the_final_audit_is_on_fresh_runs_at_the_full_error(audits):
     assert {call[2:] for call in audits[:-1]} == {(2_000, 0.001)}
 
 
+@pytest.mark.thorough
 def test_same_seed_same_minimal_pair():
     runs = [
         minimal_pair(
@@ -238,6 +239,7 @@ def test_same_seed_same_minimal_pair():
     assert all(np.array_equal(*parts) for parts in zip(runs[0].pair, runs[1].pair, strict=True))
 
 
+@pytest.mark.thorough
 def test_a_sound_mechanism_has_no_minimal_pair():
     found = minimal_pair(
         clipped,

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d, total_variation_bounds, total_variation_monte_carlo
+from tests.builders.examples import examples
 from verification.claims.common.strategies import covariance_matrices, invertible_matrices, neighbours_of, rotation
+from verification.references import gaussian_total_variation as module
 from verification.references.gaussian_total_variation import Estimate, gaussian_total_variation, local_rate, of_spectrum
 
 EPS = np.finfo(float).eps
@@ -29,7 +31,7 @@ shifts = st.just(0.0) | st.floats(-7, 1.5).map(lambda x: 10**x)
 
 
 @given(log_variance=log_sizes.map(lambda x: 10**x), sign=st.sampled_from([-1, 1]), shift=shifts)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_in_one_dimension_it_is_the_exact_formula(log_variance, sign, shift):
     w = math.expm1(sign * min(log_variance, 18.0))
     found = of_spectrum([w], [shift])
@@ -56,7 +58,7 @@ def test_the_error_bound_covers_a_coarse_rule(tolerance, monkeypatch):
             w = np.expm1(rng.choice([-1, 1], size=d) * 10 ** rng.uniform(-5, 0.5, d))
             b = rng.choice([0, 1]) * rng.normal(size=d) * 10 ** rng.uniform(-5, 0.5)
             cases.append((w, b, of_spectrum(w, b), local_rate(w, b)))
-    monkeypatch.setattr("verification.references.gaussian_total_variation.TOLERANCE", tolerance)
+    monkeypatch.setattr(module, "TOLERANCE", tolerance)
     shares = []
     for w, b, fine, rate in cases:
         for coarse, exact in ((of_spectrum(w, b), fine), (local_rate(w, b), rate)):
@@ -66,7 +68,7 @@ def test_the_error_bound_covers_a_coarse_rule(tolerance, monkeypatch):
 
 
 @given(d=st.integers(1, 10), length=st.floats(-9, 1.5).map(lambda x: 10**x), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_equal_covariances_give_the_law_of_the_mahalanobis_distance(d, length, seed):
     direction = np.random.default_rng(seed).normal(size=d)
     b = length * direction / np.linalg.norm(direction)
@@ -93,7 +95,7 @@ def test_a_change_of_scale_has_the_chi_squared_law(d, ratio):
 
 
 @given(data=st.data(), d=st.integers(1, 6), steps=st.lists(st.floats(-2, 2), min_size=6, max_size=6))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_it_lies_within_the_certified_bounds(data, d, steps):
     cov = data.draw(covariance_matrices(d, max_condition=1e6))
     other = data.draw(neighbours_of(cov))
@@ -121,7 +123,7 @@ def test_it_lies_within_the_interval_of_a_simulation(d, commuting):
 
 
 @given(data=st.data(), d=st.integers(1, 4), steps=st.lists(st.floats(-2, 2), min_size=4, max_size=4))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_it_does_not_depend_on_coordinates_nor_on_the_order(data, d, steps):
     cov = data.draw(covariance_matrices(d, max_condition=100.0))
     other, matrix = data.draw(neighbours_of(cov)), data.draw(invertible_matrices(d))
@@ -152,7 +154,7 @@ def test_spectra_of_several_scales_keep_their_digits_and_their_bounds(w, b):
 
 
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 6))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_any_spectrum_gives_the_same_in_either_order_within_its_error(seed, d):
     rng = np.random.default_rng(seed)
     w = np.expm1(rng.choice([-1, 1], size=d) * 10 ** rng.uniform(-9, 1, d))

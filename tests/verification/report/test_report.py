@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from verification import report as module
 from verification.__main__ import main
 from verification.claims import Claim, Kind, Verdict, all_claims, run_claim
 from verification.claims.search import over
@@ -121,13 +122,13 @@ def test_what_is_not_as_its_verdict_says_is_named_and_fails_the_command(contents
     bad = replace(contents, outcomes=[wrong])
     assert bad.wrong == ["line"] and contents.wrong == []
     assert "Not as their verdict says" in to_html(bad) and "NOT as expected: line" in to_markdown(bad)
-    monkeypatch.setattr("verification.report.collect", lambda **given: bad)
+    monkeypatch.setattr(module, "collect", lambda **given: bad)
     assert main(["report", "--out", str(tmp_path / "new")]) == 1
     assert "WRONG: line" in capsys.readouterr().out
     (tmp_path / "file").write_text("")
     (tmp_path / "new" / "report.md").unlink()
     (tmp_path / "new" / "report.md").mkdir()
-    monkeypatch.setattr("verification.report.collect", lambda **given: pytest.fail("work began"))
+    monkeypatch.setattr(module, "collect", lambda **given: pytest.fail("work began"))
     assert main(["report", "--out", str(tmp_path / "file")]) == 2
     assert "--out must be a folder, got the file" in capsys.readouterr().err
     assert main(["report", "--out", str(tmp_path / "new")]) == 2
@@ -158,8 +159,8 @@ def test_a_long_worst_case_is_cut_in_the_page():
 
 def test_collect_runs_the_claims_with_the_seed(monkeypatch):
     chosen = tuple(claim for claim in all_claims() if claim.id in ("lifting", "bottleneck"))
-    monkeypatch.setattr("verification.report.all_claims", lambda: chosen)
-    monkeypatch.setattr("verification.report.all_figures", lambda *given: [])
+    monkeypatch.setattr(module, "all_claims", lambda: chosen)
+    monkeypatch.setattr(module, "all_figures", lambda *given: [])
     names = []
     found = collect(seed=3, audits=False, progress=names.append)
     assert names == [claim.id for claim in chosen] and found.specimens is None and found.wrong == []

@@ -1,0 +1,43 @@
+"""A small release of every method, with the likelihoods of its evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pm_dpgmm as dpg
+from tests.builders import em_sums, local_responses, masked_releases
+
+BOTH = ("exact", "gaussian")
+WISHART = ("exact", "wishart", "gaussian")
+
+
+def sketch(d, neighbouring="replace-one"):
+    records = masked_releases.a_mixture(d).sample(800, rng=np.random.default_rng(d))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "neighbouring": neighbouring}
+    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
+
+
+def histogram(d, neighbouring="replace-one"):
+    records = masked_releases.a_mixture(d).sample(800, rng=np.random.default_rng(d))
+    budget = {"epsilon": 1.0, "neighbouring": neighbouring, "method": "histogram"}
+    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
+
+
+def sums(d, n_records_scale=0.0):
+    given, truth = em_sums.statistics(d, n_records_scale=n_records_scale)
+    return em_sums.release(given, em_sums.mixture(truth))
+
+
+def responses(d, kind):
+    return local_responses.release(local_responses.vectors(d) if kind == "added" else local_responses.cells(d, kind))
+
+
+# method -> what makes a release, its arguments after the number of columns, and its likelihoods
+CASES = {
+    "sketch": (sketch, [("replace-one",), ("add-remove",)], BOTH),
+    "histogram": (histogram, [("replace-one",), ("add-remove",)], BOTH),
+    "populous": (lambda d: masked_releases.a_release("populous", d), [()], WISHART),
+    "populous-single": (lambda d: masked_releases.a_release("populous-single", d), [()], WISHART),
+    "em": (sums, [(), (5.0,)], BOTH),
+    "local": (responses, [("unary",), ("direct",), ("added",)], ("auto",)),
+}
