@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pm_dpgmm.fit import METHODS
 from verification import proof_notes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,17 +42,17 @@ def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
 
     targets = all_targets()
     origins = {target.origin for target in targets if not target.broken}
-    for folder in ("mechanisms", "methods"):
-        for path in (ROOT / "pm_dpgmm" / folder).glob("*.py"):
-            if path.stem == "__init__":
-                continue
-            note = path.with_suffix(".md")
-            assert note.exists(), f"{path.name} has no proof note"
-            named = set(re.findall(r"target `(\w+)`", note.read_text()))
-            assert named and named <= {target.name for target in targets if not target.broken}, path.name
-            faults = set(re.findall(r"faults? ((?:`\w+`(?:, )?(?: \(S\d+\))?)+)", note.read_text()))
-            planted = {name for group in faults for name in re.findall(r"`(\w+)`", group)}
-            assert planted, f"{note.name} names no fault"
+    mechanisms = [path for path in (ROOT / "pm_dpgmm" / "mechanisms").glob("*.py") if path.stem != "__init__"]
+    methods = [path for path in (ROOT / "pm_dpgmm" / "methods").rglob("*.py") if "(Method):" in path.read_text()]
+    assert len(methods) == len(METHODS)
+    for path in mechanisms + methods:
+        note = path.with_suffix(".md")
+        assert note.exists(), f"{path.name} has no proof note"
+        named = set(re.findall(r"target `(\w+)`", note.read_text()))
+        assert named and named <= {target.name for target in targets if not target.broken}, path.name
+        faults = set(re.findall(r"faults? ((?:`\w+`(?:, )?(?: \(S\d+\))?)+)", note.read_text()))
+        planted = {name for group in faults for name in re.findall(r"`(\w+)`", group)}
+        assert planted, f"{note.name} names no fault"
     assert {"mechanisms/histogram.py", "mechanisms/masks.py", "methods/populous_single/method.py"} <= origins
 
 

@@ -477,7 +477,7 @@ def full_disk(monkeypatch):
             real(handle)
 
         monkeypatch.setattr(os, "fsync", full)
-        monkeypatch.setattr("pm_dpgmm.fit.compiles", lambda method, n_features: False)  # a line more on a cold cache
+        monkeypatch.setattr("pm_dpgmm.fit.compiles", lambda kernel: False)  # a line more on a cold cache
 
     return arrange
 
