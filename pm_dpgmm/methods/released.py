@@ -128,7 +128,7 @@ class Released:
         Parameters
         ----------
         points : array_like or DataFrame, shape (N, D)
-            In the unit of the records; the columns of an array in the order of ``feature_names``, those of a data frame in any.
+            In the unit of the records. Columns of an array are in the order of ``feature_names``, of a frame in any.
 
         Returns
         -------
