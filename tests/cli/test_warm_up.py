@@ -13,7 +13,7 @@ from pm_dpgmm.cli import warm_up as module
 from pm_dpgmm.cli.main import main
 
 FIRST = """
-from pm_dpgmm.bayes import warm_up
+from pm_dpgmm.cli import warm_up
 warm_up.MODELS = {name: build for name, build in warm_up.MODELS.items() if "histogram" in name}
 print([name for name, _ in warm_up.warm_up()])
 """

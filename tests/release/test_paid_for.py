@@ -11,11 +11,11 @@ class Odd(UserWarning):
     pass
 
 
-def test_it_warns_as_python_does_from_the_place_that_is_meant():
-    with pytest.warns(Odd, match="twice") as caught:
-        warn_after_spending("twice", Odd, stacklevel=1)
-        warn_after_spending(Odd("twice"), stacklevel=1)
-    assert [item.filename for item in caught] == [__file__] * 2
+@pytest.mark.parametrize("given", [("told", Odd), (Odd("told"),)], ids=["text", "warning"])
+def test_it_warns_as_python_does_from_the_place_that_is_meant(given):
+    with pytest.warns(Odd, match="told") as caught:
+        warn_after_spending(*given, stacklevel=1)
+    assert [item.filename for item in caught] == [__file__]
 
 
 def test_what_cannot_be_shown_is_left_out(monkeypatch):
