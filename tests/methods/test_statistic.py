@@ -45,6 +45,7 @@ def test_stored_releases_are_of_the_kind_of_their_method(path):
         ("my own", {"law": "lifted-mask"}, Statistic.LIFTED_MASK),
         ("my own", {"law": ["mask"]}, Statistic.UNKNOWN),
         ("histogram", {"law": None}, Statistic.GRID_COUNTS),
+        (["histogram"], {"law": {}}, Statistic.UNKNOWN),
     ],
 )
 def test_what_a_release_says_of_its_numbers_comes_before_its_method(method, noise, kind):
