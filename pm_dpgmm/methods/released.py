@@ -123,17 +123,64 @@ class Released:
         return Misfit.of(self.noise)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
-        """Log of ``density`` at every row of ``points`` (N, D); shape (N,).
+        """Log of ``density``, background and all, at every point.
 
-        Columns of a data frame are matched with ``feature_names``: any order, but ValueError for missing, unknown or
-        further ones. An array has its columns in that order.
+        Parameters
+        ----------
+        points : array_like or DataFrame, shape (N, D)
+            In the unit of the records. Columns of an array are in the order of ``feature_names``, of a frame in any.
+
+        Returns
+        -------
+        ndarray, shape (N,)
+            Logarithms of densities in one over the unit of each feature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If points are no numbers of that shape, or columns of a data frame are missing, unknown or too many.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> int(release.log_density([[0.0, 0.0], [4.0, 4.0]]).argmax())
+        0
         """
         return self.density.log_density(in_order(points, self.feature_names, name="points"))
 
     def sample(
         self, n_points: int, *, random_seed: int | np.random.Generator | None = None, as_frame: bool = False
     ) -> Any:
-        """Synthetic records from ``density``, shape (n_points, D); with ``as_frame`` a DataFrame with the names."""
+        """Synthetic records from ``density``, background and all.
+
+        Parameters
+        ----------
+        n_points : int
+        random_seed : int or numpy.random.Generator, optional
+            Any seed is safe: what is drawn from has been paid for.
+        as_frame : bool
+            Whether to return a pandas DataFrame with the names of the features.
+
+        Returns
+        -------
+        ndarray or DataFrame, shape (n_points, D)
+            In the unit of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``n_points`` is no integer of at least 1, or the seed is none.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> release.sample(3, random_seed=1).shape, list(release.sample(3, as_frame=True).columns)
+        ((3, 2), ['x0', 'x1'])
+        """
         points = self.density.sample(n_points, rng=generator_of(random_seed))
         if not as_frame:
             return points
@@ -142,21 +189,60 @@ class Released:
         return pd.DataFrame(points, columns=list(self.feature_names))
 
     def marginal(self, names: Sequence[str]) -> Mixture:
-        """Law of some of the features, by name, in the order given: :meth:`Mixture.marginal`."""
-        if isinstance(names, str):
-            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
-        return self.density.marginal([place_of(name, self.feature_names, parameter="names") for name in names])
+        """Law of some of the features, background and all.
 
-    def conditional(self, given: Mapping[str, float]) -> Mixture:
-        """Law of the other features, in their order, when some are known by name: :meth:`Mixture.conditional`.
+        Parameters
+        ----------
+        names : sequence of str
+            In the order that the columns of the result shall have.
+
+        Returns
+        -------
+        Mixture
+            In ``len(names)`` dimensions, in the unit of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are not different features of the release.
 
         Examples
         --------
         >>> import pm_dpgmm as dpg
         >>> X = np.random.default_rng(1).normal(size=(1000, 2))
         >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
-        >>> release.conditional({"x0": 0.5}).n_features, release.marginal(["x1"]).n_features
-        (1, 1)
+        >>> release.marginal(["x1"]).n_features
+        1
+        """
+        if isinstance(names, str):
+            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
+        return self.density.marginal([place_of(name, self.feature_names, parameter="names") for name in names])
+
+    def conditional(self, given: Mapping[str, float]) -> Mixture:
+        """Law of the other features, in their order, when some are known; background and all.
+
+        Parameters
+        ----------
+        given : mapping of str to float
+            Values of the known features, in the unit of the records.
+
+        Returns
+        -------
+        Mixture
+            In D less ``len(given)`` dimensions, in the unit of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are not features of the release, all of them are given, or a value is no finite number.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> release.conditional({"x0": 0.5}).n_features
+        1
         """
         if not isinstance(given, Mapping):
             raise TypeError(f"given must map feature names to values, got {shown(given)}")
@@ -173,7 +259,17 @@ class Released:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form, with the schema version."""
+        """JSON-ready form, with the schema version: what :meth:`save` writes.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> fields = release.to_dict()
+        >>> fields["schema"], fields["schema_version"]
+        ('pm_dpgmm.release', 1)
+        """
         return {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
@@ -197,14 +293,60 @@ class Released:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`to_dict` for fields from anywhere; TypeError and ValueError name what is wrong."""
+        """Inverse of :meth:`to_dict`, for fields from anywhere.
+
+        Parameters
+        ----------
+        fields : mapping of str
+            Every one is checked; nothing in them is run.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the field, the rule and what was given.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> again = dpg.Release.from_dict(release.to_dict())
+        >>> bool((again.means == release.means).all())
+        True
+        """
         return cls(**checked_parts(fields))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_dict, (self.to_dict(),)  # what a file must pass a pickle must, too
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the release as JSON, all or nothing. Returns the path."""
+        """Write the release as JSON, all or nothing.
+
+        Parameters
+        ----------
+        path : path
+            Over a file that may be there.
+
+        Returns
+        -------
+        pathlib.Path
+            The path.
+
+        Raises
+        ------
+        TypeError, OSError
+            If it is no path, or cannot be written; what was there before is still there.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
+        >>> path = release.save(pathlib.Path(tempfile.mkdtemp()) / "release.json")
+        >>> dpg.load(path).guarantee == release.guarantee
+        True
+        """
         return write_text(read_path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False))
 
     @classmethod
@@ -217,6 +359,16 @@ class Released:
             If there is no such file, or it may not be read.
         ValueError
             If it is no regular file, larger than 64 MiB, truncated, of another schema or version, or inconsistent.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "release.json"
+        >>> _ = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5)).save(path)
+        >>> dpg.Release.load(path).feature_names
+        ('x0', 'x1')
         """
         fields = read_json(read_path(path), kind="release file")
         try:

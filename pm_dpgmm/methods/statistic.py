@@ -30,10 +30,10 @@ class Statistic(StrEnum):
         """The kind that a release of ``method`` holds by its public noise law: what it says itself comes first."""
         if "sketches" in noise:
             return cls.SKETCH
-        for mask in (cls.MASK, cls.LIFTED_MASK):
-            if noise.get("law") == mask.value:
-                return mask
-        found = OF_METHOD.get(method, cls.UNKNOWN)
+        law = noise.get("law")
+        if isinstance(law, str) and law in (cls.MASK, cls.LIFTED_MASK):
+            return cls(law)
+        found = OF_METHOD.get(method, cls.UNKNOWN) if isinstance(method, str) else cls.UNKNOWN  # a file says anything
         return cls.UNKNOWN if found is cls.SKETCH else found
 
     @property

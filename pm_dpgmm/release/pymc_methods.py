@@ -1,4 +1,4 @@
-"""What a release offers to PyMC: thin methods over :mod:`pm_dpgmm.bayes`, which is imported when one is called."""
+"""Parameters, evidence and starts in PyMC: thin methods over :mod:`pm_dpgmm.bayes`, imported when one is called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.bayes.parameters.params import GMMParams
-    from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
     from pm_dpgmm.release.release import Release
 
 
@@ -20,71 +19,6 @@ class PyMCMethods:
     """Methods of :class:`pm_dpgmm.Release`; all of them are post-processing and cost no budget."""
 
     __slots__ = ()
-
-    # ------------------------------------------------------------------ priors of a latent vector
-    def prior(
-        self,
-        name: str,
-        *,
-        dims: str | Sequence[str] | None = None,
-        form: str = "auto",
-        inflate: float = 1.0,
-        model: pm.Model | None = None,
-    ) -> TensorVariable:
-        """Random vector with the released density, in the current PyMC model: :func:`pm_dpgmm.bayes.mixture_prior`.
-
-        Its log density is ``log_density`` of the release: a background is component K of the prior, the last one, with
-        label K in the labelled form.
-        """
-        from pm_dpgmm.bayes.prior.priors import mixture_prior
-
-        me = cast("Release", self)
-        return mixture_prior(
-            name, me.density, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
-        )
-
-    def prior_dist(
-        self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
-    ) -> TensorVariable:
-        """The same without a name, as ``.dist`` makes it: :func:`pm_dpgmm.bayes.mixture_dist`."""
-        from pm_dpgmm.bayes.prior.priors import mixture_dist
-
-        return mixture_dist(cast("Release", self).density, shape=shape, form=form, inflate=inflate)
-
-    def as_prior(
-        self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
-    ) -> MixturePrior:
-        """The prior as an object, for pymc-extras and bambi: :class:`pm_dpgmm.bayes.MixturePrior`. Needs no model."""
-        from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
-
-        me = cast("Release", self)
-        names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
-        return MixturePrior(me.density, names, me.feature_names, form, inflate)
-
-    def measured(
-        self,
-        name: str,
-        observed: Any,
-        noise_cov: Any,
-        *,
-        design: Any = None,
-        offset: Any = None,
-        dims: str | Sequence[str] | None = None,
-        inflate: float = 1.0,
-        model: pm.Model | None = None,
-    ) -> TensorVariable:
-        """Vectors with the released density that were measured with normal noise: :func:`pm_dpgmm.bayes.measured`.
-
-        Right with every sampler, nutpie among them. Where nothing but the vector is unknown,
-        :func:`pm_dpgmm.bayes.gaussian_posterior` has the posterior in closed form.
-        """
-        from pm_dpgmm.bayes.prior.measured_vectors import measured
-
-        me = cast("Release", self)
-        return measured(
-            name, me, observed, noise_cov, design=design, offset=offset, feature_names=me.feature_names, dims=dims,
-            inflate=inflate, model=model,
-        )  # fmt: skip
 
     # ------------------------------------------------------------------ parameters of a mixture, and evidence
     def params(
@@ -98,7 +32,50 @@ class PyMCMethods:
         prior: str = "anchored",
         model: pm.Model | None = None,
     ) -> GMMParams:
-        """Random weights, means and covariances around the released ones: :func:`pm_dpgmm.bayes.release_params`."""
+        """Random weights, means and covariances around the released ones, without the background.
+
+        Parameters
+        ----------
+        name : str
+            Prefix of the variables.
+        dims : two str
+            Of components and features; what the model does not have yet is added.
+        weight_conc : "auto" or float
+            Weights vary as those of a Dirichlet law with this concentration.
+        mean_scale : "auto", float or (K,)
+            Standard deviation of every mean, in standard deviations of its component.
+        cov_scale : "auto", float or (K,)
+            Standard deviation of log scales of the covariances. "auto": the law of the release's own errors.
+        prior : {"anchored", "weak"}
+            All that the release tells, so do not observe it too; or wide, for use with :meth:`observe`.
+        model : pymc.Model, optional
+
+        Returns
+        -------
+        GMMParams
+            ``weights`` (K,), ``means`` (K, D), ``covariances`` and ``chol`` (K, D, D), in the unit of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a scale is out of range or unknown for the method, dimensions do not fit, or the model has observed this.
+
+        Warns
+        -----
+        UserWarning, BackgroundWarning
+            If labels may be exchanged; if more than 1 % of the records are in the background.
+
+        Examples
+        --------
+        >>> import pymc as pm
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> with pm.Model() as model:
+        ...     params = release.params("g", prior="weak")
+        >>> [rv.name for rv in model.free_RVs], params.means.type.shape
+        (['g_offset'], (2, 1))
+        """
         from pm_dpgmm.bayes.parameters.params import release_params
 
         return release_params(
@@ -107,7 +84,28 @@ class PyMCMethods:
         )  # fmt: skip
 
     def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
-        """Smallest distance between means, in anchored prior sds: :func:`pm_dpgmm.bayes.anchor_separation`."""
+        """Smallest distance between two means, in standard deviations of the anchored prior; inf for one component.
+
+        Below about 4 a posterior with ``params(...)`` may exchange labels.
+
+        Parameters
+        ----------
+        mean_scale : "auto", float or (K,)
+            As for :meth:`params`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a scale is out of range or unknown for the method.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> release.anchor_separation(mean_scale=0.1) > 4
+        True
+        """
         from pm_dpgmm.bayes.parameters.anchor_laws import anchor_separation
 
         return anchor_separation(cast("Release", self), mean_scale=mean_scale)
@@ -115,7 +113,44 @@ class PyMCMethods:
     def observe(
         self, th: Any, *, name: str = "release", likelihood: str = "auto", model: pm.Model | None = None
     ) -> TensorVariable:
-        """The noisy statistics as evidence about the mixture ``th``: ``pm_dpgmm.bayes.likelihoods.observe``."""
+        """The noisy statistics as evidence about a mixture: the posterior knows of the noise.
+
+        Parameters
+        ----------
+        th : GMMParams, or any object with ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D)
+            In the unit of the records; ``chol`` lower triangular.
+        name : str
+            Of the term in the model.
+        likelihood : str
+            "auto", or one that the method offers: "exact", "wishart", "gaussian".
+        model : pymc.Model, optional
+
+        Returns
+        -------
+        TensorVariable
+            The log-likelihood, a scalar that is part of the model (``pm.Potential``).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``th`` does not fit, the method has no (such) likelihood, or the model uses this release already.
+
+        Warns
+        -----
+        BackgroundWarning
+            If more than 1 % of the records are in the background, which ``th`` is without.
+
+        Examples
+        --------
+        >>> import pymc as pm
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> with pm.Model() as model:
+        ...     term = release.observe(release.params("g", prior="weak"))
+        >>> [potential.name for potential in model.potentials]
+        ['release']
+        """
         from pm_dpgmm.bayes.likelihoods.observe import observe
 
         return observe(cast("Release", self), th, name=name, likelihood=likelihood, model=model)
@@ -130,10 +165,43 @@ class PyMCMethods:
         jitter: float = 0.05,
         random_seed: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``: :func:`pm_dpgmm.bayes.initvals`.
+        """Starting values for ``pm.sample(initvals=..., init="adapt_diag")``, of the K components alone.
 
-        Those of parameters are of the K components, without the background: with more than 1 % of the records in it
-        a :class:`pm_dpgmm.BackgroundWarning` says so.
+        Parameters
+        ----------
+        model : pymc.Model, optional
+        mapping : mapping of variable name to field, optional
+            Fields: "weights", "means", "covariances", "sds", "chol"; None goes by common names and shapes.
+        chains : int
+        jitter : float
+            Spread between chains: in standard deviations of the components, of log weights, of relative factors.
+        random_seed : int, optional
+
+        Returns
+        -------
+        list of dict
+            One for each chain: constrained values by variable name, in the unit of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a variable or field does not exist or fit, or nothing in the model can be initialised.
+
+        Warns
+        -----
+        BackgroundWarning
+            If more than 1 % of the records are in the background.
+
+        Examples
+        --------
+        >>> import pymc as pm
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> with pm.Model() as model:
+        ...     mu = pm.Normal("mu", 0, 10, shape=2)
+        >>> [start["mu"].shape for start in release.initvals(model, chains=2)]
+        [(2,), (2,)]
         """
         from pm_dpgmm.bayes.starts.starting_values import initvals
 
@@ -149,9 +217,38 @@ class PyMCMethods:
         jitter: float = 0.0,
         random_seed: int | None = None,
     ) -> set[TensorVariable]:
-        """Set the model's own starting values, which every sampler honours: :func:`pm_dpgmm.bayes.set_initvals`.
+        """Store starting values in the model itself, where every sampler finds them; of the K components alone.
 
-        Of the K components, as :meth:`initvals`.
+        Parameters
+        ----------
+        model, mapping, jitter, random_seed
+            As for :meth:`initvals`; the jitter is the same for all chains.
+
+        Returns
+        -------
+        set of TensorVariable
+            Free variables that keep the model's own start: ``jitter_rvs`` of nutpie.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`initvals`.
+
+        Warns
+        -----
+        BackgroundWarning
+            If more than 1 % of the records are in the background.
+
+        Examples
+        --------
+        >>> import pymc as pm
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> with pm.Model() as model:
+        ...     mu, s = pm.Normal("mu", 0, 10, shape=2), pm.HalfNormal("s")
+        >>> [rv.name for rv in release.set_initvals(model, mapping={"mu": "means"})]
+        ['s']
         """
         from pm_dpgmm.bayes.starts.starting_values import set_initvals
 
@@ -161,7 +258,23 @@ class PyMCMethods:
 
     # ------------------------------------------------------------------ ArviZ
     def to_inferencedata(self) -> Any:
-        """The release as a group ``constant_data``: :func:`pm_dpgmm.bayes.inference_data.to_inferencedata`."""
+        """The release as inference data with one group, ``constant_data``, for ArviZ.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            ``weights`` (component), ``means`` (component, feature), ``covariances`` (component, feature,
+            feature_bis), in the unit of the records, and every noisy statistic as ``raw_<name>``; the
+            guarantee is one of the attributes.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
+        >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15))
+        >>> release.to_inferencedata()["constant_data"]["means"].dims
+        ('component', 'feature')
+        """
         from pm_dpgmm.bayes.inference_data import to_inferencedata
 
         return to_inferencedata(cast("Release", self))

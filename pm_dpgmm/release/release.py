@@ -14,6 +14,7 @@ from pm_dpgmm._arguments import read_path
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.release.card import card, summary
+from pm_dpgmm.release.prior_methods import PriorMethods
 from pm_dpgmm.release.pymc_methods import PyMCMethods
 from pm_dpgmm.release.uncertainty_methods import UncertaintyMethods
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Released, UncertaintyMethods, PyMCMethods):
+class Release(Released, UncertaintyMethods, PriorMethods, PyMCMethods):
     """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
 
     Every field is safe to publish when ``private`` is True.

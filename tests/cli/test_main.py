@@ -491,7 +491,7 @@ def full_disk(monkeypatch):
             real(handle)
 
         monkeypatch.setattr(os, "fsync", full)
-        monkeypatch.setattr(front_door, "compiles", lambda method, n_features: False)  # a line more on a cold cache
+        monkeypatch.setattr(front_door, "compiles", lambda kernel: False)  # a line more on a cold cache
 
     return arrange
 

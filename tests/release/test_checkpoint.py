@@ -206,7 +206,7 @@ def test_a_killed_process_leaves_a_complete_checkpoint(tmp_path):
         import os, signal
         import numpy as np
         import pm_dpgmm as dpg
-        from pm_dpgmm.methods import sketch
+        from pm_dpgmm.methods.sketch import method as sketch
 
         sketch.choose = lambda *given, **settings: os.kill(os.getpid(), signal.SIGKILL)
         X = np.random.default_rng(0).normal(size=(2000, 1))

@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -136,3 +138,24 @@ def test_a_plot_collection_of_arviz_is_drawn_in_and_given_back():
         release(1).plot(ax=azp.plot_dist(idata, backend="matplotlib"))
     with pytest.raises(TypeError, match="ax must be axes of matplotlib, got 3"):
         release(1).plot(ax=3)
+
+
+def test_what_was_given_is_returned_even_where_it_counts_as_false():
+    """A collection of ArviZ may have a length of 0; its axes would be returned in its place."""
+    import matplotlib.pyplot as plt
+
+    axes = plt.figure().add_subplot()
+
+    class Collection:
+        viz: ClassVar = {"plot": xr.DataTree(xr.Dataset({"a": xr.DataArray(np.array([axes], dtype=object))}))}
+
+        def get_target(self, *given):
+            return axes
+
+        def __len__(self):
+            return 0
+
+    given = Collection()
+    assert release(1).plot(ax=given) is given and axes.lines
+    assert dpg.plot_prior_posterior({"b": RNG.normal(size=100)}, ax=given) is given
+    assert release(2).plot(ax=given) is given
