@@ -122,6 +122,6 @@ def packed_spreads(found: ScaledMixture, logits: FloatArray, means: FloatArray, 
 
     ``scales`` are those of the logarithms of a factor's diagonal; entries below it and a background have 0.
     """
-    (k, d), has_background = found.means.shape, found.background is not None
-    chart = fit_coordinates(k, d, has_background)
-    return chart.filled(np.append(logits, np.zeros(has_background)), means, scales[:, None], 0.0)
+    k, d = found.means.shape
+    chart = fit_coordinates(k, d, found.background is not None)
+    return chart.filled(np.append(logits, np.zeros(chart.n_more)), means, scales[:, None], 0.0)

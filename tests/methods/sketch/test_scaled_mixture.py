@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from pm_dpgmm.methods.sketch.estimate import less_floor
-from pm_dpgmm.methods.sketch.scaled_mixture import LEAST_WEIGHT, ScaledMixture, fit_coordinates, packed, unpacked
+from pm_dpgmm.methods.sketch.scaled_mixture import (
+    LEAST_WEIGHT,
+    ScaledMixture,
+    fit_coordinates,
+    packed,
+    packed_spreads,
+    unpacked,
+)
 from pm_dpgmm.mixture.mixture import Mixture
 
 PAIR = Mixture([0.3, 0.7], [[1.0, 20.0], [3.0, -10.0]], [[[2.0, 1.0], [1.0, 90.0]], [[1.0, -3.0], [-3.0, 40.0]]])
@@ -47,3 +54,10 @@ def test_the_variance_floor_is_taken_off_a_start():
     found, floor = ScaledMixture.about(PAIR, CENTRE, UNIT), np.array([0.01, 0.02])
     lowered = less_floor(found, floor).covariances
     np.testing.assert_allclose(lowered + np.diag(floor), found.covariances, rtol=1e-12)
+
+
+@pytest.mark.parametrize("background, ours", [(None, [0.1, 0.2]), (0.2, [0.1, 0.2, 0.0])])
+def test_spreads_have_the_places_of_what_they_are_of(background, ours):
+    found = ScaledMixture(np.full(2, 0.5), np.zeros((2, 2)), np.array([np.eye(2)] * 2), background=background)
+    spreads = packed_spreads(found, np.array([0.1, 0.2]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0]))
+    assert spreads.tolist() == [*ours, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 5.0, 6.0, 0.0, 6.0]
