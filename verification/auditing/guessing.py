@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability
+from verification.auditing.bisection import bracket
 
 FloatArray = NDArray[np.float64]
 
@@ -84,6 +86,8 @@ def epsilon_bound(counts: GuessCounts, *, delta: float, error: float) -> float:
     check_delta(delta)
     check_probability(error=error)
     share = delta * counts.tails / 2
+    # Without marks and pads it is the interval of Clopper and Pearson, but no library knows either, and the interval of
+    # a probability has no digits left where epsilon is large.
     # Between two pads the p-value grows with epsilon, at a pad it drops; ends[i], ends[i + 1]: pads i - 1 and i.
     pads = _pads(counts)
     n_low = int(np.searchsorted(pads, 0.5))
@@ -107,12 +111,12 @@ def epsilon_bound(counts: GuessCounts, *, delta: float, error: float) -> float:
     low = float(special.logit(ends[i]))
     high = min(LARGEST_EPSILON, float(special.logit(ends[i + 1])))
 
-    def excess(epsilon: float) -> float:
-        return tail(i, float(special.expit(epsilon))) - error
+    def refuted(epsilon: float) -> bool:
+        return tail(i, float(special.expit(epsilon))) <= error
 
-    if excess(low) > 0:
+    if not refuted(low):
         return max(0.0, low)
-    return max(0.0, float(optimize.brentq(excess, low, high, xtol=1e-11)))
+    return max(0.0, bracket(refuted, low, high, width=1e-11)[0])
 
 
 def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
@@ -125,24 +129,24 @@ def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
     right = float(special.expit(epsilon))
     correct = counts.correct + int(np.searchsorted(_pads(counts), right))
 
-    def excess(share: float) -> float:
-        return _tail(correct, counts.planned, counts.rounds, share, right) - error
+    def refuted(share: float) -> bool:
+        return _tail(correct, counts.planned, counts.rounds, share, right) <= error
 
-    if counts.tails == 0 or excess(0.0) > 0:
+    if counts.tails == 0 or not refuted(0.0):
         return 0.0
-    if excess(counts.tails / 2) <= 0:
+    if refuted(counts.tails / 2):
         return 1.0
-    return min(1.0, float(optimize.brentq(excess, 0.0, counts.tails / 2, xtol=1e-13)) * 2 / counts.tails)
+    return min(1.0, bracket(refuted, 0.0, counts.tails / 2, width=1e-13)[0] * 2 / counts.tails)
 
 
 def largest_right(planned: int, rounds: int, share: float, epsilon: float, error: float) -> int:
     """The largest number of right guesses, simulated ones included, that does not refute; ``share``: delta tails/2."""
-    low, high = 0, planned + 1  # the tail of 0 is 1, that of high is 0 or more guesses than were made
     right = float(special.expit(epsilon))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _tail(middle, planned, rounds, share, right) > error else (low, middle)
-    return low
+
+    def refutes(correct: int) -> bool:
+        return _tail(correct, planned, rounds, share, right) <= error
+
+    return bisect_left(range(planned + 1), True, key=refutes) - 1  # the tail of 0 is 1
 
 
 @functools.lru_cache(maxsize=8)

@@ -13,7 +13,6 @@ carries the flag when the release itself says that the mixture does not fit. Wit
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -36,6 +35,7 @@ from pm_dpgmm.methods.sketch.rounds import n_frames, whitened_frames
 from pm_dpgmm.methods.sketch.start import Leaves
 from verification.benchmarks.accuracy_methods import density_of
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE, two_stage
+from verification.benchmarks.seeds import seed_parser
 from verification.benchmarks.sets import Domain
 from verification.benchmarks.truths import draw, turned
 
@@ -226,13 +226,13 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print one line for each instance and the summary; exit status 1 when there are failures."""
-    parser = argparse.ArgumentParser(description="Private fits of random mixtures: how often do they go wrong?")
-    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--count", type=int, default=200, help="number of instances (default 200)")
+    parser = seed_parser(
+        "Private fits of random mixtures: how often do they go wrong?",
+        count=200,
+        counted="number of instances (default 200)",
+    )
     parser.add_argument("--method", choices=("sketch", "two-stage"), default="sketch")
     options = parser.parse_args(arguments)
-    if options.first < 0 or options.count < 1:
-        parser.error("--first must be at least 0 and --count at least 1")
     results = []
     for seed in range(options.first, options.first + options.count):
         results.append(result(seed, options.method))
