@@ -96,9 +96,16 @@ def _summary(set_name: str, method: str, group: list[Score]) -> Summary:
     median = -math.inf if middle[0] == -math.inf else sum(middle) / 2
     timed = [score.seconds for score in ran if not math.isnan(score.seconds)]
     return Summary(
-        set_name, method, len(ran), refused, median, gaps[0], float(np.median([score.tv for score in ran])),
-        float(np.median(timed)) if timed else math.nan, f"refused {refused} of {len(ran)}" if refused else "",
-    )  # fmt: skip
+        set_name,
+        method,
+        len(ran),
+        refused,
+        median,
+        gaps[0],
+        float(np.median([score.tv for score in ran])),
+        float(np.median(timed)) if timed else math.nan,
+        f"refused {refused} of {len(ran)}" if refused else "",
+    )
 
 
 def targets(summaries: Iterable[Summary]) -> list[Target]:

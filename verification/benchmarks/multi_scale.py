@@ -111,9 +111,14 @@ def fit(problem: Instance) -> Release | None:
         warnings.simplefilter("ignore", FitWarning)
         try:
             return fit_gmm(
-                problem.rows(), problem.truth.n_components, epsilon=EPSILON, delta=DELTA, bounds=problem.bounds,
-                random_seed=problem.seed, progress=False,
-            )  # fmt: skip
+                problem.rows(),
+                problem.truth.n_components,
+                epsilon=EPSILON,
+                delta=DELTA,
+                bounds=problem.bounds,
+                random_seed=problem.seed,
+                progress=False,
+            )
         except Unstable:
             return None
 
@@ -123,10 +128,16 @@ def result(seed: int) -> Result:
     problem = instance(seed)
     release, truth = fit(problem), problem.truth
     return Result(
-        seed, problem.n_records, truth.n_features, truth.n_components, round(problem.orders, 2),
-        problem.bounds is not None, release is None, None if release is None else round(problem.variation(release), 4),
+        seed,
+        problem.n_records,
+        truth.n_features,
+        truth.n_components,
+        round(problem.orders, 2),
+        problem.bounds is not None,
+        release is None,
+        None if release is None else round(problem.variation(release), 4),
         () if release is None else release.warnings,
-    )  # fmt: skip
+    )
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:

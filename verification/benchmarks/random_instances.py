@@ -128,9 +128,13 @@ def instance(seed: int) -> Instance:
 def reference(truth: Mixture, training: FloatArray) -> Mixture:
     """The non-private fit, which starts at the truth."""
     model = GaussianMixture(
-        truth.n_components, weights_init=truth.weights, means_init=truth.means, tol=TOLERANCE, max_iter=MAX_STEPS,
+        truth.n_components,
+        weights_init=truth.weights,
+        means_init=truth.means,
+        tol=TOLERANCE,
+        max_iter=MAX_STEPS,
         precisions_init=np.linalg.inv(truth.covariances),
-    )  # fmt: skip
+    )
     model.fit(training)
     return Mixture(model.weights_, model.means_, model.covariances_)
 
@@ -164,9 +168,15 @@ def fit(problem: Instance, training: FloatArray, method: str) -> tuple[Mixture, 
         domain = problem.domain(problem.ball or TWO_STAGE_BALL)
         return two_stage(training, k, domain=domain, epsilon=EPSILON, rng=rng), None
     release = fit_gmm(
-        training, k, epsilon=EPSILON, delta=DELTA, bounds=problem.box(), method=method,
-        random_seed=problem.seed, progress=False,
-    )  # fmt: skip
+        training,
+        k,
+        epsilon=EPSILON,
+        delta=DELTA,
+        bounds=problem.box(),
+        method=method,
+        random_seed=problem.seed,
+        progress=False,
+    )
     return density_of(release), release
 
 
@@ -191,9 +201,19 @@ def result(seed: int, method: str) -> Result:
     truth = problem.truth
     good = good_start_gap(problem, training, held_out, level)
     return Result(
-        seed, problem.n_records, truth.n_features, truth.n_components, problem.separation, problem.ball,
-        gap, good, None if seconds is None else round(seconds, 3), misfit, None if flag is None else bool(flag), note,
-    )  # fmt: skip
+        seed,
+        problem.n_records,
+        truth.n_features,
+        truth.n_components,
+        problem.separation,
+        problem.ball,
+        gap,
+        good,
+        None if seconds is None else round(seconds, 3),
+        misfit,
+        None if flag is None else bool(flag),
+        note,
+    )
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:

@@ -100,9 +100,14 @@ def measured(case: Case) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         release = fit_gmm(
-            case.records, case.n_components, epsilon=case.epsilon, bounds=case.bounds, method=case.method,
-            random_seed=1, progress=False,
-        )  # fmt: skip
+            case.records,
+            case.n_components,
+            epsilon=case.epsilon,
+            bounds=case.bounds,
+            method=case.method,
+            random_seed=1,
+            progress=False,
+        )
     gap = float(release.log_density(case.held_out).mean()) - non_private(case)
     points = release.sample(N_DRAWN, random_seed=2)
     pairs = zip(points.T, case.held_out.T, strict=True)

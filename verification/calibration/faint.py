@@ -62,9 +62,14 @@ def drawn(n_records: int, seed: int) -> tuple[Mixture, FloatArray, Release]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         release = fit_gmm(
-            truth.sample(n_records, rng=rng), N_COMPONENTS, epsilon=EPSILON, delta=DELTA, bounds=bounds,
-            random_seed=rng, progress=False,
-        )  # fmt: skip
+            truth.sample(n_records, rng=rng),
+            N_COMPONENTS,
+            epsilon=EPSILON,
+            delta=DELTA,
+            bounds=bounds,
+            random_seed=rng,
+            progress=False,
+        )
     return truth, bounds, release
 
 
