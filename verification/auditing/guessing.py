@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability
-from verification.auditing.bisection import bracket
+from verification.auditing.bisection import root_from_below
 
 FloatArray = NDArray[np.float64]
 
@@ -111,12 +111,12 @@ def epsilon_bound(counts: GuessCounts, *, delta: float, error: float) -> float:
     low = float(special.logit(ends[i]))
     high = min(LARGEST_EPSILON, float(special.logit(ends[i + 1])))
 
-    def refuted(epsilon: float) -> bool:
-        return tail(i, float(special.expit(epsilon))) <= error
+    def excess(epsilon: float) -> float:
+        return tail(i, float(special.expit(epsilon))) - error
 
-    if not refuted(low):
+    if excess(low) > 0:
         return max(0.0, low)
-    return max(0.0, bracket(refuted, low, high, width=1e-11)[0])
+    return max(0.0, root_from_below(excess, low, high, width=1e-11))
 
 
 def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
@@ -129,14 +129,14 @@ def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
     right = float(special.expit(epsilon))
     correct = counts.correct + int(np.searchsorted(_pads(counts), right))
 
-    def refuted(share: float) -> bool:
-        return _tail(correct, counts.planned, counts.rounds, share, right) <= error
+    def excess(share: float) -> float:
+        return _tail(correct, counts.planned, counts.rounds, share, right) - error
 
-    if counts.tails == 0 or not refuted(0.0):
+    if counts.tails == 0 or excess(0.0) > 0:
         return 0.0
-    if refuted(counts.tails / 2):
+    if excess(counts.tails / 2) <= 0:
         return 1.0
-    return min(1.0, bracket(refuted, 0.0, counts.tails / 2, width=1e-13)[0] * 2 / counts.tails)
+    return min(1.0, root_from_below(excess, 0.0, counts.tails / 2, width=1e-13) * 2 / counts.tails)
 
 
 def largest_right(planned: int, rounds: int, share: float, epsilon: float, error: float) -> int:
