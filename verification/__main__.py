@@ -35,10 +35,13 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: Callable[[argparse.Namespace], int], words: str, example: str) -> Any:
         made = commands.add_parser(
-            name, help=words, description=f"{words[0].upper()}{words[1:]}.",
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}.",
             epilog=f"example:\n  python -m verification {name} {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-        )  # fmt: skip
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
         made.set_defaults(run=run)
         return made
 
@@ -169,9 +172,16 @@ def _table(trials: list[Any]) -> None:
         claim = f"{s.epsilon:.3g}" + (f", {s.delta:.2g}" if s.delta else "")
         verdict = ("refuted" if r.refuted else "not refuted") + ("" if trial.right else "  WRONG")
         table.add_row(
-            s.name, "broken" if s.broken else "sound", claim, f"{r.epsilon_lower:.3f}", f"{s.true_epsilon:.3g}",
-            f"{r.detection_limit:.3g}", verdict, f"{r.n_samples:,}", f"{trial.seconds:.1f}",
-        )  # fmt: skip
+            s.name,
+            "broken" if s.broken else "sound",
+            claim,
+            f"{r.epsilon_lower:.3f}",
+            f"{s.true_epsilon:.3g}",
+            f"{r.detection_limit:.3g}",
+            verdict,
+            f"{r.n_samples:,}",
+            f"{trial.seconds:.1f}",
+        )
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(table)
 

@@ -70,12 +70,14 @@ def test_sound_claims_pass_and_broken_ones_fail_with_how_to_reproduce(suite):
             dp_audit(laplace(1.0), 0.0, 1.0, epsilon=0.8, n_samples=20_000, log_density=log_density)
     """)
     result.assert_outcomes(passed=2, failed=2)
-    result.stdout.fnmatch_lines([
-        "E*AssertionError: claim epsilon = 1 refuted: epsilon is at least 1.*(certified, error probability 6.079*e-05)",
-        "E*laplace.<locals>.mechanism, audit 1 of the test, 50000 runs, rng = numpy.random.default_rng([[]*, 1])",
-        "E*reproduce: pytest 'test_suite.py::test_broken' --dp-audit-seed=* --dp-audit-samples=50000",
-        "E*AssertionError: claim epsilon = 0.8 refuted: *",
-    ])  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            "E*AssertionError: claim epsilon = 1 refuted: epsilon is at least 1.*(certified, error probability 6.079*e-05)",
+            "E*laplace.<locals>.mechanism, audit 1 of the test, 50000 runs, rng = numpy.random.default_rng([[]*, 1])",
+            "E*reproduce: pytest 'test_suite.py::test_broken' --dp-audit-seed=* --dp-audit-samples=50000",
+            "E*AssertionError: claim epsilon = 0.8 refuted: *",
+        ]
+    )
     assert "_run(" not in result.stdout.str()  # the traceback ends at the line of the test
 
 
@@ -88,10 +90,12 @@ def test_must_refute_is_the_other_way_round(suite):
             dp_audit.must_refute(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=10_000)
     """)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([
-        "E*AssertionError: a refutation was expected; no violation found: *; this audit would have caught epsilon >= *",
-        "E*reproduce: pytest 'test_suite.py::test_no_fault' --dp-audit-seed=*",
-    ])  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            "E*AssertionError: a refutation was expected; no violation found: *; this audit would have caught epsilon >= *",
+            "E*reproduce: pytest 'test_suite.py::test_no_fault' --dp-audit-seed=*",
+        ]
+    )
 
 
 PRINTS = """

@@ -147,9 +147,20 @@ def audit(
     with runs.progress_bar(progress, n_samples, "audit") as step:
         if sequential:
             return sequential_audit(
-                runner, x, x_neighbour, epsilon=epsilon, delta=delta, n_samples=n_samples, false_alarm=false_alarm,
-                level=level, log_density=log_density, notes=notes, n_jobs=n_jobs, progress=step, rng=rng,
-            )  # fmt: skip
+                runner,
+                x,
+                x_neighbour,
+                epsilon=epsilon,
+                delta=delta,
+                n_samples=n_samples,
+                false_alarm=false_alarm,
+                level=level,
+                log_density=log_density,
+                notes=notes,
+                n_jobs=n_jobs,
+                progress=step,
+                rng=rng,
+            )
         label = rng.integers(2, size=n_samples).astype(bool)
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     rows, watch = runs.as_rows(outputs), runs.Watch()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from verification._arguments import check_delta, check_non_negative, check_probability
+from verification.auditing.bisection import bracket
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -107,17 +108,14 @@ def delta_bound(counts: BetCounts, *, epsilon: float, error: float) -> float:
     """Return a lower bound of delta at ``epsilon``: every smaller one has e-value 1/error or more; at least 0."""
     check_non_negative(epsilon=epsilon)
     check_probability(error=error)
-    needed, low, high = -math.log(error), 0.0, 1.0
+    needed = -math.log(error)
 
     def refuted(delta: float) -> bool:
         return _mean(counts, [_approximate(table, epsilon, delta) for table in counts.runs]) >= needed
 
     if not refuted(0.0):
         return 0.0
-    while high - low > 1e-6:  # the capital falls in delta
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return bracket(refuted, 0.0, 1.0, width=1e-6)[0]  # the capital falls in delta
 
 
 def _mean(counts: BetCounts, logs: list[float]) -> float:

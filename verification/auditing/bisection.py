@@ -1,9 +1,11 @@
-"""Bisection that keeps both ends, so that the caller can round outwards."""
+"""Roots that are rounded outwards: by bisection that keeps both ends, or moved to the side that was asked for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
+from scipy import optimize
 
 
 def bracket(
@@ -51,3 +53,15 @@ def bracket(
             break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
+
+
+def root_from_below(excess: Callable[[float], float], low: float, high: float, *, width: float) -> float:
+    """A place about ``width`` or less below the root of a rising function, where it is not above 0.
+
+    For functions that cost too much to bisect. ``excess`` is at most 0 at ``low`` and above 0 at ``high``; the root of
+    `scipy.optimize.brentq` lies on either side.
+    """
+    root, step = float(optimize.brentq(excess, low, high, xtol=width)), width
+    while excess(root) > 0:
+        root, step = max(low, root - step), 2 * step
+    return root

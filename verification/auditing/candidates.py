@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_delta, check_non_negative, check_probability, shown
+from verification.auditing.audit import audit
+from verification.auditing.result import AuditResult
 
 Pair = tuple[Any, Any]
 
@@ -59,6 +61,15 @@ def drawn_pairs(name: str, strategy: Any, n_pairs: int, rng: np.random.Generator
 
     draw()
     return drawn[:n_pairs]
+
+
+def audit_pair(mechanism: Any, pair: Pair, *, place: str = "", **arguments: Any) -> AuditResult:
+    """The audit of a pair; where it fails, a note on the error says of which pair."""
+    try:
+        return audit(mechanism, *pair, **arguments)
+    except Exception as raised:
+        raised.add_note(f"in the audit of {place}{pair_words(pair)}")
+        raise
 
 
 def pair_words(pair: Pair) -> str:

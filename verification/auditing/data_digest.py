@@ -160,9 +160,13 @@ class _Walk:
             return [reduced.encode()]
         make, given, state, entries, pairs = (*reduced, None, None, None)[:5]
         return [
-            self.of(make), self.of(given), self.of(state),
-            *map(self.of, entries or ()), b"pairs", *self._pairs(pairs or ()),
-        ]  # fmt: skip
+            self.of(make),
+            self.of(given),
+            self.of(state),
+            *map(self.of, entries or ()),
+            b"pairs",
+            *self._pairs(pairs or ()),
+        ]
 
 
 def _plain(value: Any) -> bytes:

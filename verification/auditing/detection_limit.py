@@ -12,6 +12,7 @@ from scipy import special, stats
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability
 from verification.auditing.betting import LEVELS, BetCounts, log_e_value
+from verification.auditing.bisection import bracket
 from verification.auditing.events import epsilon_to_expect
 from verification.auditing.guessing import largest_right
 from verification.references.references import gaussian_delta
@@ -95,10 +96,8 @@ def _smallest_excess(epsilon: float, power: Callable[[float], float]) -> float:
         low, high = high, 2 * high
         if high > 100:  # both planted mechanisms are then as good as deterministic
             return math.inf
-    while high - low > 1e-3 * high + 1e-9:  # an error probability of 0.9 has the power at the claim itself
-        middle = (low + high) / 2
-        low, high = (low, middle) if power(epsilon + middle) >= POWER else (middle, high)
-    return epsilon + high
+    # an error probability of 0.9 has the power at the claim itself: an excess of 0, that no relative width reaches
+    return epsilon + bracket(lambda excess: power(epsilon + excess) < POWER, low, high, width=1e-9, relative=1e-3)[1]
 
 
 def _laplace_power(true: float, epsilon: float, n: int, false_alarm: float) -> float:
@@ -160,8 +159,8 @@ def _likely(n: int, probability: float) -> FloatArray:
 
 def _noise_multiplier(epsilon: float, delta: float) -> float:
     """The noise multiplier whose Gaussian mechanism has this epsilon at this delta, by bisection on a log scale."""
-    low, high = 1e-4, 1e8
-    for _ in range(80):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if gaussian_delta(epsilon, noise_multiplier=middle) > delta else (low, middle)
-    return high
+
+    def too_little(noise_multiplier: float) -> bool:
+        return bool(gaussian_delta(epsilon, noise_multiplier=noise_multiplier) > delta)
+
+    return bracket(too_little, 1e-4, 1e8, steps=80, geometric=True)[1]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability
+from verification.auditing.bisection import root_from_below
 
 FloatArray = NDArray[np.float64]
 
@@ -84,6 +86,8 @@ def epsilon_bound(counts: GuessCounts, *, delta: float, error: float) -> float:
     check_delta(delta)
     check_probability(error=error)
     share = delta * counts.tails / 2
+    # Without marks and pads it is the interval of Clopper and Pearson, but no library knows either, and the interval of
+    # a probability has no digits left where epsilon is large.
     # Between two pads the p-value grows with epsilon, at a pad it drops; ends[i], ends[i + 1]: pads i - 1 and i.
     pads = _pads(counts)
     n_low = int(np.searchsorted(pads, 0.5))
@@ -112,7 +116,7 @@ def epsilon_bound(counts: GuessCounts, *, delta: float, error: float) -> float:
 
     if excess(low) > 0:
         return max(0.0, low)
-    return max(0.0, float(optimize.brentq(excess, low, high, xtol=1e-11)))
+    return max(0.0, root_from_below(excess, low, high, width=1e-11))
 
 
 def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
@@ -132,17 +136,17 @@ def delta_bound(counts: GuessCounts, *, epsilon: float, error: float) -> float:
         return 0.0
     if excess(counts.tails / 2) <= 0:
         return 1.0
-    return min(1.0, float(optimize.brentq(excess, 0.0, counts.tails / 2, xtol=1e-13)) * 2 / counts.tails)
+    return min(1.0, root_from_below(excess, 0.0, counts.tails / 2, width=1e-13) * 2 / counts.tails)
 
 
 def largest_right(planned: int, rounds: int, share: float, epsilon: float, error: float) -> int:
     """The largest number of right guesses, simulated ones included, that does not refute; ``share``: delta tails/2."""
-    low, high = 0, planned + 1  # the tail of 0 is 1, that of high is 0 or more guesses than were made
     right = float(special.expit(epsilon))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _tail(middle, planned, rounds, share, right) > error else (low, middle)
-    return low
+
+    def refutes(correct: int) -> bool:
+        return _tail(correct, planned, rounds, share, right) <= error
+
+    return bisect_left(range(planned + 1), True, key=refutes) - 1  # the tail of 0 is 1
 
 
 @functools.lru_cache(maxsize=8)

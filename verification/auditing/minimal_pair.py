@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import pickle
@@ -13,8 +14,15 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_count, check_rng
-from verification.auditing.audit import audit
-from verification.auditing.candidates import LEAST_RUNS, Pair, check_claim, checked_pairs, hypothesis_for, pair_words
+from verification.auditing.candidates import (
+    LEAST_RUNS,
+    Pair,
+    audit_pair,
+    check_claim,
+    checked_pairs,
+    hypothesis_for,
+    pair_words,
+)
 from verification.auditing.result import AuditResult, power_words
 
 
@@ -141,24 +149,8 @@ def minimal_pair(
     hypothesis = hypothesis_for("strategy", strategy)
     base = int(rng.integers(2**63))
     tried: dict[bytes, AuditResult] = {}
-
     failed: Exception | None = None
-
-    def run(pair: Pair, runs: int, error: float, own: np.random.Generator) -> AuditResult:
-        try:
-            return audit(
-                mechanism,
-                *pair,
-                epsilon=epsilon,
-                delta=delta,
-                n_samples=runs,
-                false_alarm=error,
-                rng=own,
-                **options,
-            )
-        except Exception as raised:
-            raised.add_note(f"in the audit of {pair_words(pair)}")
-            raise
+    run = functools.partial(audit_pair, mechanism, epsilon=epsilon, delta=delta, **options)
 
     def refuted(pair: Pair) -> bool:
         nonlocal failed
@@ -166,7 +158,8 @@ def minimal_pair(
             checked_pairs([pair])
             key = hashlib.sha256(_bytes(pair)).digest()
             if key not in tried:
-                tried[key] = run(pair, n_search, false_alarm / n_pairs, np.random.default_rng([base, *key]))
+                own = np.random.default_rng([base, *key])
+                tried[key] = run(pair, n_samples=n_search, false_alarm=false_alarm / n_pairs, rng=own)
                 progress(pair, tried[key])
         except Exception as raised:
             failed = raised
@@ -187,7 +180,7 @@ def minimal_pair(
         assert failed is not None
     if failed is not None:  # outside of the handler, so that the traceback tells of nothing else
         raise failed
-    result = None if pair is None else run(pair, n_samples, false_alarm, rng)
+    result = None if pair is None else run(pair, n_samples=n_samples, false_alarm=false_alarm, rng=rng)
     limit = max((one.detection_limit for one in tried.values()), default=math.inf)
     looked_for = next((one.looked_for for one in tried.values()), ())
     return MinimalPair(pair, result, len(tried), limit, looked_for)

@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_count, check_probability, check_rng
-from verification.auditing.audit import audit
-from verification.auditing.candidates import LEAST_RUNS, Pair, check_claim, checked_pairs, drawn_pairs, pair_words
+from verification.auditing.candidates import (
+    LEAST_RUNS,
+    Pair,
+    audit_pair,
+    check_claim,
+    checked_pairs,
+    drawn_pairs,
+    pair_words,
+)
 from verification.auditing.minimal_pair import MinimalPair, minimal_pair
 from verification.auditing.result import AuditResult
 
@@ -145,21 +152,9 @@ def worst_pair(
             f" and {LEAST_RUNS} for the certificate, got {n_samples} with search_share {search_share:g}"
         )
 
-    def run(place: int, runs: int, error: float) -> Any:
-        try:
-            return audit(
-                mechanism,
-                *found[place],
-                epsilon=epsilon,
-                delta=delta,
-                n_samples=runs,
-                false_alarm=error,
-                rng=rng,
-                **options,
-            )
-        except Exception as raised:
-            raised.add_note(f"in the audit of pair {place}: {pair_words(found[place])}")
-            raise
+    def run(place: int, runs: int, error: float) -> AuditResult:
+        claim = {"epsilon": epsilon, "delta": delta, "n_samples": runs, "false_alarm": error}
+        return audit_pair(mechanism, found[place], place=f"pair {place}: ", **claim, rng=rng, **options)
 
     left, history, spent = list(range(len(found))), [], 0
     while len(left) > 1:

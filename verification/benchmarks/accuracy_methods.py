@@ -109,19 +109,29 @@ def _by_recipe(data: DataSet, name: str, fit: Callable[..., Mixture]) -> tuple[M
 
 
 def _package(
-    data: DataSet, name: str, bounds: FloatArray | None, *, method: str | None = None,
-    unit: float | FloatArray = 1.0, offset: float = 0.0,
-) -> tuple[Mixture, float]:  # fmt: skip
+    data: DataSet,
+    name: str,
+    bounds: FloatArray | None,
+    *,
+    method: str | None = None,
+    unit: float | FloatArray = 1.0,
+    offset: float = 0.0,
+) -> tuple[Mixture, float]:
     """A fit by this package of the rows times ``unit`` plus ``offset``, mapped back."""
     recipe, kind = data.recipe, method or name
     scale = np.broadcast_to(np.asarray(unit, dtype=float), data.training.shape[1:])
     start = time.perf_counter()
     try:
         release = fit_gmm(
-            data.training * scale + offset, recipe.n_components, epsilon=recipe.epsilon,
-            delta=None if kind == "histogram" else DELTA, bounds=bounds, method=kind,
-            random_seed=data.seed(name), progress=False,
-        )  # fmt: skip
+            data.training * scale + offset,
+            recipe.n_components,
+            epsilon=recipe.epsilon,
+            delta=None if kind == "histogram" else DELTA,
+            bounds=bounds,
+            method=kind,
+            random_seed=data.seed(name),
+            progress=False,
+        )
     except ValueError as error:  # what a method does not support; every set is valid input
         raise NotRunError(str(error)) from None
     seconds = time.perf_counter() - start

@@ -48,7 +48,6 @@ class Summary:
     set_name: str
     method: str
     n_runs: int
-    n_refused: int
     median: float
     worst: float
     tv: float
@@ -89,16 +88,22 @@ def summarised(scores: Iterable[Score]) -> list[Summary]:
 def _summary(set_name: str, method: str, group: list[Score]) -> Summary:
     ran = [score for score in group if score.ran]
     if not ran:
-        return Summary(set_name, method, 0, 0, math.nan, math.nan, math.nan, math.nan, group[0].note)
+        return Summary(set_name, method, 0, math.nan, math.nan, math.nan, math.nan, group[0].note)
     gaps = sorted(score.gap for score in ran)
     refused = sum(gap == -math.inf for gap in gaps)
     middle = gaps[(len(gaps) - 1) // 2], gaps[len(gaps) // 2]
     median = -math.inf if middle[0] == -math.inf else sum(middle) / 2
     timed = [score.seconds for score in ran if not math.isnan(score.seconds)]
     return Summary(
-        set_name, method, len(ran), refused, median, gaps[0], float(np.median([score.tv for score in ran])),
-        float(np.median(timed)) if timed else math.nan, f"refused {refused} of {len(ran)}" if refused else "",
-    )  # fmt: skip
+        set_name,
+        method,
+        len(ran),
+        median,
+        gaps[0],
+        float(np.median([score.tv for score in ran])),
+        float(np.median(timed)) if timed else math.nan,
+        f"refused {refused} of {len(ran)}" if refused else "",
+    )
 
 
 def targets(summaries: Iterable[Summary]) -> list[Target]:

@@ -39,7 +39,6 @@ from verification.specimens import Specimen, all_specimens
 N, FALSE_ALARM, SEEDS, CONTROL_SEEDS = 200_000, 0.05, 24, 200
 CONTROL_RUNS, SEQUENTIAL_RUNS = 5_000, 100_000
 ORACLE_RUNS = 1_000_000  # behind the efficiency
-LARGEST_BOUND = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,19 @@ STOPS = {
     "laplace_10pct": 25_000,
 }
 CONTROLS = (
-    "laplace_integer", "gauss_integer", "laplace_snapped", "laplace_coarse", "svt_ok", "svt_two_finds",
-    "noisy_max_laplace_index", "noisy_max_exp_index", "response_of_ten", "expmech_half", "geometric_truncated",
+    "laplace_integer",
+    "gauss_integer",
+    "laplace_snapped",
+    "laplace_coarse",
+    "svt_ok",
+    "svt_two_finds",
+    "noisy_max_laplace_index",
+    "noisy_max_exp_index",
+    "response_of_ten",
+    "expmech_half",
+    "geometric_truncated",
     "stability_count",
-)  # fmt: skip
+)
 
 
 def run(specimen: Specimen, seed: int, *, n: int = N, **options: Any) -> tuple[AuditResult, float]:
@@ -83,9 +91,17 @@ def run(specimen: Specimen, seed: int, *, n: int = N, **options: Any) -> tuple[A
     rng = np.random.default_rng([seed, *specimen.name.encode()])
     start = time.perf_counter()
     result = audit(
-        specimen.mechanism, specimen.x, specimen.x_neighbour, epsilon=specimen.epsilon, delta=specimen.delta,
-        n_samples=n, false_alarm=FALSE_ALARM, level=specimen.level, rng=rng, **options,
-    )  # fmt: skip
+        specimen.mechanism,
+        specimen.x,
+        specimen.x_neighbour,
+        epsilon=specimen.epsilon,
+        delta=specimen.delta,
+        n_samples=n,
+        false_alarm=FALSE_ALARM,
+        level=specimen.level,
+        rng=rng,
+        **options,
+    )
     return result, time.perf_counter() - start
 
 
@@ -96,9 +112,14 @@ def bound(specimen: Specimen, route: str, seed: int) -> tuple[float, float]:
         rng = np.random.default_rng([seed, *specimen.name.encode()])
         start = time.perf_counter()
         profile = privacy_profile(
-            specimen.mechanism, specimen.x, specimen.x_neighbour, log_density=specimen.log_density,
-            n_samples=N, false_alarm=FALSE_ALARM, rng=rng,
-        )  # fmt: skip
+            specimen.mechanism,
+            specimen.x,
+            specimen.x_neighbour,
+            log_density=specimen.log_density,
+            n_samples=N,
+            false_alarm=FALSE_ALARM,
+            rng=rng,
+        )
         return profile.epsilon_bound_at(delta=specimen.delta), time.perf_counter() - start
     result, seconds = run(specimen, seed, log_density=specimen.log_density if route == "exact" else None)
     return result.epsilon_lower, seconds
@@ -162,11 +183,18 @@ def table_of_bounds(seeds: int, console: Console) -> list[str]:
         if median < goal.least or not clean:
             missed.append(f"{goal.specimen} ({goal.route}) {median:.3f}, goal {goal.least}")
         table.add_row(
-            specimen.name, goal.route, f"{specimen.true_epsilon:.4g}", f"{goal.least:g}", f"{median:.3f}",
-            f"{min(bounds):.3f}..{max(bounds):.3f}", here,
+            specimen.name,
+            goal.route,
+            f"{specimen.true_epsilon:.4g}",
+            f"{goal.least:g}",
+            f"{median:.3f}",
+            f"{min(bounds):.3f}..{max(bounds):.3f}",
+            here,
             "-" if isinstance(peers, str) or specimen.name not in peers else f"{np.median(peers[specimen.name]):.3f}",
-            peer, goal.quoted, f"{np.median(seconds):.1f}",
-        )  # fmt: skip
+            peer,
+            goal.quoted,
+            f"{np.median(seconds):.1f}",
+        )
     console.print(table)
     if isinstance(peers, str):
         console.print(f"JAX Privacy not run: {peers}")
@@ -215,9 +243,14 @@ def table_of_stops(seeds: int, console: Console) -> list[str]:
             missed.append(f"{name} stops at {median:g}, goal {goal}")
         low, high = np.quantile(stops, [0.25, 0.75])
         table.add_row(
-            name, f"{goal:,}", f"{median:,.0f}", f"{low:,.0f}..{high:,.0f}", f"{oracle:,.0f}",
-            f"{100 * oracle / median:.0f} %", f"{np.median([s for _, s in found]):.1f}",
-        )  # fmt: skip
+            name,
+            f"{goal:,}",
+            f"{median:,.0f}",
+            f"{low:,.0f}..{high:,.0f}",
+            f"{oracle:,.0f}",
+            f"{100 * oracle / median:.0f} %",
+            f"{np.median([s for _, s in found]):.1f}",
+        )
     console.print(table)
     return missed
 
@@ -277,9 +310,13 @@ def false_alarms(seeds: int, console: Console) -> list[str]:
         if total > allowed or by_control[worst] > single:
             missed.append(f"false alarms, {words}: {total} of {len(jobs)}, {worst} {by_control[worst]}")
         table.add_row(
-            words, str(total), f"{len(jobs):,}", f"{100 * total / len(jobs):.1f} %", str(allowed),
+            words,
+            str(total),
+            f"{len(jobs):,}",
+            f"{100 * total / len(jobs):.1f} %",
+            str(allowed),
             f"{worst} {by_control[worst]} (allowed {single})",
-        )  # fmt: skip
+        )
     console.print(table)
     return missed
 

@@ -33,9 +33,15 @@ def labels_of(rows: Any, n_components: int, *, epsilon: float, box: Any, seed: i
 
 
 def noisy_moments(
-    rows: Any, labels: Any, n_components: int, *, centre: Any, radius: float, noise_multiplier: float,
+    rows: Any,
+    labels: Any,
+    n_components: int,
+    *,
+    centre: Any,
+    radius: float,
+    noise_multiplier: float,
     rng: np.random.Generator,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any]:
     """Weights, means and covariances of the clusters from noisy counts, sums and second moments."""
     scaled = (rows - centre) / radius
     scaled = scaled / np.maximum(1.0, np.linalg.norm(scaled, axis=1))[:, None]
@@ -64,9 +70,14 @@ def main(sent_path: str, fitted_path: str) -> None:
         start = time.perf_counter()
         labels = labels_of(rows, n_components, epsilon=float(sent["kmeans_epsilon"]), box=box, seed=seed)
         weights, means, covariances = noisy_moments(
-            rows, labels, n_components, centre=sent["centre"], radius=float(sent["radius"]),
-            noise_multiplier=float(sent["noise_multiplier"]), rng=np.random.default_rng([seed, 1]),
-        )  # fmt: skip
+            rows,
+            labels,
+            n_components,
+            centre=sent["centre"],
+            radius=float(sent["radius"]),
+            noise_multiplier=float(sent["noise_multiplier"]),
+            rng=np.random.default_rng([seed, 1]),
+        )
     seconds = time.perf_counter() - start
     np.savez(fitted_path, weights=weights, means=means, covariances=covariances, seconds=seconds)
 

@@ -60,9 +60,12 @@ def main(sent_path: str, found_path: str) -> None:
         false_alarm = float(sent["false_alarm"])
         for name in (key.removesuffix("__delta") for key in sent.files if key.endswith("__delta")):
             found[name] = bounds(
-                peer, sent[f"{name}__in"], sent[f"{name}__out"],
-                delta=float(sent[f"{name}__delta"]), false_alarm=false_alarm,
-            )  # fmt: skip
+                peer,
+                sent[f"{name}__in"],
+                sent[f"{name}__out"],
+                delta=float(sent[f"{name}__delta"]),
+                false_alarm=false_alarm,
+            )
     with open(found_path, "w") as file:
         json.dump(found, file)
 

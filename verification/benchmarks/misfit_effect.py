@@ -132,9 +132,14 @@ def run(table: Table, epsilon: float, *, more: bool) -> Row:
     bounds = np.column_stack([low - MARGIN * (high - low), high + MARGIN * (high - low)])
     floor = np.square(FLOOR * table.records.std(axis=0))
     settings: dict[str, Any] = {
-        "epsilon": epsilon, "delta": DELTA, "bounds": bounds, "method": "sketch", "reg_covar": floor,
-        "random_seed": 5, "progress": False,
-    }  # fmt: skip
+        "epsilon": epsilon,
+        "delta": DELTA,
+        "bounds": bounds,
+        "method": "sketch",
+        "reg_covar": floor,
+        "random_seed": 5,
+        "progress": False,
+    }
     start = time.perf_counter()
     release = fit_gmm(training, table.n_components, **settings)
     seconds = time.perf_counter() - start

@@ -12,7 +12,6 @@ below 0.1.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import warnings
@@ -23,6 +22,7 @@ import numpy as np
 
 from pm_dpgmm import FitWarning, Mixture, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
+from verification.benchmarks.seeds import seed_parser
 
 EPSILON, DELTA = 1.0, 1e-6
 N_FEATURES, N_COMPONENTS, N_RECORDS = (1, 2, 3), (2, 3, 4), (10_000, 100_000)
@@ -111,9 +111,14 @@ def fit(problem: Instance) -> Release | None:
         warnings.simplefilter("ignore", FitWarning)
         try:
             return fit_gmm(
-                problem.rows(), problem.truth.n_components, epsilon=EPSILON, delta=DELTA, bounds=problem.bounds,
-                random_seed=problem.seed, progress=False,
-            )  # fmt: skip
+                problem.rows(),
+                problem.truth.n_components,
+                epsilon=EPSILON,
+                delta=DELTA,
+                bounds=problem.bounds,
+                random_seed=problem.seed,
+                progress=False,
+            )
         except Unstable:
             return None
 
@@ -123,10 +128,16 @@ def result(seed: int) -> Result:
     problem = instance(seed)
     release, truth = fit(problem), problem.truth
     return Result(
-        seed, problem.n_records, truth.n_features, truth.n_components, round(problem.orders, 2),
-        problem.bounds is not None, release is None, None if release is None else round(problem.variation(release), 4),
+        seed,
+        problem.n_records,
+        truth.n_features,
+        truth.n_components,
+        round(problem.orders, 2),
+        problem.bounds is not None,
+        release is None,
+        None if release is None else round(problem.variation(release), 4),
         () if release is None else release.warnings,
-    )  # fmt: skip
+    )
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:
@@ -148,12 +159,12 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print one line for each instance and the summary; exit status 1 when there are silent failures."""
-    parser = argparse.ArgumentParser(description="Private fits to columns of many scales: are wrong ones silent?")
-    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--count", type=int, default=200, help="number of instances (default 200)")
+    parser = seed_parser(
+        "Private fits to columns of many scales: are wrong ones silent?",
+        count=200,
+        counted="number of instances (default 200)",
+    )
     options = parser.parse_args(arguments)
-    if options.first < 0 or options.count < 1:
-        parser.error("--first must be at least 0 and --count at least 1")
     results = []
     for seed in range(options.first, options.first + options.count):
         results.append(result(seed))

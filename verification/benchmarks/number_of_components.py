@@ -30,9 +30,15 @@ def by_sketch(data: DataSet) -> int:
     """Chosen privately."""
     recipe = data.recipe
     release = fit_gmm(
-        data.training, CHOICES, epsilon=recipe.epsilon, delta=DELTA, bounds=recipe.domain.box, method="sketch",
-        random_seed=data.seed("number"), progress=False,
-    )  # fmt: skip
+        data.training,
+        CHOICES,
+        epsilon=recipe.epsilon,
+        delta=DELTA,
+        bounds=recipe.domain.box,
+        method="sketch",
+        random_seed=data.seed("number"),
+        progress=False,
+    )
     return release.n_components
 
 

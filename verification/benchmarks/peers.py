@@ -102,9 +102,7 @@ def two_stage(
     noise = MOMENTS_SENSITIVITY * math.sqrt(N_MOMENTS / (MOMENTS_SHARE * limit))
     for _ in range(N_MOMENTS):
         fit = _moment_step(rows, fit, 2 * spreads, noise=noise, least=least, rng=rng)
-    return floored(
-        fit.weights, fit.means * domain.radius + domain.centre, fit.covariances * domain.radius**2, domain
-    )  # fmt: skip
+    return floored(fit.weights, fit.means * domain.radius + domain.centre, fit.covariances * domain.radius**2, domain)
 
 
 def _moment_step(
@@ -210,10 +208,16 @@ class Peer:
         with tempfile.TemporaryDirectory() as folder:
             sent, fitted = Path(folder, "sent.npz"), Path(folder, "fitted.npz")
             np.savez(
-                sent, rows=data.training, seed=data.seed("diffprivlib"), box=domain.box, centre=domain.centre,
-                radius=domain.radius, n_components=recipe.n_components, kmeans_epsilon=KMEANS_SHARE * epsilon,
+                sent,
+                rows=data.training,
+                seed=data.seed("diffprivlib"),
+                box=domain.box,
+                centre=domain.centre,
+                radius=domain.radius,
+                n_components=recipe.n_components,
+                kmeans_epsilon=KMEANS_SHARE * epsilon,
                 noise_multiplier=1 / gaussian_mu((1 - KMEANS_SHARE) * epsilon, DELTA),
-            )  # fmt: skip
+            )
             # -I: neither PYTHONPATH nor this folder may bring in packages of another environment
             command = [str(self.python), "-I", str(FOLDER / "diffprivlib_recipe.py"), str(sent), str(fitted)]
             try:

@@ -95,10 +95,22 @@ def row(n_features: int, weights: Weights, n_records: int, settings: Populous, n
         (tuple(np.median(errors, axis=0)), tuple(errors.max(axis=0))) if len(errors) else ((np.nan,) * 3,) * 2
     )
     return Row(
-        n_features, weights, n_records, constants.noise.eta, constants.design.n_subsets, n_runs, len(errors),
-        median, worst, tuple(law), tuple(law_worst),
-        float(np.median(levels)), min(levels), constants.table.level_for(SURE), float(np.median(seconds)),
-    )  # fmt: skip
+        n_features,
+        weights,
+        n_records,
+        constants.noise.eta,
+        constants.design.n_subsets,
+        n_runs,
+        len(errors),
+        median,
+        worst,
+        tuple(law),
+        tuple(law_worst),
+        float(np.median(levels)),
+        min(levels),
+        constants.table.level_for(SURE),
+        float(np.median(seconds)),
+    )
 
 
 def answers(n_features: int, weights: Weights, n_records: int, settings: Populous, n_runs: int) -> float:

@@ -20,7 +20,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,7 @@ from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.methods.populous_single.method import PopulousSingle, valid_mixture
 from pm_dpgmm.planning.trials import _component_errors, trial_of
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from verification.auditing.bisection import bracket
 from verification.benchmarks.fit_laws import FitLaw
 from verification.benchmarks.populous_release import GOAL, fewest
 from verification.benchmarks.populous_runs import DELTA, EPSILON, equal, noise_draws, truth_of
@@ -81,6 +82,16 @@ class Method(Protocol):
         ...
 
 
+def smallest(probability: Callable[[float], float], start: float) -> float:
+    """The least size that passes often enough; friends of one fit are some root of p over the root of the size away."""
+    low = high = start
+    while probability(low) >= GOAL:
+        low /= 4
+    while probability(high) < GOAL:
+        low, high = high, 4 * high
+    return bracket(lambda size: probability(size) < GOAL, low, high, relative=1 - 1 / PRECISION, geometric=True)[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """``method="populous-single"``, whose records fit in no memory."""
@@ -104,17 +115,9 @@ class Computed:
                 friends = friend_table(list(law.fits(steps, size)), constants.friend_radius)
                 return at_least(constants.test, constants.threshold + constants.test.bound - int(friends.sum()))
 
-            # friends of one fit are some root of p over the root of the size away
-            low = high = len(law.root) / constants.friend_radius**2
-            while probability(low) >= GOAL:
-                low /= 4
-            while probability(high) < GOAL:
-                low, high = high, 4 * high
-            while high / low > PRECISION:
-                middle = math.sqrt(low * high)
-                low, high = (low, middle) if probability(middle) >= GOAL else (middle, high)
-            found.append(high)
-            passes.append(probability(high))
+            size = smallest(probability, len(law.root) / constants.friend_radius**2)
+            found.append(size)
+            passes.append(probability(size))
         size, errors, noise = float(np.median(found)), [], MaskNoise(NOISE, NOISE, NOISE)
         for index in range(n_runs):
             rng = np.random.default_rng([index, d, k, 1])

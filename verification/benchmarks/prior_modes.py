@@ -69,9 +69,16 @@ def main() -> int:
                     starts = [{"x": MIXTURE.means[1]}] * CHAINS
                 begin = time.perf_counter()
                 idata = pm.sample(
-                    DRAWS, tune=TUNE, chains=CHAINS, cores=1, initvals=starts, init="adapt_diag", random_seed=seed,
-                    progressbar=False, compute_convergence_checks=False,
-                )  # fmt: skip
+                    DRAWS,
+                    tune=TUNE,
+                    chains=CHAINS,
+                    cores=1,
+                    initvals=starts,
+                    init="adapt_diag",
+                    random_seed=seed,
+                    progressbar=False,
+                    compute_convergence_checks=False,
+                )
                 seconds = time.perf_counter() - begin
             draws = idata["posterior"]["x"].values
             points = draws.reshape(-1, draws.shape[-1])

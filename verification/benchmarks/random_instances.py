@@ -13,7 +13,6 @@ carries the flag when the release itself says that the mixture does not fit. Wit
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -36,6 +35,7 @@ from pm_dpgmm.methods.sketch.rounds import n_frames, whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from verification.benchmarks.accuracy_methods import density_of
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE, two_stage
+from verification.benchmarks.seeds import seed_parser
 from verification.benchmarks.sets import Domain
 from verification.benchmarks.truths import draw, turned
 
@@ -128,9 +128,13 @@ def instance(seed: int) -> Instance:
 def reference(truth: Mixture, training: FloatArray) -> Mixture:
     """The non-private fit, which starts at the truth."""
     model = GaussianMixture(
-        truth.n_components, weights_init=truth.weights, means_init=truth.means, tol=TOLERANCE, max_iter=MAX_STEPS,
+        truth.n_components,
+        weights_init=truth.weights,
+        means_init=truth.means,
+        tol=TOLERANCE,
+        max_iter=MAX_STEPS,
         precisions_init=np.linalg.inv(truth.covariances),
-    )  # fmt: skip
+    )
     model.fit(training)
     return Mixture(model.weights_, model.means_, model.covariances_)
 
@@ -164,9 +168,15 @@ def fit(problem: Instance, training: FloatArray, method: str) -> tuple[Mixture, 
         domain = problem.domain(problem.ball or TWO_STAGE_BALL)
         return two_stage(training, k, domain=domain, epsilon=EPSILON, rng=rng), None
     release = fit_gmm(
-        training, k, epsilon=EPSILON, delta=DELTA, bounds=problem.box(), method=method,
-        random_seed=problem.seed, progress=False,
-    )  # fmt: skip
+        training,
+        k,
+        epsilon=EPSILON,
+        delta=DELTA,
+        bounds=problem.box(),
+        method=method,
+        random_seed=problem.seed,
+        progress=False,
+    )
     return density_of(release), release
 
 
@@ -191,9 +201,19 @@ def result(seed: int, method: str) -> Result:
     truth = problem.truth
     good = good_start_gap(problem, training, held_out, level)
     return Result(
-        seed, problem.n_records, truth.n_features, truth.n_components, problem.separation, problem.ball,
-        gap, good, None if seconds is None else round(seconds, 3), misfit, None if flag is None else bool(flag), note,
-    )  # fmt: skip
+        seed,
+        problem.n_records,
+        truth.n_features,
+        truth.n_components,
+        problem.separation,
+        problem.ball,
+        gap,
+        good,
+        None if seconds is None else round(seconds, 3),
+        misfit,
+        None if flag is None else bool(flag),
+        note,
+    )
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:
@@ -226,13 +246,13 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print one line for each instance and the summary; exit status 1 when there are failures."""
-    parser = argparse.ArgumentParser(description="Private fits of random mixtures: how often do they go wrong?")
-    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--count", type=int, default=200, help="number of instances (default 200)")
+    parser = seed_parser(
+        "Private fits of random mixtures: how often do they go wrong?",
+        count=200,
+        counted="number of instances (default 200)",
+    )
     parser.add_argument("--method", choices=("sketch", "two-stage"), default="sketch")
     options = parser.parse_args(arguments)
-    if options.first < 0 or options.count < 1:
-        parser.error("--first must be at least 0 and --count at least 1")
     results = []
     for seed in range(options.first, options.first + options.count):
         results.append(result(seed, options.method))

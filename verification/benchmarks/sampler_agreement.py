@@ -80,9 +80,14 @@ def summed() -> Release:
     """Noisy sums of one EM step of 2,000 records."""
     rng = np.random.default_rng(3)
     step = EMStatistics.of_step(
-        [0.5, 0.5], 1.2 * TRUTH.means, np.ones((2, 1, 1)), bounds=[[-6.0, 7.0]], scale=9.0, n_records=2000.0,
+        [0.5, 0.5],
+        1.2 * TRUTH.means,
+        np.ones((2, 1, 1)),
+        bounds=[[-6.0, 7.0]],
+        scale=9.0,
+        n_records=2000.0,
         n_records_scale=0.0,
-    )  # fmt: skip
+    )
     exact = step.features(TRUTH.sample(2000, rng=rng)).sum(axis=0)
     noisy = step.with_sums(exact + step.noise_scales * rng.normal(size=exact.shape))
     return simulated("em", TRUTH, noisy.to_arrays(), {"statistic": "EM sums"}, 2000)
@@ -163,10 +168,17 @@ def draws_of(kind: str, sampler: str, n_draws: int) -> dict[str, FloatArray]:
         KINDS[kind]()
         found = posterior_of(
             pm.sample(
-                n_draws, tune=N_TUNE, chains=N_CHAINS, cores=1, nuts_sampler=sampler, progressbar=False,
-                random_seed=11 + SAMPLERS.index(sampler), compute_convergence_checks=False, **own,
+                n_draws,
+                tune=N_TUNE,
+                chains=N_CHAINS,
+                cores=1,
+                nuts_sampler=sampler,
+                progressbar=False,
+                random_seed=11 + SAMPLERS.index(sampler),
+                compute_convergence_checks=False,
+                **own,
             )
-        )  # fmt: skip
+        )
     return quantities({str(name): found[name].transpose("chain", "draw", ...).values for name in found.data_vars})
 
 

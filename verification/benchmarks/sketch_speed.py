@@ -83,9 +83,14 @@ def main(arguments: list[str] | None = None) -> int:
 
     def private() -> object:
         return fit_gmm(
-            data.training, data.recipe.n_components, epsilon=1.0, delta=DELTA, bounds=data.recipe.domain.box,
-            random_seed=1, progress=False,
-        )  # fmt: skip
+            data.training,
+            data.recipe.n_components,
+            epsilon=1.0,
+            delta=DELTA,
+            bounds=data.recipe.domain.box,
+            random_seed=1,
+            progress=False,
+        )
 
     def plain() -> object:
         model = GaussianMixture(data.recipe.n_components, tol=TOLERANCE, max_iter=MAX_STEPS, random_state=0)

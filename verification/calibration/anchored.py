@@ -72,10 +72,14 @@ def case(n_features: int, n_records: int, *, rng: np.random.Generator) -> Case:
     fit, information = fisher_scoring(truth, records)
     fit_root = np.linalg.cholesky(np.linalg.inv(information))
     return Case(
-        truth=truth, fresh=truth.sample(N_NEW, rng=rng), release=released, root=root,
+        truth=truth,
+        fresh=truth.sample(N_NEW, rng=rng),
+        release=released,
+        root=root,
         sampling=np.linalg.cholesky(np.linalg.inv(n_records * unit_information(released, rng=rng))),
-        fit=fit, fit_root=fit_root,
-    )  # fmt: skip
+        fit=fit,
+        fit_root=fit_root,
+    )
 
 
 def deviations(centre: Mixture) -> FloatArray:
@@ -168,18 +172,20 @@ def names(n_features: int) -> list[str]:
     """Of :func:`parameters`."""
     places = [f"{k}{',' + 'xy'[j] if n_features > 1 else ''}" for k in range(2) for j in range(n_features)]
     return [
-        "weight 0", *(f"mean {p}" for p in places), *(f"sd {p}" for p in places),
+        "weight 0",
+        *(f"mean {p}" for p in places),
+        *(f"sd {p}" for p in places),
         *(f"correlation {k}" for k in range(2) if n_features == 2),
-    ]  # fmt: skip
+    ]
 
 
 def study(n_features: int, n_records: int, n_replications: int, *, seed: int) -> list[Row]:
     """Coverage without and with new rows."""
     rng = np.random.default_rng([seed, n_features, n_records])
     cases = [case(n_features, n_records, rng=rng) for _ in range(n_replications)]
-    truths = np.stack([
-        parameters(c.truth.weights, c.truth.means, np.asarray(np.linalg.cholesky(c.truth.covariances))) for c in cases
-    ])  # fmt: skip
+    truths = np.stack(
+        [parameters(c.truth.weights, c.truth.means, np.asarray(np.linalg.cholesky(c.truth.covariances))) for c in cases]
+    )
     fresh = np.stack([c.fresh for c in cases])
     laws = {
         "aware": ([c.release for c in cases], np.stack([c.root for c in cases])),

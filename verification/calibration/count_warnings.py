@@ -14,7 +14,6 @@ with as many components, or the distribution function of a column is off by more
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import FitWarning, Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
+from verification.benchmarks.seeds import seed_parser
 
 KINDS = ("normal", "normal", "heavy tails", "skew", "widths", "rare")
 EPSILONS, WIDER = (0.1, 0.3, 1.0, 2.0, 5.0), (1.0, 1.0, 1.5, 3.0, 10.0)
@@ -100,9 +100,14 @@ def measured(case: Case) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         release = fit_gmm(
-            case.records, case.n_components, epsilon=case.epsilon, bounds=case.bounds, method=case.method,
-            random_seed=1, progress=False,
-        )  # fmt: skip
+            case.records,
+            case.n_components,
+            epsilon=case.epsilon,
+            bounds=case.bounds,
+            method=case.method,
+            random_seed=1,
+            progress=False,
+        )
     gap = float(release.log_density(case.held_out).mean()) - non_private(case)
     points = release.sample(N_DRAWN, random_seed=2)
     pairs = zip(points.T, case.held_out.T, strict=True)
@@ -150,12 +155,12 @@ def missed(rows: list[Row]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables; exit status 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(description="Warnings of fits to noisy counts, by how good the fits are.")
-    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--count", type=int, default=60, help="tables for each method (default 60, about four minutes)")
+    parser = seed_parser(
+        "Warnings of fits to noisy counts, by how good the fits are.",
+        count=60,
+        counted="tables for each method (default 60, about four minutes)",
+    )
     options = parser.parse_args(arguments)
-    if options.first < 0 or options.count < 1:
-        parser.error("--first must be at least 0 and --count at least 1")
     found: list[Row] = []
     for method in METHODS:
         rows = list(rows_of(method, options.count, options.first))

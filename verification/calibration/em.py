@@ -165,9 +165,21 @@ def log_likelihood(statistics: EMStatistics, *, naive: bool = False) -> LogLikel
     logs = np.log(statistics.weights) + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2)
     reaches = statistics.unit * statistics.radii[..., None]
     return lambda points: kernels.node_log_likelihoods(
-        points, u, u_weights, statistics.bounds, logs, statistics.means, whiteners, statistics.centres, reaches,
-        scales, kept, scaled, n, noise,
-    )  # fmt: skip
+        points,
+        u,
+        u_weights,
+        statistics.bounds,
+        logs,
+        statistics.means,
+        whiteners,
+        statistics.centres,
+        reaches,
+        scales,
+        kept,
+        scaled,
+        n,
+        noise,
+    )
 
 
 def of_records(records: FloatArray) -> LogLikelihood:

@@ -10,7 +10,6 @@ so wide that they cover.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from pm_dpgmm import FitWarning, Mixture, Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.planning.trials import public_mixture
+from verification.benchmarks.seeds import seed_parser
 
 EPSILON, DELTA = 1.0, 1e-6
 N_FEATURES, N_COMPONENTS, SEPARATION = 4, 3, 4.0
@@ -62,9 +62,14 @@ def drawn(n_records: int, seed: int) -> tuple[Mixture, FloatArray, Release]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         release = fit_gmm(
-            truth.sample(n_records, rng=rng), N_COMPONENTS, epsilon=EPSILON, delta=DELTA, bounds=bounds,
-            random_seed=rng, progress=False,
-        )  # fmt: skip
+            truth.sample(n_records, rng=rng),
+            N_COMPONENTS,
+            epsilon=EPSILON,
+            delta=DELTA,
+            bounds=bounds,
+            random_seed=rng,
+            progress=False,
+        )
     return truth, bounds, release
 
 
@@ -102,12 +107,12 @@ def coverage(n_records: int, count: int, first: int = 0) -> Coverage:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; exit status 1 if an interval covers too seldom."""
-    parser = argparse.ArgumentParser(description="Coverage of standard errors with few records.")
-    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
-    parser.add_argument("--count", type=int, default=30, help="data sets for each number of records (default 30)")
+    parser = seed_parser(
+        "Coverage of standard errors with few records.",
+        count=30,
+        counted="data sets for each number of records (default 30)",
+    )
     options = parser.parse_args(arguments)
-    if options.first < 0 or options.count < 1:
-        parser.error("--first must be at least 0 and --count at least 1")
     found = []
     for n_records in N_RECORDS:
         found.append(coverage(n_records, options.count, options.first))

@@ -42,14 +42,18 @@ def study(n_replications: int, *, d: int, seed: int) -> list[Row]:
     for theta in thetas:
         records = separated.mixture(theta, d).sample(N_RECORDS, rng=rng)
         method: Any = HistogramMethod(N_CELLS[d])
-        release = dpg.fit_gmm(records, 2, epsilon=EPSILON, method=method, bounds=BOUNDS[d],
-                              random_seed=int(rng.integers(2**31)))  # fmt: skip
+        release = dpg.fit_gmm(
+            records, 2, epsilon=EPSILON, method=method, bounds=BOUNDS[d], random_seed=int(rng.integers(2**31))
+        )
         grids.append(release)
         centres.append(separated.ordered(release.mixture)[0])
     grid = NoisyGrid(
         np.array([release.raw["counts"].ravel() for release in grids])[:, None],
-        np.array(BOUNDS[d]), N_CELLS[d], float(grids[0].noise["scale"]), N_RECORDS,
-    )  # fmt: skip
+        np.array(BOUNDS[d]),
+        N_CELLS[d],
+        float(grids[0].noise["scale"]),
+        N_RECORDS,
+    )
     log_count = TabulatedCounts(grid.counts, grid.noise_scale)
 
     def log_posterior(theta: FloatArray) -> FloatArray:

@@ -35,8 +35,9 @@ def single(n_replications: int, *, d: int, seed: int) -> list[Row]:
     thetas = separated.draw((n_replications,), d, rng=rng)
     records = [separated.mixture(theta, d).sample(SUBSET_RECORDS, rng=rng) for theta in thetas]
     edges = np.arange(n_replications + 1) * SUBSET_RECORDS
-    fits = BatchedEM().fit_all(np.concatenate(records), edges, 2, seeds=range(n_replications), n_threads=1,
-                               progress=lambda *_: None)  # fmt: skip
+    fits = BatchedEM().fit_all(
+        np.concatenate(records), edges, 2, seeds=range(n_replications), n_threads=1, progress=lambda *_: None
+    )
     noise = MaskNoise(MASK_NOISE, MASK_NOISE, MASK_NOISE)
     law = {"weight": noise.weight, "mean": noise.mean, "covariance": noise.covariance}
     releases = []

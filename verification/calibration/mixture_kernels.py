@@ -14,9 +14,14 @@ LOG_2PI = math.log(2 * math.pi)
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
 def grid_log_likelihoods(
-    points: FloatArray, nodes: FloatArray, steps: FloatArray, features: FloatArray, values: FloatArray,
-    n_records: float, noise: float,
-) -> FloatArray:  # fmt: skip
+    points: FloatArray,
+    nodes: FloatArray,
+    steps: FloatArray,
+    features: FloatArray,
+    values: FloatArray,
+    n_records: float,
+    noise: float,
+) -> FloatArray:
     """Of noisy sums in one dimension, up to a constant, for parameter points (W, 3 K - 1), shape (W,).
 
     ``points`` as in :func:`parameters`; ``nodes`` (Q,), ``steps`` (Q - 2,): the last two nodes are the ends of the box;
@@ -41,10 +46,21 @@ def grid_log_likelihoods(
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
 def node_log_likelihoods(
-    points: FloatArray, u: FloatArray, u_weights: FloatArray, bounds: FloatArray, log_weights: FloatArray,
-    means: FloatArray, whiteners: FloatArray, centres: FloatArray, reaches: FloatArray, scales: FloatArray,
-    kept: NDArray[np.int64], values: FloatArray, n_records: float, noise: float,
-) -> FloatArray:  # fmt: skip
+    points: FloatArray,
+    u: FloatArray,
+    u_weights: FloatArray,
+    bounds: FloatArray,
+    log_weights: FloatArray,
+    means: FloatArray,
+    whiteners: FloatArray,
+    centres: FloatArray,
+    reaches: FloatArray,
+    scales: FloatArray,
+    kept: NDArray[np.int64],
+    values: FloatArray,
+    n_records: float,
+    noise: float,
+) -> FloatArray:
     """The same in D dimensions, with normal nodes ``u`` (Q, D).
 
     Steps: ``log_weights`` (T, K) less log determinants, ``means``, ``centres``, ``reaches`` (T, K, D), ``whiteners``

@@ -70,9 +70,14 @@ def simulated(truth: dpg.Mixture, n_records: int, *, rng: np.random.Generator) -
     """A release of records from ``truth``, by the path that users take but with the noise of a seed."""
     records = truth.sample(n_records, rng=rng)
     return dpg.fit_gmm(
-        records, truth.n_components, epsilon=EPSILON, delta=DELTA, bounds=BOUNDS,
-        random_seed=int(rng.integers(2**31)), progress=False,
-    )  # fmt: skip
+        records,
+        truth.n_components,
+        epsilon=EPSILON,
+        delta=DELTA,
+        bounds=BOUNDS,
+        random_seed=int(rng.integers(2**31)),
+        progress=False,
+    )
 
 
 def log_posterior(release: Release) -> LogDensity:
@@ -101,16 +106,28 @@ def exact_log_densities(law: SketchLaw, weights: FloatArray, means: FloatArray, 
     assert law.background is None and not law.n_records_scale
     frequencies, deviations = law.frequencies[:, 0].copy(), factors[:, :, 0, 0].copy()
     return _exact(
-        frequencies, law.amplitudes, law.n_records, law.deviations, law.values, weights,
-        means[:, :, 0] - law.centre[0], deviations,
-    )  # fmt: skip
+        frequencies,
+        law.amplitudes,
+        law.n_records,
+        law.deviations,
+        law.values,
+        weights,
+        means[:, :, 0] - law.centre[0],
+        deviations,
+    )
 
 
 @numba.njit(cache=True)
 def _exact(
-    frequencies: FloatArray, amplitudes: FloatArray, n_records: float, noise: FloatArray, values: FloatArray,
-    weights: FloatArray, means: FloatArray, deviations: FloatArray,
-) -> FloatArray:  # fmt: skip
+    frequencies: FloatArray,
+    amplitudes: FloatArray,
+    n_records: float,
+    noise: FloatArray,
+    values: FloatArray,
+    weights: FloatArray,
+    means: FloatArray,
+    deviations: FloatArray,
+) -> FloatArray:
     size = 2 * len(frequencies)
     found, both = np.empty(len(weights)), np.concatenate((amplitudes, amplitudes))
     for point in range(len(weights)):

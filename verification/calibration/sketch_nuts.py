@@ -76,8 +76,9 @@ def study(n_replications: int, *, seed: int) -> list[Row]:
         print(
             f"# set {number}: {found.seconds:.0f} s, r_hat {found.r_hat:.4f}, {found.effective:.0f} effective draws,"
             f" {found.divergences} divergences; covered {hits}",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+            file=sys.stderr,
+            flush=True,
+        )
     return [
         Row(
             study="sketch d=5 k=3 n=10000, NUTS",
@@ -108,9 +109,14 @@ def released(truth: Mixture, *, rng: np.random.Generator) -> Release:
     """A release of records from ``truth``."""
     records = truth.sample(N_RECORDS, rng=rng)
     return dpg.fit_gmm(
-        records, truth.n_components, epsilon=EPSILON, delta=DELTA, bounds=BOUNDS,
-        random_seed=int(rng.integers(2**31)), progress=False,
-    )  # fmt: skip
+        records,
+        truth.n_components,
+        epsilon=EPSILON,
+        delta=DELTA,
+        bounds=BOUNDS,
+        random_seed=int(rng.integers(2**31)),
+        progress=False,
+    )
 
 
 def aligned(mixture: Mixture, truth: Mixture) -> Mixture:
@@ -140,19 +146,27 @@ def posterior(release: Release, truth: Mixture, *, random_seed: int) -> Posterio
         pm.Potential("prior", prior_term(th, base, deviations(*base.means.shape)))
         pm.Potential("weak", -prior_term(th, th.anchor.mixture, np.sqrt(np.diag(th.anchor.covariance))))
         found = pm.sample(
-            N_DRAWS, tune=N_TUNE, chains=N_CHAINS, cores=1, init="adapt_diag", random_seed=random_seed,
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
+            N_DRAWS,
+            tune=N_TUNE,
+            chains=N_CHAINS,
+            cores=1,
+            init="adapt_diag",
+            random_seed=random_seed,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
     kept = posterior_of(found)
     draws = {name: np.concatenate(kept[f"g_{name}"].values) for name in KINDS[:2]}
     covariances = np.concatenate(kept["g_covariances"].values)
     return Posterior(
-        draws["weights"][:, order], draws["means"][:, order], covariances[:, order],
+        draws["weights"][:, order],
+        draws["means"][:, order],
+        covariances[:, order],
         r_hat=float(max(value.max() for value in az.rhat(kept).data_vars.values())),
         effective=float(min(value.min() for value in az.ess(kept).data_vars.values())),
         divergences=int(found["sample_stats"]["diverging"].sum()),
         seconds=time.perf_counter() - start,
-    )  # fmt: skip
+    )
 
 
 def deviations(k: int, d: int) -> FloatArray:

@@ -37,9 +37,10 @@ def draws(mixture: dpg.Mixture, name: str = "g", **changes: Any) -> xr.Dataset:
     noise = 1 + 0.01 * np.random.default_rng(1).normal(size=(2, N_DRAWS, k))
     weights = mixture.weights * noise / (mixture.weights * noise).sum(axis=-1, keepdims=True)
     parts = {
-        "weights": weights, "means": mixture.means * noise[..., None],
+        "weights": weights,
+        "means": mixture.means * noise[..., None],
         "covariances": mixture.covariances * noise[..., None, None] ** 2,
-    }  # fmt: skip
+    }
     features = FEATURES if d == D else [f"x{j}" for j in range(d)]
     found = xr.Dataset(
         {f"{name}_{part}": (["chain", "draw", *dims[part]], values) for part, values in parts.items()},
@@ -115,9 +116,14 @@ def entries(folder: Path) -> Entries:
     """What a release offers beyond numbers, with arguments that are right; every call has a model of its own."""
     matplotlib.use("Agg")
     release = dpg.fit_gmm(
-        MIXTURE.sample(400, rng=np.random.default_rng(1)), K, epsilon=5.0, delta=1e-6, bounds=(-9, 15), random_seed=1,
+        MIXTURE.sample(400, rng=np.random.default_rng(1)),
+        K,
+        epsilon=5.0,
+        delta=1e-6,
+        bounds=(-9, 15),
+        random_seed=1,
         progress=False,
-    )  # fmt: skip
+    )
     counts = dpg.load(FILES / "histogram.json")
     idata, latent = contained(draws(release.mixture)), contained(vectors(labelled=True))
     scales = {"weight_conc": 10.0, "mean_scale": 0.2, "cov_scale": 0.1}

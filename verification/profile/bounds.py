@@ -216,10 +216,12 @@ def refuted_in_a_row(
 
 def _moments(values: FloatArray, above: NDArray[np.bool_], control: FloatArray) -> FloatArray:
     """Sums by direction of the variables, their squares and their products with the control, shape (2, 3, claims)."""
-    return np.stack([
-        [part.sum(axis=0), np.square(part).sum(axis=0), control[side] @ part]
-        for side, part in ((above, values[above]), (~above, values[~above]))
-    ])  # fmt: skip
+    return np.stack(
+        [
+            [part.sum(axis=0), np.square(part).sum(axis=0), control[side] @ part]
+            for side, part in ((above, values[above]), (~above, values[~above]))
+        ]
+    )
 
 
 def _bet(moments: FloatArray, control: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

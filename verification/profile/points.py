@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from verification.auditing.bisection import bracket
 from verification.profile.bounds import LARGEST_EPSILON, excess, odds_of, refuted_in_a_row, weights
 
 FloatArray = NDArray[np.float64]
@@ -79,10 +80,7 @@ def _epsilons(pilot: FloatArray, delta: float) -> FloatArray:
         odds = odds_of(epsilon)
         return float(max(excess(s, r, odds).mean(), excess(r, s, odds).mean()))
 
-    low, high = 0.0, largest
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if estimate(middle) > delta else (low, middle)
+    low, _ = bracket(lambda epsilon: estimate(epsilon) > delta, 0.0, largest, steps=40)
     odds = odds_of(low)
     variables = [excess(s, r, odds), excess(r, s, odds)]
     slope = max(float(odds * (2 * r[s > odds * r]).sum()), float(odds * (2 * s[r > odds * s]).sum())) / pilot.size

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verification._arguments import check_delta, check_real, shown
+from verification.auditing.bisection import bracket
 from verification.profile.bounds import odds_of
 from verification.profile.points import delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import Calibration
@@ -159,11 +160,7 @@ def _last(above: Callable[[float], bool], end: float) -> tuple[float, float]:
         return 0.0, 0.0
     if above(end):
         return end, math.inf
-    low, high = 0.0, end
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if above(middle) else (low, middle)
-    return low, high
+    return bracket(above, 0.0, end, steps=STEPS)
 
 
 def _real(name: str, value: Any) -> float:

@@ -21,9 +21,14 @@ __all__ = ["Contents", "Figure", "collect", "to_html", "to_markdown", "write_rep
 
 
 def collect(
-    *, seed: int = SEED, thorough: bool = False, share: float = 1.0, audits: bool = True, n_jobs: int = 1,
+    *,
+    seed: int = SEED,
+    thorough: bool = False,
+    share: float = 1.0,
+    audits: bool = True,
+    n_jobs: int = 1,
     progress: Callable[[str], None] = lambda name: None,
-) -> Contents:  # fmt: skip
+) -> Contents:
     """Run everything that a report needs.
 
     Parameters

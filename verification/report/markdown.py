@@ -33,9 +33,14 @@ def to_markdown(contents: Contents) -> str:
         for trial in trials:
             s, r = trial.specimen, trial.result
             cells = (
-                f"`{s.name}`", "broken" if s.broken else "sound", f"{s.epsilon:.3g}", f"{r.epsilon_lower:.3f}",
-                f"{s.true_epsilon:.3g}", "refuted" if r.refuted else "not refuted", f"{r.n_samples:,}",
-            )  # fmt: skip
+                f"`{s.name}`",
+                "broken" if s.broken else "sound",
+                f"{s.epsilon:.3g}",
+                f"{r.epsilon_lower:.3f}",
+                f"{s.true_epsilon:.3g}",
+                "refuted" if r.refuted else "not refuted",
+                f"{r.n_samples:,}",
+            )
             lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
     lines += ["", "## Versions", "", *(f"- {name} {version}" for name, version in contents.versions.items())]
     return "\n".join(lines) + "\n"

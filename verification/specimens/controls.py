@@ -15,6 +15,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
 from pm_dpgmm.privacy.noise import discrete_gaussian, discrete_laplace
+from verification.auditing.bisection import bracket
 from verification.specimens.specimen import LogDensity, Mechanism, Specimen
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -47,11 +48,7 @@ def gaussian_scale(shift: int) -> float:
         p, q = (np.exp(-0.5 * ((z - centre) / scale) ** 2) for centre in (0, shift))
         return float(np.maximum(p - math.exp(EPSILON) * q, 0.0).sum() / p.sum())
 
-    low, high = 1.0 * shift, 4.0 * shift
-    while high - low > 1e-12 * shift:
-        middle = (low + high) / 2
-        low, high = (middle, high) if delta(middle) > DELTA else (low, middle)
-    return high
+    return bracket(lambda scale: delta(scale) > DELTA, 1.0 * shift, 4.0 * shift, width=1e-12 * shift)[1]
 
 
 def gauss_integer(data: int, n_samples: int, rng: np.random.Generator) -> Any:

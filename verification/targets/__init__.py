@@ -29,7 +29,7 @@ def all_targets() -> list[Specimen]:
         sketches,
         slices,
         starts,
-    )  # fmt: skip
+    )
 
     modules = (
         counts,

@@ -105,4 +105,4 @@ def targets() -> list[Specimen]:
         at_bits("truncated_laplace_real_bits", TRUNCATED, real, *numbers, *half, 0.5, False, 6_000),
         Specimen("truncated_laplace_real_half_noise", fault_t, real_half_noise, *numbers, *half, inf, True, 60_000),
         at_bits("truncated_laplace_real_unrounded_bits", fault_t, real_unrounded, *numbers, *half, inf, True, 4_000),
-    ]  # fmt: skip
+    ]

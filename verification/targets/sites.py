@@ -78,9 +78,13 @@ def whole_each(records: FloatArray, n_samples: int, rng: np.random.Generator) ->
 
     def forgetful(data: FloatArray, frequencies: Any, *, budget: Any, share: Any, neighbouring: Any, rng: Any) -> Any:
         found, _ = noisy_sketch(
-            data, frequencies, budget=replace(budget, spent=Fraction(0)), share=Fraction(1), neighbouring=neighbouring,
+            data,
+            frequencies,
+            budget=replace(budget, spent=Fraction(0)),
+            share=Fraction(1),
+            neighbouring=neighbouring,
             rng=rng,
-        )  # fmt: skip
+        )
         return found, budget
 
     with mock.patch.object(sketch_like, "noisy_sketch", forgetful):

@@ -93,9 +93,14 @@ def in_two_columns(raw: Any) -> FloatArray:
 
 
 def published(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, neighbouring: Neighbouring = REPLACE,
-    limit: Fraction = WHOLE, noise: Rng = None,
-) -> Any:  # fmt: skip
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    neighbouring: Neighbouring = REPLACE,
+    limit: Fraction = WHOLE,
+    noise: Rng = None,
+) -> Any:
     """``fit_gmm`` with ``method="sketch"``; a refusal is a row of NaN; ``limit`` other than 1 is a fault."""
     n_features = records.shape[1]
     bounds = (0.0, 1.0) if np.abs(records).max() <= 1 else None
@@ -167,4 +172,4 @@ def targets() -> list[Specimen]:
         Specimen("fit_gmm_plane_little_noise", fault_r, weak, *plane, *claim, inf, True, 2_500),
         Specimen("fit_gmm_plane_box_unpaid", fault_l, unpaid, *wide, *claim, inf, True, 1_000),
         Specimen("fit_gmm_plane_start_unpaid", fault_r, start_unpaid, *plane, *claim, inf, True, 1_000),
-    ]  # fmt: skip
+    ]

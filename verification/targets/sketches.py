@@ -202,4 +202,4 @@ def targets() -> list[Specimen]:
         Specimen("sketch_noise_for_one_round", f"fault in {BUDGET}", forget, *line, *claim, inf, True, 4_000),
         Specimen("sketch_box_no_threshold", fault_b, no_threshold, crowd, lone, *claim, inf, True, 4_000),
         Specimen("sketch_box_little_noise", fault_b, box_little, two_crowds, one_more, *claim, inf, True, 6_000),
-    ]  # fmt: skip
+    ]

@@ -62,9 +62,7 @@ def noisy(
 
 def floating_noise(counts: IntArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: NumPy's Laplace numbers of the right scale."""
-    loss = histogram_loss(
-        epsilon=EPSILON, neighbouring=Neighbouring.REPLACE_ONE, n_histograms=len(SLICES.directions)
-    )  # fmt: skip
+    loss = histogram_loss(epsilon=EPSILON, neighbouring=Neighbouring.REPLACE_ONE, n_histograms=len(SLICES.directions))
     return counts + rng.laplace(scale=loss.scale, size=(n_samples, counts.size))
 
 

@@ -62,9 +62,15 @@ def flat(found: NoisyMoments) -> FloatArray:
 
 
 def moments(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, partition: Partition = ONE_CELL,
-    neighbouring: Neighbouring = REPLACE, limit: Fraction = WHOLE, noise: Rng = None,
-) -> Any:  # fmt: skip
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    partition: Partition = ONE_CELL,
+    neighbouring: Neighbouring = REPLACE,
+    limit: Fraction = WHOLE,
+    noise: Rng = None,
+) -> Any:
     """Moments with the whole budget; ``limit`` other than 1 is a fault."""
     settings: dict[str, Any] = {"share": WHOLE, "neighbouring": neighbouring, "rng": noise}
     allowed = replace(budget(), limit=budget().limit * limit)
@@ -117,9 +123,14 @@ def floored(records: FloatArray, n_samples: int, rng: np.random.Generator) -> An
 
 
 def duel(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, neighbouring: Neighbouring = REPLACE,
-    limit: Fraction = WHOLE, noise: Rng = None,
-) -> Any:  # fmt: skip
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    neighbouring: Neighbouring = REPLACE,
+    limit: Fraction = WHOLE,
+    noise: Rng = None,
+) -> Any:
     """Two mixtures on the records, with the whole budget; ``limit`` other than 1 is a fault."""
     settings: dict[str, Any] = {"share": WHOLE, "neighbouring": neighbouring, "rng": noise}
     allowed = replace(budget(), limit=budget().limit * limit)
@@ -139,9 +150,13 @@ def duel_in_floats(records: FloatArray, n_samples: int, rng: np.random.Generator
 
 
 def cells(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, neighbouring: Neighbouring = REPLACE,
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    neighbouring: Neighbouring = REPLACE,
     apart: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Counts of the cells of nine columns; ``apart``: each column takes the whole budget."""
     settings: dict[str, Any] = {"budget": budget(), "share": WHOLE, "neighbouring": neighbouring}
     settings["rng"] = rng if apart else None
@@ -280,4 +295,4 @@ def targets() -> list[Specimen]:
         Specimen("sketch_box_sampled_by_position", fault_b, sampled_by_position, *turns, *claim, inf, True, 1_000),
         Specimen("sketch_box_kept_by_count", fault_b, kept_by_count, edge, below, *claim, inf, True, 1_000),
         Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
-    ]  # fmt: skip
+    ]

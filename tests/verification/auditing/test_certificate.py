@@ -308,7 +308,7 @@ def test_a_missing_entry_is_named(name):
         ("sequential passed", ("counts", "bets", "ridge", "label_0"), [1, 2], "ValueError"),
         ("sequential passed", ("counts", "bets", "ridge", "levels"), [], "levels or counts of the bets"),
     ],
-)  # fmt: skip
+)
 def test_impossible_entries_are_named_and_cost_no_time(name, path, value, message, tmp_path, capsys):
     found = changed(name, path, value)
     problem = verify(found).problems[0]

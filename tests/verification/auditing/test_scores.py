@@ -227,9 +227,14 @@ def test_noise_of_many_columns_and_values_that_repeat_by_design_are_not_refuted(
 
 def test_halves_that_share_no_score_are_no_error():
     result = audit(
-        lambda data, n, rng: (rng.random(n) < 0.004) * 1.0, 0, 1, epsilon=1.0, n_samples=1_000, false_alarm=1e-4,
+        lambda data, n, rng: (rng.random(n) < 0.004) * 1.0,
+        0,
+        1,
+        epsilon=1.0,
+        n_samples=1_000,
+        false_alarm=1e-4,
         rng=np.random.default_rng(1),
-    )  # fmt: skip
+    )
     assert result.n_samples == 1_000
 
 

@@ -58,9 +58,14 @@ def test_every_specimen_goes_to_the_peer_and_comes_back(played_by):
     assert found == {
         "laplace/ok": {"size": 3, "size_out": 2, "top": 2.0, "kind": "f", "delta": 0.0, "false_alarm": 0.05},
         "flag": {
-            "size": 2, "size_out": 1, "top": np.finfo(float).max, "kind": "f", "delta": 1e-3, "false_alarm": 0.05,
+            "size": 2,
+            "size_out": 1,
+            "top": np.finfo(float).max,
+            "kind": "f",
+            "delta": 1e-3,
+            "false_alarm": 0.05,
         },
-    }  # fmt: skip
+    }
 
 
 def test_a_peer_that_fails_is_a_reason_in_one_line(played_by):
@@ -156,11 +161,14 @@ def test_an_environment_is_made_once_and_again_when_its_versions_change(tmp_path
 @pytest.mark.parametrize(
     "error, expected",
     [
-        (subprocess.CalledProcessError(1, "pip", stderr="WARNING: slow\nERROR: No matching distribution\n\n"), "ERROR: No matching distribution"),
+        (
+            subprocess.CalledProcessError(1, "pip", stderr="WARNING: slow\nERROR: No matching distribution\n\n"),
+            "ERROR: No matching distribution",
+        ),
         (subprocess.CalledProcessError(1, "pip", stderr=""), "Command 'pip' returned non-zero exit status 1."),
         (OSError("no space left"), "no space left"),
     ],
-)  # fmt: skip
+)
 def test_a_half_made_environment_has_a_reason_and_is_made_again(tmp_path, commands, monkeypatch, error, expected):
     wanted, record = tmp_path / "wanted.txt", peer_environment.subprocess.run
     wanted.write_text("numpy==2.4.6\n")

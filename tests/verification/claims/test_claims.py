@@ -18,7 +18,7 @@ import verification.claims
 from verification.__main__ import main
 from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim, run_claims
 from verification.claims.claim import Effort, claim, claims_of
-from verification.claims.search import by_property, every, maximised, over, worst
+from verification.claims.search import at_most, by_property, every, maximised, over, worst
 
 LEDGER = Path(verification.claims.__file__).with_name("ledger.csv")
 CHECKED = [claim for claim in all_claims() if claim.check is not None]
@@ -176,3 +176,14 @@ def test_the_searches_find_the_maximum_that_is_there():
     assert by_property(st.integers(0, 100), lambda n: n / 100 if n % 2 else math.nan, effort).holds
     assert every([(True, "a"), (False, "b"), (False, "c")]).where == "b"
     assert worst(Finding(0.5, "a", 3), Finding(2.0, "b", 4)).where == "b"
+
+
+def test_the_certified_share_of_rare_hits_is_exact_in_the_far_tail():
+    """Once or always has a closed form: 1 - (1 - a)^(1/n), a^(1/n)."""
+    for n in (10, 10**6, 10**12):
+        for false_alarm in (0.05, 1e-6, 1e-12):
+            once = -math.expm1(math.log1p(-false_alarm) / n)
+            assert at_most(1, n, once, false_alarm=false_alarm) == (pytest.approx(1, rel=1e-9), 1 / n)
+            always = math.exp(math.log(false_alarm) / n)
+            assert at_most(n, n, always, false_alarm=false_alarm)[0] == pytest.approx(1, rel=1e-9)
+    assert at_most(0, 10, 0.5) == (0.0, 0.0)

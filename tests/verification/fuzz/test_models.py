@@ -74,7 +74,7 @@ def test_no_public_function_of_the_models_is_forgotten(listed):
         ("plot_coverage", {"rows": pt.vector("v")}, TypeError, "rows must be a sequence of results"),
         ("plot_coverage", {"rows": models.a_variable()}, TypeError, "rows must be a sequence of results"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments_are_named(entry, change, error, words, listed):
     function, right = listed[entry]
     with pytest.raises(error, match=words):

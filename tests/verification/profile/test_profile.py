@@ -76,16 +76,24 @@ STRANGE = {0: [0.05, 0.05, 0.4, 0.5], 1: [0.0, 0.1, 0.1, 0.8]}  # unlike in both
 CASES = {
     "laplace": (laplace, laplace_log_density, *[lambda e: laplace_delta(e, scale=1.0)] * 2),
     "gaussian": (gaussian, gaussian_log_density, *[lambda e: gaussian_delta(e, noise_multiplier=SIGMA)] * 2),
-    "response": (response, response_log_density, *[lambda e: randomised_response_delta(e, true_epsilon=math.log(4))] * 2),
+    "response": (
+        response,
+        response_log_density,
+        *[lambda e: randomised_response_delta(e, true_epsilon=math.log(4))] * 2,
+    ),
     "one_sided": (
-        one_sided, one_sided_log_density,
-        lambda e: np.full(np.shape(e), -math.expm1(-1)), lambda e: -np.expm1(np.minimum(0, np.asarray(e) - 1)),
+        one_sided,
+        one_sided_log_density,
+        lambda e: np.full(np.shape(e), -math.expm1(-1)),
+        lambda e: -np.expm1(np.minimum(0, np.asarray(e) - 1)),
     ),
     "strange": (
-        strange, strange_log_density,
-        lambda e: hockey_stick(STRANGE[0], STRANGE[1], e), lambda e: hockey_stick(STRANGE[1], STRANGE[0], e),
+        strange,
+        strange_log_density,
+        lambda e: hockey_stick(STRANGE[0], STRANGE[1], e),
+        lambda e: hockey_stick(STRANGE[1], STRANGE[0], e),
     ),
-}  # fmt: skip
+}
 
 
 def profile_of(name, seed, **settings):
@@ -277,9 +285,13 @@ def test_a_claim_that_is_refuted_out_of_turn_does_not_count():
 @pytest.mark.parametrize("separation", [1e-6, 5.0, 50.0, 690.0, 1500.0])
 def test_hostile_scales(separation):
     profile = privacy_profile(
-        lambda data, n, rng: separation * data + laplace(0.0, n, rng), 0.0, 1.0,
-        log_density=lambda y, data: -np.abs(y - separation * data), rng=np.random.default_rng(13), n_samples=5_000,
-    )  # fmt: skip
+        lambda data, n, rng: separation * data + laplace(0.0, n, rng),
+        0.0,
+        1.0,
+        log_density=lambda y, data: -np.abs(y - separation * data),
+        rng=np.random.default_rng(13),
+        n_samples=5_000,
+    )
     low, high = profile.band([0.0, 1.0, 10.0, 100.0, 650.0, math.inf])
     assert np.all(np.isfinite(low)) and np.all(low <= high)
     exact = -math.expm1(min(0.0, (1.0 - separation) / 2))
@@ -297,9 +309,13 @@ def test_outputs_in_parts():
         return laplace(data, n, rng), rng.integers(2, size=n)
 
     profile = privacy_profile(
-        parts, 0, 1, log_density=lambda outputs, data: laplace_log_density(outputs[0], data), n_samples=5_000,
+        parts,
+        0,
+        1,
+        log_density=lambda outputs, data: laplace_log_density(outputs[0], data),
+        n_samples=5_000,
         rng=np.random.default_rng(15),
-    )  # fmt: skip
+    )
     assert not missed(profile, "laplace")
 
 

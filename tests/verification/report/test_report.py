@@ -24,10 +24,17 @@ def steep(effort, *, bound):
 
 def made(**changed):
     fields = {
-        "id": "line", "family": "f", "source": "Arbas (2023), Lemma 1; Harrington, Mayolo", "statement": "x < 1 | a & b",
-        "kind": Kind.EXACT, "verdict": Verdict.FALSE, "check": steep, "printed": {"bound": 1.0},
-        "contrast": {"bound": 2.0}, "otherwise": "x <= 2",
-    }  # fmt: skip
+        "id": "line",
+        "family": "f",
+        "source": "Arbas (2023), Lemma 1; Harrington, Mayolo",
+        "statement": "x < 1 | a & b",
+        "kind": Kind.EXACT,
+        "verdict": Verdict.FALSE,
+        "check": steep,
+        "printed": {"bound": 1.0},
+        "contrast": {"bound": 2.0},
+        "otherwise": "x <= 2",
+    }
     return Claim(**(fields | changed))
 
 

@@ -199,8 +199,10 @@ def released_log_delta(epsilon: float, ratio: float, n: int, noise: float, rows:
     if ratio > 1:
         return -math.inf  # the event of a small square is left out: a lower bound all the same
     bounds = 1 + noise * np.geomspace(1e-2, 1e6, 2000)
-    p, q = (np.logaddexp(special.log_ndtr((1 - x) / noise), special.log_ndtr((-1 - x) / noise))
-            for x in (bounds, bounds / math.sqrt(ratio)))  # fmt: skip
+    p, q = (
+        np.logaddexp(special.log_ndtr((1 - x) / noise), special.log_ndtr((-1 - x) / noise))
+        for x in (bounds, bounds / math.sqrt(ratio))
+    )
     margin = p - q - epsilon
     sure = margin > 1e-12 * (1 + np.abs(p))  # beyond the rounding of the logarithms
     return float(np.max((p + np.log(-np.expm1(-margin, where=sure, out=np.full_like(p, -1.0))))[sure], initial=-np.inf))
