@@ -120,7 +120,7 @@ def fit_gmm(
         one. Only its owner can read it; delete it when the release is saved. Without it, an exception that ends the
         fit carries the same as its attribute ``released``.
     **settings
-        Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
+        Settings of the method, such as ``n_bins`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
         ``reg_covar`` is the variance that every component of a "sketch" has at least in each column.
 
@@ -282,7 +282,7 @@ def _method(method: str | Method, settings: dict[str, Any], problem: Problem) ->
         else:
             name = "histogram" if problem.n_features <= 2 else "slices"
     kind = METHODS[name]
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = list(inspect.signature(kind).parameters)
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise TypeError(f"settings of method {name!r} must be among {known}, got {unknown}")
