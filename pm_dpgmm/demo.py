@@ -101,7 +101,7 @@ def _heading(text: str) -> None:
 
 
 def non_private_fit(train: FloatArray) -> Mixture:
-    """scikit-learn's mixture on columns in units of a histogram cell, so that both fits share one covariance floor."""
+    """scikit-learn's mixture on columns in units of a histogram bin, so that both fits share one covariance floor."""
     from sklearn.mixture import GaussianMixture
 
     width = (BOUNDS[:, 1] - BOUNDS[:, 0]) / 32
@@ -203,7 +203,7 @@ def _audit(train: FloatArray, rng: np.random.Generator) -> tuple[bool, bool]:
     watched = np.union1d(changed, np.arange(0, 1024, 171))
     print(
         f"One of {len(train):,} person-years is replaced. The audit runs the pure fit's own noise many times on both\n"
-        f"data sets, looks at {len(watched)} of 1,024 cells (the {len(changed)} that differ among them; the rest have"
+        f"data sets, looks at {len(watched)} of 1,024 bins (the {len(changed)} that differ among them; the rest have"
         " equal laws), and tries to tell\nthem apart. The sketch, whose fits cannot be repeated so often in a demo, is"
         " audited by python -m verification targets.\n"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import json
 import os
@@ -115,7 +114,7 @@ def fit_gmm(
         one. Only its owner can read it; delete it when the release is saved. Without it, an exception that ends the
         fit carries the same as its attribute ``released``.
     **settings
-        Settings of the method, such as ``n_cells`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
+        Settings of the method, such as ``n_bins`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
         ``reg_covar`` is the variance that every component of a "sketch" has at least in each column.
 
@@ -246,7 +245,7 @@ def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem) ->
             raise TypeError(f"settings must be inside the settings object, got {sorted(settings)} beside it")
         return method
     kind = METHODS[_automatic(problem) if method == "auto" else method]
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    known = list(inspect.signature(kind).parameters)
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise TypeError(f"settings of method {kind.name!r} must be among {known}, got {unknown}")

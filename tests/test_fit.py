@@ -86,19 +86,19 @@ BAD_INPUT = {
     "thirteen columns": (np.tile(X2, 7)[:, :13] + RNG.normal(size=13) * X, {}, ValueError, "supports 2 to 12 features, got 13"),
     "slices without bounds": (X2, {"bounds": None, "method": "slices"}, ValueError, "method 'slices' needs bounds"),
     "slices of one column": (X, {"method": "slices"}, ValueError, "supports 2 to 12 features, got 1"),
-    "too few slices": (X2, {"method": "slices", "n_cells": 3}, ValueError, "at least 2 for each component, got 3 slices"),
+    "too few slices": (X2, {"method": "slices", "n_bins": 3}, ValueError, "at least 2 for each component, got 3 slices"),
     "slices, bounds too wide": (X2, {"method": "slices", "bounds": (-1e300, 1e300)}, ValueError, "bounds must lie within 1e"),
-    "slices, n_cells 1": (X2, {"method": "slices", "n_cells": 1}, ValueError, "n_cells must be at least 2"),
+    "slices, n_bins 1": (X2, {"method": "slices", "n_bins": 1}, ValueError, "n_bins must be at least 2"),
     "slices, epsilon below the grid": (X2, {"method": "slices", "epsilon": 1e-12}, ValueError, "epsilon must be at least 1e-09"),
     "neighbouring": (X, {"neighbouring": "swap"}, ValueError, "neighbouring must be one of"),
-    "unknown setting": (X, {"n_bins": 3}, TypeError, r"settings of method 'histogram' must be among \['n_cells'\]"),
-    "n_cells 1": (X, {"n_cells": 1}, ValueError, "n_cells must be at least 2"),
-    "too few cells": (X, {"n_cells": 3}, ValueError, "at least 2 cells for each component"),
-    "settings twice": (X, {"method": dpg.HistogramMethod(), "n_cells": 9}, TypeError, "inside the settings object"),
+    "unknown setting": (X, {"cells": 3}, TypeError, r"settings of method 'histogram' must be among \['n_bins', 'n_cells'\]"),
+    "n_bins 1": (X, {"n_bins": 1}, ValueError, "n_bins must be at least 2"),
+    "too few bins": (X, {"n_bins": 3}, ValueError, "at least 2 bins for each component"),
+    "settings twice": (X, {"method": dpg.HistogramMethod(), "n_bins": 9}, TypeError, "inside the settings object"),
     "learner": (X, {"learner": "em"}, TypeError, "learner must be None"),
     "ledger": (X, {"ledger": "file.sqlite"}, TypeError, "ledger must be a pm_dpgmm.Ledger"),
     "bounds too wide": (X, {"bounds": (-1e300, 1e300)}, ValueError, "bounds must lie within 1e100"),
-    "bounds too narrow": (X, {"bounds": (0, 5e-324)}, ValueError, "cells wider than 1e-100"),
+    "bounds too narrow": (X, {"bounds": (0, 5e-324)}, ValueError, "bins wider than 1e-100"),
     "epsilon below the grid": (X, {"epsilon": 1e-12}, ValueError, "epsilon must be at least 1e-09"),
     "n_jobs 0": (X, {"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
     "learner that cannot travel": (X, {"learner": (lambda lock: lambda s: lock)(__import__("threading").Lock()), "n_jobs": 2}, TypeError, "learner must be picklable"),
@@ -297,7 +297,7 @@ def test_the_mixture_is_a_function_of_the_raw_release_alone():
 
 
 def test_settings_objects_are_accepted_and_recorded():
-    release = dpg.fit_gmm(X, 2, method=dpg.HistogramMethod(n_cells=20), **GOOD)
+    release = dpg.fit_gmm(X, 2, method=dpg.HistogramMethod(n_bins=20), **GOOD)
     assert release.raw["counts"].shape == (20,) and release.settings["n_cells"] == 20
 
 

@@ -43,16 +43,16 @@ def main() -> None:
     answers = {}
     for name, rows in {"records": salaries, "synthetic": release.sample(1000, random_seed=rng)}.items():
         with pm.Model():
-            th = release.params("g", prior="weak")
-            dpg.gmm("y", th, observed=rows)
+            params = release.params("g", prior="weak")
+            dpg.gmm("y", params, observed=rows)
             answers[name] = pm.sample(**SAMPLER)
     with pm.Model():
-        th = release.params("g", prior="weak")  # a prior that says next to nothing
-        release.observe(th)  # the released numbers, and how noisy they are
+        params = release.params("g", prior="weak")  # a prior that says next to nothing
+        release.observe(params)  # the released numbers, and how noisy they are
         answers["observe"] = pm.sample(**SAMPLER)
     with pm.Model():
-        th = release.params("g")  # the released numbers as a prior; not as evidence too: that would raise
-        dpg.gmm("y", th, observed=TRUTH.sample(60, rng=rng))
+        params = release.params("g")  # the released numbers as a prior; not as evidence too: that would raise
+        dpg.gmm("y", params, observed=TRUTH.sample(60, rng=rng))
         answers["anchored"] = pm.sample(**SAMPLER)
 
     words = {

@@ -80,8 +80,8 @@ def params(
     >>> import pymc as pm
     >>> g = Mixture([0.4, 0.6], [[0.0], [5.0]], [[[1.0]], [[2.0]]])
     >>> with pm.Model() as model:
-    ...     th = params("g", g, weight_conc=100, mean_scale=0.2, cov_scale=0.15)
-    >>> th.means.dims, th.chol.dims
+    ...     near = params("g", g, weight_conc=100, mean_scale=0.2, cov_scale=0.15)
+    >>> near.means.dims, near.chol.dims
     (('component', 'feature'), ('component', 'feature', 'feature_bis'))
     """
     if isinstance(release, Mixture):

@@ -20,8 +20,6 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_positive, shown
 from pm_dpgmm.mixture.mixture import Mixture
 
-Learner = Callable[[FloatArray], Mixture]
-
 
 class FitsTogether:
     """Marks learners of this package that fit all subsets in one call of ``fit_all``, in this process.

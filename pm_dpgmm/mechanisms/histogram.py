@@ -1,4 +1,4 @@
-"""Counts of records in public cells with geometric noise. Proof: histogram.md."""
+"""Counts of records in public bins with geometric noise. Proof: histogram.md."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ SMALLEST_SCALE = 1e-12  # far above any use; its inverse stays finite
 
 
 def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntArray:
-    """Number of records in each cell of a regular public grid.
+    """Number of records in each bin of a regular public grid.
 
     Parameters
     ----------
     records : array_like, shape (N, D)
-        Finite numbers; a record outside the bounds counts in the nearest cell.
+        Finite numbers; a record outside the bounds counts in the nearest bin.
     bounds : ndarray, shape (D, 2)
         Public lower and upper bound of every column, in its unit.
     n_cells : int
-        Cells along every column.
+        Bins along every column.
 
     Returns
     -------
     ndarray of int64, shape (n_cells,) * D
-        Each record is in exactly one cell, which depends on that record alone.
+        Each record is in exactly one bin, which depends on that record alone.
     """
     rows = np.asarray(records, dtype=float)
     inside = np.clip(rows, bounds[:, 0], bounds[:, 1])  # before the subtraction, so that nothing overflows
@@ -59,18 +59,18 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: 
 def noisy_counts(
     counts: IntArray, *, epsilon: float, neighbouring: Neighbouring, n_histograms: int = 1, rng: Rng = None
 ) -> tuple[IntArray, GeometricProfile]:
-    """Add independent geometric (discrete Laplace) noise to every cell of one or more histograms.
+    """Add independent geometric (discrete Laplace) noise to every bin of one or more histograms.
 
     Parameters
     ----------
     counts : ndarray of int64, any shape
-        Exact counts of public cells, empty cells included.
+        Exact counts of public bins, empty bins included.
     epsilon : float
         Privacy cost.
     neighbouring : Neighbouring
         In each histogram, replacing a record moves two counts by one each, adding or removing one a single count.
     n_histograms : int
-        Histograms of the same records in ``counts``: sets of disjoint cells that each hold every record once.
+        Histograms of the same records in ``counts``: sets of disjoint bins that each hold every record once.
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
 

@@ -194,17 +194,3 @@ def largest_omega(*, epsilon: float, delta: float, eta: float, dimension: int) -
     while excess(found) > 0:  # only a value that was checked is returned
         found -= 1e-7
     return math.exp(found)
-
-
-def closed_form_epsilon(*, delta: float, omega: float, eta: float, dimension: int) -> float:
-    """An epsilon at which the lifted mask is (epsilon, ``delta``)-indistinguishable, in closed form; a fallback.
-
-    mu^2/2 + mu sqrt(2 (1 + A) ln(1/delta)) + A ln(1/delta), with A = e^omega - 1 and
-    mu^2 = ((e^(omega/2) - 1)/eta)^2 + D A^2/2: the tail of a sub-gamma loss. About 4/3 of what the curve proves.
-    """
-    check_positive(omega=omega, eta=eta)
-    check_delta(delta, zero=False)
-    check_count(least=2, dimension=dimension)
-    growth, log_term = math.expm1(omega), -math.log(delta)
-    mu = math.hypot(math.expm1(omega / 2) / eta, growth * math.sqrt(dimension / 2))
-    return mu**2 / 2 + mu * math.sqrt(2 * (1 + growth) * log_term) + growth * log_term

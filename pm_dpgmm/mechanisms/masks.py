@@ -10,11 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_positive, check_probability
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.bisection import bisected, geometric
+from pm_dpgmm.privacy.bisection import arithmetic, bisected, geometric
 from pm_dpgmm.privacy.curves import PointProfile, RenyiProfile
 from pm_dpgmm.privacy.noise import Rng, permutation, standard_normal
 
@@ -186,7 +185,8 @@ def paper_radius(*, epsilon: float, delta: float, noise: MaskNoise, n_features: 
     def advanced_total(e: float) -> float:
         return math.sqrt(2 * k * math.log(2 / delta)) * 3 * e + 3 * k * e * math.expm1(3 * e)
 
-    advanced = (optimize.brentq(lambda e: advanced_total(e) - epsilon, 1e-12, 1.0), delta / (6 * k))
+    largest = bisected(lambda e: advanced_total(e) <= epsilon, 0.0, 1.0, middle=arithmetic)
+    advanced = (largest, delta / (6 * k))
     return max(_lemma_radius(e, d, noise=noise, n_features=n_features) for e, d in (basic, advanced))
 
 

@@ -1,8 +1,8 @@
-"""Probabilities of passing a stability test, so that test and release together keep one budget.
+"""Propose, test, release (Dwork and Lei 2009): probabilities of passing, so that both keep one budget.
 
 A level h >= 0 that neighbours move by at most one decides by a coin whether a release is made at all. While a pass is
-rare, a release costs little even if it alone uses most of epsilon, so the table can grow fast. Known as propose, test,
-release (Dwork and Lei 2009). Proof: propose_test_release.md.
+rare, a release costs little even if it alone uses most of epsilon, so the probabilities can grow fast from one level to
+the next. Proof: propose_test_release.md.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pm_dpgmm.privacy.curves import PrivacyProfile
 from pm_dpgmm.privacy.noise import Rng, bernoulli
 from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
 
-LONGEST = 10_000  # levels; a table that needs more is refused
-LEAST_GROWTH = 1e-6  # relative, of an entry over the one before
+LONGEST = 10_000  # levels; a table of passing probabilities that needs more is refused
+LEAST_GROWTH = 1e-6  # relative, of a probability over that of the level below
 HALVINGS = 70  # of an interval inside [delta, 1]
-SHORTENED = 1e-9  # entries stay below the largest that is allowed, relative to both outcomes, for rounding
+SHORTENED = 1e-9  # probabilities stay below the largest that is allowed, relative to both outcomes, for rounding
 
 
 @dataclass(frozen=True, slots=True)
 class PassProbabilities:
-    """Checked pass probabilities of every level, 0 at level 0, for one release with the curve ``loss``.
+    """Checked probabilities of passing at every level, 0 at level 0, for one release with the profile ``loss``.
 
     Raises
     ------
@@ -55,11 +55,11 @@ class PassProbabilities:
 
     @property
     def curve(self) -> ProposeTestReleaseProfile:
-        """Curve of test and release together."""
+        """Profile of test and release together."""
         return ProposeTestReleaseProfile(self.probabilities, self.loss)
 
     def probability(self, level: int) -> float:
-        """Pass probability at ``level``; beyond the table it is 1."""
+        """Probability of passing at ``level``; beyond the table it is 1."""
         check_count(least=0, level=level)
         return self.probabilities[min(level, len(self.probabilities) - 1)]
 
@@ -78,12 +78,12 @@ def _middle(low: float, high: float) -> float:
 
 
 def pass_probabilities(loss: PrivacyProfile, *, epsilon: float, delta: float) -> PassProbabilities:
-    """The table that grows as fast as (4) allows: 0, delta, then the largest entry next to the one before, up to 1.
+    """The table that grows as fast as (4) allows: 0, delta, then the largest probability next to the last one, up to 1.
 
     Parameters
     ----------
     loss : PrivacyProfile
-        Curve of the release in both orders of neighbours, at every real epsilon, such as ``LiftedMaskProfile``.
+        Profile of the release in both orders of neighbours, at every real epsilon, such as ``LiftedMaskProfile``.
     epsilon, delta : float
         Budget of test and release together.
 
@@ -94,7 +94,7 @@ def pass_probabilities(loss: PrivacyProfile, *, epsilon: float, delta: float) ->
     Raises
     ------
     ValueError
-        If the release alone leaves no room: an entry does not grow, or the stored table fails its check.
+        If the release alone leaves no room: a probability does not grow, or the stored table fails its check.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 The marginal of a Gaussian mixture along a direction is a mixture in one dimension, and enough directions determine all
 means and covariances. A record is in one slice of each direction, so the L1 sensitivity grows with the number of
-directions and not with the number of cells.
+directions and not with the number of bins.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def slice_directions(n_features: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slices:
-    """Public slices of a box: in units of a cell, the box is a cube of side ``n_cells`` around the origin.
+    """Public slices of a box: in units of a bin, the box is a cube of side ``n_cells`` around the origin.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ class Slices:
 
     @property
     def left_edges(self) -> FloatArray:
-        """Lower edge of every slice along its direction, in cells, in the order of the counts."""
+        """Lower edge of every slice along its direction, in bins, in the order of the counts."""
         return np.concatenate([np.arange(size) - size / 2 for size in self.sizes])
 
     def index(self, points: FloatArray) -> IntArray:
-        """Slice of every point (N, D), given in cells, in every direction: positions in the counts, shape (N, S).
+        """Slice of every point (N, D), given in bins, in every direction: positions in the counts, shape (N, S).
 
         Elementwise products and sums in a fixed order: the slice of a point depends on no other point, bit for bit.
         A matrix product would not promise that.
@@ -101,7 +101,7 @@ def slice_counts(records: ArrayLike, slices: Slices, *, bounds: FloatArray) -> I
     records : array_like, shape (N, D)
         Any numbers; values outside the bounds count as the nearest limit, NaN as the lower one.
     slices : Slices
-        Public directions and cells.
+        Public directions and bins.
     bounds : ndarray, shape (D, 2)
         Public lower and upper bound of every column, in its unit.
 

@@ -1,4 +1,4 @@
-"""Probabilities of cells under a mixture. Post-processing: no record is seen.
+"""Probabilities of bins under a mixture. Post-processing: no record is seen.
 
 :func:`cell_probabilities` has fixed nodes: it is smooth in the parameters and takes many mixtures at once, in NumPy or
 PyTensor. :func:`exact_cell_probabilities` places its nodes by the mixture, for any widths.
@@ -17,10 +17,10 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
-N_NODES = 16  # in a cell, along the first column; see cell_probabilities
+N_NODES = 16  # in a bin, along the first column; see cell_probabilities
 CUT = 7.0  # standard deviations along the first column; what lies beyond is below 3e-12
 BEYOND = 40.0  # standard deviations: further out every double is the same tail
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)  # in every cell of the first column, when there are two
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)  # in every bin of the first column, when there are two
 REACH = 9.0  # standard deviations of a component beyond which it has no mass that matters
 FINEST = 0.5  # widest step of the quadrature, in standard deviations of a component
 
@@ -28,12 +28,12 @@ FINEST = 0.5  # widest step of the quadrature, in standard deviations of a compo
 def cell_probabilities(
     edges: FloatArray, weights: Any, means: Any, chol: Any, *, n_nodes: int = N_NODES, xp: Any = np
 ) -> Any:
-    """Probabilities of the cells between inner edges, (..., M), the last column varying fastest; they sum to 1.
+    """Probabilities of the bins between inner edges, (..., M), the last column varying fastest; they sum to 1.
 
-    The first and the last cell of a column reach to infinity. One column: differences of the normal distribution
+    The first and the last bin of a column reach to infinity. One column: differences of the normal distribution
     function, taken in the nearer tail, so small ones keep their digits. Two columns: Gauss-Legendre nodes along the
-    first column in every cell, cut at ``CUT`` standard deviations, and the exact conditional probabilities along the
-    second. With 16 nodes the error is below 1e-6 for standard deviations from a half of a cell on and correlations up
+    first column in every bin, cut at ``CUT`` standard deviations, and the exact conditional probabilities along the
+    second. With 16 nodes the error is below 1e-6 for standard deviations from a half of a bin on and correlations up
     to 0.95; it grows for narrower components.
 
     Parameters
@@ -43,7 +43,7 @@ def cell_probabilities(
     weights, means, chol : arrays, shapes (..., K), (..., K, D) and (..., K, D, D)
         ``chol`` lower triangular with a positive diagonal. Tensors have no leading dimensions.
     n_nodes : int
-        Nodes in a cell.
+        Nodes in a bin.
     xp : module
         ``numpy`` or ``pytensor.tensor``.
 
@@ -90,13 +90,13 @@ def check_columns(n_features: int) -> None:
     """Raise ValueError unless there are one or two columns."""
     if n_features not in (1, 2):
         raise ValueError(
-            f"cells must have 1 or 2 columns, got {n_features}:"
+            f"bins must have 1 or 2 columns, got {n_features}:"
             " probabilities of boxes of correlated normals have no closed form"
         )
 
 
 def exact_cell_probabilities(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatArray:
-    """Probability that one record counts in each cell; what lies outside the bounds counts in the nearest cell.
+    """Probability that one record counts in each bin; what lies outside the bounds counts in the nearest bin.
 
     Exact in one column. In two, the second one is integrated exactly given the first, and the first by Gauss-Legendre
     quadrature with 8 nodes on steps of at most half a standard deviation: errors are below 1e-10.
@@ -139,13 +139,13 @@ def exact_cell_probabilities(mixture: Mixture, bounds: FloatArray, n_cells: int)
 
 
 def _masses(edges: FloatArray, means: FloatArray, sd: float) -> FloatArray:
-    """Normal probabilities between the edges, shape (N, M); the outermost cells reach to infinity."""
+    """Normal probabilities between the edges, shape (N, M); the outermost bins reach to infinity."""
     inner = special.ndtr((edges[1:-1] - means[:, None]) / sd)
     return np.diff(np.pad(inner, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0))), axis=1)
 
 
 def _quadrature(edges: FloatArray, mean: float, sd: float) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Nodes with normal masses and the cell that each counts in."""
+    """Nodes with normal masses and the bin that each counts in."""
     low, high = mean - REACH * sd, mean + REACH * sd
     cuts = np.unique(np.clip(edges[1:-1], low, high))
     ends = np.unique(np.concatenate([[low], cuts, [high]]))

@@ -21,22 +21,22 @@ from pm_dpgmm.privacy.curves import (
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile
 
-MOST_NESTED = 8  # losses within losses; a combination of two-phase releases has 4
+MOST_NESTED = 8  # profiles within profiles; a combination of two-phase releases has 4
 # A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 10 s.
 MOST_STEPS = 500_000  # for one delta; a two-phase release takes 50,000
 LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
-# Of a call, whatever the number of epsilons: arrays are made, and a pass table looks at each of its pairs.
+# Of a call, whatever the number of epsilons: arrays are made, and a table of passing probabilities looks at each pair.
 SUM_STEPS, PASS_STEPS, PAIR_STEPS, PART_STEPS, LIFTED_CALL, GAUSSIAN_CALL = 1_000, 600, 6, 25, 1_200, 80
 # Of every epsilon.
 GAUSSIAN_STEPS, LAPLACE_STEPS, POINT_STEPS, ORDERS_STEPS, COUNTS_STEPS, TABLE_STEPS = 2, 50, 7, 130, 14, 5
-COUNT_STEPS = 12  # of each number of counts in a geometric loss, whose binomial coefficient is a long integer
+COUNT_STEPS = 12  # of each number of counts in a geometric profile, whose binomial coefficient is a long integer
 POINTS = 10  # of a table, that are checked in one step
-MOST_COUNTS = 1024  # of a geometric loss: beyond, binomial coefficients overflow
+MOST_COUNTS = 1024  # of a geometric profile: beyond, binomial coefficients overflow
 LARGEST, SMALLEST = 1e15, 1e-15  # of parameters: nothing overflows within
 
-LOSSES: dict[str, Callable[..., PrivacyProfile]] = {
-    loss.kind: loss
-    for loss in (
+PROFILES: dict[str, Callable[..., PrivacyProfile]] = {
+    profile.kind: profile
+    for profile in (
         PointProfile,
         GeometricProfile,
         GaussianProfile,
@@ -73,7 +73,7 @@ def _made(fields: Mapping[str, Any]) -> PrivacyProfile:
         if kind == ProposeTestReleaseProfile.kind:
             return ProposeTestReleaseProfile(tuple(fields["probabilities"]), _made(fields["loss"]))
         parameters = {name: value for name, value in fields.items() if name != "kind"}
-        return LOSSES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
+        return PROFILES[kind](**{n: tuple(v) if isinstance(v, list) else v for n, v in parameters.items()})
     except (TypeError, OverflowError) as error:
         raise ValueError(f"privacy loss {kind!r} has wrong parameters: {error}") from None
 
@@ -89,12 +89,12 @@ def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
         raise ValueError(f"privacy losses must be nested at most {MOST_NESTED} deep, got more")
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in (
-        *LOSSES,
+        *PROFILES,
         CompositionProfile.kind,
         MaximumProfile.kind,
         ProposeTestReleaseProfile.kind,
     ):
-        kinds = [*LOSSES, CompositionProfile.kind, MaximumProfile.kind, ProposeTestReleaseProfile.kind]
+        kinds = [*PROFILES, CompositionProfile.kind, MaximumProfile.kind, ProposeTestReleaseProfile.kind]
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
     if kind == CompositionProfile.kind:
         parts = (_part(fields, part) for part in ("first", "second"))

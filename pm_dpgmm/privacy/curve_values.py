@@ -1,4 +1,4 @@
-"""Many values of a privacy curve at once: a sum of two losses tries hundreds of epsilons for each of its own."""
+"""Many values of a privacy curve at once: a composition tries hundreds of epsilons for each of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Privacy curves: delta as a function of epsilon, exact where the worst pair of output laws is known.
+"""Privacy profiles: delta as a function of epsilon, exact where the worst pair of output laws is known.
 
 Each class is one family of mechanisms. ``delta(epsilon)`` is never below the true hockey-stick divergence
 sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers that define the curve.
@@ -22,16 +22,16 @@ from pm_dpgmm.privacy.curve_values import values
 from pm_dpgmm.privacy.gaussian_curve import gaussian_delta, gaussian_deltas
 from pm_dpgmm.privacy.worst_pair import WorstPair, response
 
-SPLITS = 202  # of epsilon that a sum of two losses tries
+SPLITS = 202  # of epsilon that a composition of two releases tries
 
 
 class PrivacyProfile(Protocol):
-    """What every privacy curve offers."""
+    """What every privacy profile offers."""
 
     kind: ClassVar[str]
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound of the hockey-stick divergence at any real ``epsilon``: a pass table asks below 0, too."""
+        """Upper bound of the hockey-stick divergence at any real ``epsilon``; propose, test, release asks below 0."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class MaximumProfile(_Parameters):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise ValueError("parts must hold at least one loss, got none")
+            raise ValueError("parts must hold at least one profile, got none")
 
     @property
     def slack(self) -> float:

@@ -42,8 +42,8 @@ class LiftedMaskProfile:
 
     Examples
     --------
-    >>> loss = LiftedMaskProfile(omega=0.019, eta=0.05, dimension=3)
-    >>> loss.delta(1.0) < 1e-6 < loss.delta(0.9)
+    >>> profile = LiftedMaskProfile(omega=0.019, eta=0.05, dimension=3)
+    >>> profile.delta(1.0) < 1e-6 < profile.delta(0.9)
     True
     """
 
@@ -143,11 +143,11 @@ class LiftedMaskProfile:
 
 
 @functools.lru_cache(maxsize=64)
-def _contours(loss: LiftedMaskProfile) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _contours(profile: LiftedMaskProfile) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The contours that are best somewhere, and where each but the first starts to be."""
     best: list[tuple[float, float]] = []
     starts: list[float] = []
-    for slope, log in zip(*(part.tolist() for part in loss.contours()), strict=True):  # ascending slopes
+    for slope, log in zip(*(part.tolist() for part in profile.contours()), strict=True):  # ascending slopes
         while best and (start := (log - best[-1][1]) / (slope - best[-1][0])) <= (starts[-1] if starts else 0.0):
             best.pop()  # the new one is lower before this one starts to be the best
             del starts[-1:]
@@ -159,5 +159,5 @@ def _contours(loss: LiftedMaskProfile) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 @functools.lru_cache(maxsize=64)
-def _steps(loss: LiftedMaskProfile) -> FloatArray:
-    return loss.steps()
+def _steps(profile: LiftedMaskProfile) -> FloatArray:
+    return profile.steps()

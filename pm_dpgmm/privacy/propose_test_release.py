@@ -1,4 +1,7 @@
-"""Privacy curve of a test by a pass table with the release after it. Proof: mechanisms/propose_test_release.md."""
+"""Privacy profile of a stability test, passed with known probabilities, and the release after it.
+
+Proof: mechanisms/propose_test_release.md.
+"""
 
 from __future__ import annotations
 

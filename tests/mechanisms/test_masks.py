@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pm_dpgmm.mechanisms import masks
 from pm_dpgmm.mechanisms.masks import (
     MaskNoise,
     largest_radius,
@@ -123,6 +124,18 @@ def test_published_constants_are_private_and_never_better_than_exact_ones(epsilo
     size = {"epsilon": epsilon, "delta": math.exp(log_delta), "noise": MaskNoise(noise, noise, noise)}
     size |= {"n_features": d, "n_components": k}
     assert paper_radius(**size) <= largest_radius(**size)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("k", [2, 7, 20, 100])
+def test_the_epsilon_of_advanced_composition_is_rounded_down(epsilon, k, monkeypatch):
+    """Its root was taken from either side; the budget of every component must add up to what is promised."""
+    asked = []
+    monkeypatch.setattr(masks, "_lemma_radius", lambda e, d, **sizes: asked.append((e, d)) or 1.0)
+    paper_radius(epsilon=epsilon, delta=1e-6, noise=NOISE, n_features=2, n_components=k)
+    (_, _), (each, share) = asked
+    total = math.sqrt(2 * k * math.log(2 / 1e-6)) * 3 * each + 3 * k * each * math.expm1(3 * each)
+    assert epsilon * (1 - 1e-12) <= total <= epsilon and share == 1e-6 / (6 * k)
 
 
 @pytest.mark.parametrize(

@@ -347,8 +347,8 @@ def test_a_forged_checkpoint_cannot_ask_for_hours(numbers, words, tmp_path):
     ("sketch", range(1, 24), {}, "n_components must add up to at most 256, got 23 numbers of 276"),
     ("sketch", 9, {"order": 8}, "n_components must be at most 8 for a sketch of 16 numbers, got 9"),
     ("histogram", 513, {"n_cells": 2000}, "n_components must be at most 512, got 513"),
-    ("histogram", 2, {"n_cells": 2**21}, "n_cells must give at most 1048576 cells, which a file can hold, got 2097152"),
-    ("slices", 2, {"n_cells": 2**19}, "n_cells must leave at most 1048576 slices, which a file can hold, got 524288"),
+    ("histogram", 2, {"n_cells": 2**21}, "n_bins must give at most 1048576 bins, which a file can hold, got 2097152"),
+    ("slices", 2, {"n_cells": 2**19}, "n_bins must leave at most 1048576 slices, which a file can hold, got 524288"),
 ])  # fmt: skip
 def test_what_could_not_be_resumed_is_refused_before_it_is_paid_for(method, n_components, settings, words, tmp_path):
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
@@ -367,7 +367,7 @@ def test_a_source_must_carry_released_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("method, settings", [
-    ("histogram", {"n_cells": np.int64(16)}), ("slices", {"n_cells": np.int64(8)}), ("sketch", {"order": np.int64(16)}),
+    ("histogram", {"n_bins": np.int64(16)}), ("slices", {"n_bins": np.int64(8)}), ("sketch", {"order": np.int64(16)}),
 ])  # fmt: skip
 def test_settings_may_be_numbers_of_numpy(method, settings, tmp_path):
     """They went into no file: the fit failed after its budget was spent, or its release could not be saved."""

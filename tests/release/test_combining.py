@@ -122,7 +122,7 @@ def test_parallel_composition_of_curves():
     assert Guarantee.from_dict(found.to_dict()) == found
     mixed = dataclasses.replace(found, loss=loss)
     assert Guarantee.from_dict(mixed.to_dict()) == mixed and parallel([mixed, mixed], [site] * 2).loss == loss
-    with pytest.raises(ValueError, match="parts must hold at least one loss"):
+    with pytest.raises(ValueError, match="parts must hold at least one profile"):
         MaximumProfile(())
 
 

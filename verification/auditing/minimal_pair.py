@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 import pickle
@@ -150,7 +149,9 @@ def minimal_pair(
     base = int(rng.integers(2**63))
     tried: dict[bytes, AuditResult] = {}
     failed: Exception | None = None
-    run = functools.partial(audit_pair, mechanism, epsilon=epsilon, delta=delta, **options)
+
+    def run(pair: Pair, **given: Any) -> AuditResult:
+        return audit_pair(mechanism, pair, epsilon=epsilon, delta=delta, **options, **given)
 
     def refuted(pair: Pair) -> bool:
         nonlocal failed

@@ -2,7 +2,7 @@
 
 The compiled twin of :func:`cell_law.cell_probabilities`, :func:`count_law.log_density` and :mod:`count_graph`, which
 have the formulas and say why. Derivatives are found backwards: from the log density to expected counts, to
-probabilities of cells, to the edges seen from each component, to its parameters.
+probabilities of bins, to the edges seen from each component, to its parameters.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def log_count(count: float, expected: float, rate: float) -> float:
 
 @numba.njit(**OPTIONS)
 def line_cells(edges: FloatArray, mean: float, sd: float, out: FloatArray) -> None:
-    """Fill ``out`` (M,) with the probabilities of the cells of one column."""
+    """Fill ``out`` (M,) with the probabilities of the bins of one column."""
     low = -BEYOND
     for j in range(out.shape[0]):
         high = (edges[j] - mean) / sd if j < edges.shape[0] else BEYOND
@@ -94,7 +94,7 @@ def line_slopes(
     of_mean: FloatArray,
     of_chol: FloatArray,
 ) -> None:
-    """Add to the derivatives by mean (1,) and factor (1, 1) what follows from those by cells (M,)."""
+    """Add to the derivatives by mean (1,) and factor (1, 1) what follows from those by bins (M,)."""
     for j in range(edges.shape[0]):
         z = (edges[j] - mean) / sd
         slope = weight * math.exp(-0.5 * z * z - 0.5 * LOG_2PI) * (of_cells[j] - of_cells[j + 1]) / sd
@@ -106,10 +106,10 @@ def line_slopes(
 def plane_cells(
     edges: FloatArray, rule: FloatArray, mean: FloatArray, chol: FloatArray, below: FloatArray, tails: FloatArray
 ) -> None:
-    """Probabilities of a column's cells up to each edge of the second one.
+    """Probabilities of a column's bins up to each edge of the second one.
 
     Fills ``below`` (J, J): up to the J - 1 edges and in all; and ``tails`` (J, Q, J - 1): of the second column given
-    the nodes of the first. ``rule`` (2, Q): nodes and weights in a cell.
+    the nodes of the first. ``rule`` (2, Q): nodes and weights in a bin.
     """
     n, q = below.shape[0], rule.shape[1]
     low = -CUT
@@ -164,7 +164,7 @@ def plane_slopes(
             of_place = of_centre * chol[1, 0] - of_mass * mass * place
             of_half += of_mass * height + of_place * (1 + rule[0, a])
             of_start += of_place
-        # of the end before this cell, which now has both of its cells
+        # of the end before this bin, which now has both of its bins
         of_low += of_start - of_half / 2
         if j > 0:
             before = (edges[0, j - 1] - mean[0]) / chol[0, 0]
@@ -176,7 +176,7 @@ def plane_slopes(
 
 @numba.njit(**OPTIONS)
 def of_known_size(probabilities: FloatArray, noisy: FloatArray, law: FloatArray, of_cells: FloatArray) -> float:
-    """Log density when the number of records is public; fills its derivatives by the cells' probabilities (M,)."""
+    """Log density when the number of records is public; fills its derivatives by the bins' probabilities (M,)."""
     exact, size, rate, variance, height = law[0] > 0, law[1], law[2], law[3], law[4]
     m = probabilities.shape[0]
     of_means, of_variances = np.empty(m), np.empty(m)
@@ -282,7 +282,7 @@ def counts(
     weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
         D is 1 or 2.
     edges, rule : ndarray, shapes (D, J - 1), (2, Q)
-        Inner edges of the cells; nodes and weights between -1 and 1, for two columns.
+        Inner edges of the bins; nodes and weights between -1 and 1, for two columns.
     noisy : ndarray, shape (M,)
     law : ndarray, shape (READ,) or longer
         1 for the exact law and 0 for the Gaussian one; the number of records, 0 if it is not public; rate of the noise,

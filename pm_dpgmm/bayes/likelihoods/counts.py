@@ -1,4 +1,4 @@
-"""Noise-aware evidence of method "histogram": counts of cells with discrete Laplace noise."""
+"""Noise-aware evidence of method "histogram": counts of bins with discrete Laplace noise."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def log_likelihood(
     weights, means, chol : tensors, shapes (K,), (K, D) and (K, D, D)
         Of the mixture, components in any order; ``chol`` lower triangular with a positive diagonal.
     likelihood : {"auto", "exact", "gaussian"}
-        "exact", which "auto" takes: a multinomial or Poisson count with discrete Laplace noise in every cell.
-        "gaussian": the Gaussian law with the same mean and covariance; cheaper, and wider where cells are nearly empty.
+        "exact", which "auto" takes: a multinomial or Poisson count with discrete Laplace noise in every bin.
+        "gaussian": the Gaussian law with the same mean and covariance; cheaper, and wider where bins are nearly empty.
         :func:`pm_dpgmm.methods.counts.histogram_law.log_density` has the laws.
 
     Returns
@@ -57,7 +57,7 @@ def log_likelihood(
 
     Notes
     -----
-    Records outside the bounds were counted in the nearest cell, and the cells at the edge are taken to reach to
+    Records outside the bounds were counted in the nearest bin, and the bins at the edge are taken to reach to
     infinity, so nothing is cut off. The number of records is public under replace-one neighbours; under add-remove it
     is integrated out with a flat prior.
     """

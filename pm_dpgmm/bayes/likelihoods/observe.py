@@ -109,7 +109,7 @@ def observe(
 
     Notes
     -----
-    With ``th = release.params(name, prior="weak")`` one unit of the free variable is about one posterior standard
+    With ``params = release.params(name, prior="weak")`` one unit of the free variable is about one posterior standard
     deviation, uncorrelated, so NUTS needs few steps and 200 tuning draws; any other prior of weights, means and
     Cholesky factors will do, at more cost.
 
@@ -129,8 +129,8 @@ def observe(
     >>> X = np.random.default_rng(1).normal(3.0, 1.0, size=(1000, 1))
     >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 10))
     >>> with pm.Model() as model:
-    ...     th = release.params("g", prior="weak")
-    ...     term = release.observe(th)
+    ...     params = release.params("g", prior="weak")
+    ...     term = release.observe(params)
     >>> [rv.name for rv in model.free_RVs], [potential.name for potential in model.potentials]
     (['g_offset'], ['release'])
     """

@@ -29,19 +29,19 @@ from pm_dpgmm.privacy.noise import IntArray
 # so; of S histograms it is log(S) more, as squares of Laplace noise fall off about so
 SURE = 6.0
 MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
-MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the cells allow: counts show a part of it only
+MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the bins allow: counts show a part of it only
 NARROW = 1.3  # times the least deviation that a fit allows
 LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
 MOST_TIMES = 100  # the records, that is said as a number
 TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
 NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
-MOST_WORK = 2e7  # probabilities of cells, a second or two: a file with more is not judged
+MOST_WORK = 2e7  # probabilities of bins, a second or two: a file with more is not judged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """Noisy counts, and the cells that they are of.
+    """Noisy counts, and the bins that they are of.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Counts:
     n_cells : int
         Along a column.
     slices : Slices or None
-        None for the cells of a grid.
+        None for the bins of a grid.
     """
 
     values: FloatArray
@@ -79,7 +79,7 @@ class Counts:
 
     @property
     def width(self) -> FloatArray:
-        """Of a cell, shape (D,)."""
+        """Of a bin, shape (D,)."""
         return np.asarray((self.bounds[:, 1] - self.bounds[:, 0]) / self.n_cells)
 
     @property
@@ -88,7 +88,7 @@ class Counts:
         return np.zeros(1, dtype=np.int64) if self.slices is None else self.slices.offsets[:-1]
 
     def shares(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        """Probability of every cell under a Gaussian, shape (M,); of slices, what lies beyond the box is in none."""
+        """Probability of every bin under a Gaussian, shape (M,); of slices, what lies beyond the box is in none."""
         if self.slices is None:
             return exact_cell_probabilities(Mixture([1.0], [mean], [covariance]), self.bounds, self.n_cells)
         along = self.slices.directions
@@ -107,7 +107,7 @@ class Judged:
 
     counts: Counts
     mixture: Mixture
-    shares: FloatArray  # (K, M), probability of every cell under every component
+    shares: FloatArray  # (K, M), probability of every bin under every component
     n_records: float  # as the counts tell: the number may be private
 
     @classmethod
@@ -169,16 +169,16 @@ def misfit(fit: Judged) -> str | None:
     """That the counts contradict the mixture, and that it matters.
 
     The excess of a chi-square over its mean, divided by twice the number of records, estimates the divergence of the
-    mixture from the records in nats, of what the cells show of them and where sampling is more than the noise: less
-    than all of it, and far less where components are narrower than the cells.
+    mixture from the records in nats, of what the bins show of them and where sampling is more than the noise: less
+    than all of it, and far less where components are narrower than the bins.
     """
     size, narrow = excess(fit), as_narrow_as_cells(fit)
     mostly_narrow = bool(fit.mixture.weights[narrow].sum() > NOTABLE)
     if size < (MATTERS_IF_NARROW if mostly_narrow else MATTERS):
         return None
-    help_ = "another number of components, bounds that fit the columns, other cells (n_cells)"
+    help_ = "another number of components, bounds that fit the columns, other bins (n_bins)"
     if mostly_narrow:
-        help_ = f"{listed(narrow)} came out as narrow as cells allow, so tighter bounds, more cells (n_cells)"
+        help_ = f"{listed(narrow)} came out as narrow as bins allow, so tighter bounds, more bins (n_bins)"
     told = f"{size:.2g}" if size < 1 else "1"
     return (
         f"a mixture of {counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
@@ -233,7 +233,7 @@ def unmeasured_width(fit: Judged) -> str | None:
         return None
     return (
         f"some widths were not measured: as far as the released counts tell, {' and '.join(parts)}, and densities"
-        " there are arbitrary; tighter bounds, more cells (n_cells) if there are many records, fewer components or,"
+        " there are arbitrary; tighter bounds, more bins (n_bins) if there are many records, fewer components or,"
         " with delta, method 'sketch' may help"
     )
 
@@ -241,7 +241,7 @@ def unmeasured_width(fit: Judged) -> str | None:
 def width_rises(fit: Judged, factor: float) -> FloatArray:
     """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
 
-    All else stays. Axes are those of the covariance in units of a cell.
+    All else stays. Axes are those of the covariance in units of a bin.
     """
     unit = np.outer(fit.counts.width, fit.counts.width)
     residuals = fit.counts.values - fit.expected

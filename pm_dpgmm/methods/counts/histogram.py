@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
+from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers, shown
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
@@ -16,18 +16,18 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 
-DEFAULT_CELLS = {1: 64, 2: 32}  # per column; a public choice that never looks at the records
+DEFAULT_BINS = {1: 64, 2: 32}  # per column; a public choice that never looks at the records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class HistogramMethod(Method):
     """Settings of ``method="histogram"``.
 
     Parameters
     ----------
-    n_cells : int, optional
-        Cells along each column; 64 in one dimension, 32 in two. A component narrower than a cell is not resolved: its
-        standard deviation comes out as about three quarters of a cell.
+    n_bins : int, optional
+        Bins along each column; 64 in one dimension, 32 in two. A component narrower than a bin is not resolved: its
+        standard deviation comes out as about three quarters of a bin. ``n_cells``, its former name, is taken too.
 
     Guarantee
     ---------
@@ -35,17 +35,30 @@ class HistogramMethod(Method):
     neighbours; the mixture is a function of them. Proof: histogram.md.
     """
 
-    n_cells: int | None = None
+    n_bins: int | None = None
     name: ClassVar[str] = "histogram"
 
-    def __post_init__(self) -> None:
-        if self.n_cells is not None:
-            check_count(least=2, n_cells=self.n_cells)
+    def __init__(self, n_bins: int | None = None, *, n_cells: int | None = None) -> None:
+        if n_bins is not None and n_cells is not None:
+            raise TypeError(f"n_bins must be given alone, got n_cells={shown(n_cells)}, its former name, beside it")
+        n_bins = n_cells if n_bins is None else n_bins
+        if n_bins is not None:
+            check_count(least=2, n_bins=n_bins)
+        object.__setattr__(self, "n_bins", n_bins)
         plain_numbers(self)
 
-    def cells(self, n_features: int) -> int:
-        """Cells along each column."""
-        return self.n_cells if self.n_cells is not None else DEFAULT_CELLS[n_features]
+    @property
+    def n_cells(self) -> int | None:
+        """The former name of ``n_bins``."""
+        return self.n_bins
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings as every release has held them: a file of today loads with an older version."""
+        return {"n_cells": self.n_bins}
+
+    def bins(self, n_features: int) -> int:
+        """Bins along each column."""
+        return self.n_bins if self.n_bins is not None else DEFAULT_BINS[n_features]
 
     def cost(self, problem: Problem) -> tuple[float, float]:
         """All of epsilon; delta is not needed."""
@@ -59,20 +72,20 @@ class HistogramMethod(Method):
 
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless there are bounds and at most two columns."""
-        if problem.n_features not in DEFAULT_CELLS:
+        if problem.n_features not in DEFAULT_BINS:
             raise ValueError(f"method 'histogram' supports 1 or 2 features, got {problem.n_features}")
         if problem.bounds is None:
             raise ValueError("method 'histogram' needs bounds: public lower and upper limits of every column, got None")
-        width = (problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2) / self.cells(problem.n_features) * 2
+        width = (problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2) / self.bins(problem.n_features) * 2
         if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
             raise ValueError(
-                f"bounds must lie within 1e100 with cells wider than 1e-100, got {problem.bounds.tolist()}; rescale"
+                f"bounds must lie within 1e100 with bins wider than 1e-100, got {problem.bounds.tolist()}; rescale"
             )
-        total = self.cells(problem.n_features) ** problem.n_features
+        total = self.bins(problem.n_features) ** problem.n_features
         if total > MOST_COUNTS:
-            raise ValueError(f"n_cells must give at most {MOST_COUNTS} cells, which a file can hold, got {total}")
+            raise ValueError(f"n_bins must give at most {MOST_COUNTS} bins, which a file can hold, got {total}")
         if total < 2 * problem.n_components:
-            raise ValueError(f"n_cells must give at least 2 cells for each component, got {total} cells")
+            raise ValueError(f"n_bins must give at least 2 bins for each component, got {total} bins")
         self.guarantee(problem).check_storable()
 
     def release(
@@ -88,8 +101,7 @@ class HistogramMethod(Method):
     ) -> Outcome:
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
-        n_cells = self.cells(problem.n_features)
-        counts = cell_counts(records, bounds=problem.bounds, n_cells=n_cells)
+        counts = cell_counts(records, bounds=problem.bounds, n_cells=self.bins(problem.n_features))
         noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
         # from here on only `noisy` and public numbers are used
         noise = {
@@ -110,6 +122,6 @@ def fitted(
     """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
     counts = np.asarray(raw["counts"]).astype(np.int64)
     if 2 * n_components > counts.size:
-        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
+        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} bins, got {n_components}")
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
     return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": count_caveats(raw, noise, mixture)})

@@ -16,18 +16,18 @@ from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
 N_STARTS, START_STEPS = 10, 40  # short runs to find the basin
-MAX_STEPS, TOLERANCE = 500, 1e-4  # of the long run; gain of log-likelihood per step, in nats over all cells
+MAX_STEPS, TOLERANCE = 500, 1e-4  # of the long run; gain of log-likelihood per step, in nats over all bins
 START_SEED = 20231  # public: starting points are post-processing, and a fixed seed makes a release reproducible
-CELL_VARIANCE = 1 / 12  # of a uniform point in a cell, in cells squared (Sheppard)
-SMALLEST_VARIANCE = 0.75**2  # of a component along any direction, in cells squared: nothing narrower is resolved
+CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard)
+SMALLEST_VARIANCE = 0.75**2  # of a component along any direction, in bins squared: nothing narrower is resolved
 PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each unit of the noise scale
-SMALLEST_EXPECTED = 1e-6  # count of an empty cell far from every component; keeps logarithms finite
+SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
 
 
 def cell_centres(bounds: FloatArray, n_cells: int) -> FloatArray:
-    """Centres of the cells, shape (n_cells ** D, D), in the order of ``counts.ravel()``."""
+    """Centres of the bins, shape (n_cells ** D, D), in the order of ``counts.ravel()``."""
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
     axes = [low + step * (np.arange(n_cells) + 0.5) for low, step in zip(bounds[:, 0], width, strict=True)]
     return np.array(list(itertools.product(*axes)))
@@ -43,11 +43,11 @@ def fit_counts(
 ) -> Mixture:
     """Fit a mixture to noisy counts by EM on the likelihood that knows the noise.
 
-    The true count of the cell at x is Poisson with mean sum over k of rate_k N(x; mean_k, covariance_k + I/12), in
-    units of a cell; the published one adds discrete Laplace noise of scale b. EM treats the true counts as missing:
+    The true count of the bin at x is Poisson with mean sum over k of rate_k N(x; mean_k, covariance_k + I/12), in
+    units of a bin; the published one adds discrete Laplace noise of scale b. EM treats the true counts as missing:
     their expectation given the published count is exact
     (:func:`pm_dpgmm.methods.counts.likelihood.count_log_likelihood`), and the rest is EM for a mixture on weighted
-    points. Every cell counts, empty ones included: nothing is cut. Mass outside the bounds counts against a mixture,
+    points. Every bin counts, empty ones included: nothing is cut. Mass outside the bounds counts against a mixture,
     since records there were moved to the edge. Rates are free, so the number of records is not used.
 
     Parameters
@@ -70,7 +70,7 @@ def fit_counts(
     """
     d, n_cells = counts.ndim, counts.shape[0]
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
-    # everything below is in units of a cell, so that no unit of the data reaches the floors
+    # everything below is in units of a bin, so that no unit of the data reaches the floors
     grid = _grid(counts, n_components, noise_scale)
     rng = np.random.default_rng(START_SEED)
     runs = []
@@ -93,13 +93,13 @@ Parameters = tuple[FloatArray, FloatArray, FloatArray]  # rates (K,), means (K, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grid:
-    """Noisy counts in units of a cell."""
+    """Noisy counts in units of a bin."""
 
     centres: FloatArray  # (M, D)
     heights: FloatArray  # (M,)
     noise_scale: float
     n_components: int
-    prominent: BoolArray  # (M,), cells that stand out of the noise
+    prominent: BoolArray  # (M,), bins that stand out of the noise
     spread: FloatArray  # (D, D), a typical covariance of a component
 
 
@@ -107,7 +107,7 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
     d, n_cells = counts.ndim, counts.shape[0]
     centres = cell_centres(np.array([[0.0, n_cells]] * d), n_cells)
     heights = counts.ravel().astype(float)
-    # an empty cell exceeds b ln(m/8) with probability below 4/m, so about four of m empty cells stand out
+    # an empty bin exceeds b ln(m/8) with probability below 4/m, so about four of m empty bins stand out
     prominent = heights > noise_scale * math.log(max(2.0, heights.size / 8))
     if prominent.sum() < 2 * n_components:
         prominent = np.argsort(np.argsort(-heights)) < 2 * n_components
@@ -138,7 +138,7 @@ def _em(grid: _Grid, parameters: Parameters, max_steps: int) -> tuple[float, Par
 
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:
-    """Expected count of each component in each cell (K, M), and the penalty of the prior on the covariances."""
+    """Expected count of each component in each bin (K, M), and the penalty of the prior on the covariances."""
     rates, means, covariances = parameters
     d = means.shape[1]
     factors = np.linalg.cholesky(covariances)
@@ -162,7 +162,7 @@ def _maximise(grid: _Grid, shares: FloatArray, pseudo: float) -> Parameters:
 
 
 def _start(grid: _Grid, rng: np.random.Generator) -> Parameters:
-    """A random start: k-means++ seeds (Arthur and Vassilvitskii 2007) on cells that stand out of the noise.
+    """A random start: k-means++ seeds (Arthur and Vassilvitskii 2007) on bins that stand out of the noise.
 
     Written out, because scikit-learn's greedy ``kmeans_plusplus(sample_weight=)`` is no better: over 16 paired data
     sets each the fits were equal to 1e-4 nats a record in eight settings of ten; with 1,000 records in two columns they

@@ -1,4 +1,4 @@
-"""Likelihood of noisy counts on a grid, given the probabilities of the cells (mixture/cell_probabilities.py).
+"""Likelihood of noisy counts on a grid, given the probabilities of the bins (mixture/cell_probabilities.py).
 
 Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/counts/histogram.md.
 """
@@ -17,7 +17,7 @@ from pm_dpgmm.methods.counts.likelihood import SMALLEST_SCALE, count_log_likelih
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
 FORMS = ("exact", "gaussian")
-LEAST_EXPECTED = 1e-100  # count of a cell; positive, so that its logarithm is finite
+LEAST_EXPECTED = 1e-100  # count of a bin; positive, so that its logarithm is finite
 LEAST_VARIANCE = 0.1  # of the number of records given the noisy counts, against rounding
 LARGE_COUNT = 1e3  # from here on moments of a count given its noisy version are linear
 TOTAL_REACH = 6.0  # of the integral over an unknown number of records, in standard deviations
@@ -30,7 +30,7 @@ LogCount = Callable[[Any, Any, float], Any]  # log P[noisy count | expected coun
 class NoisyGrid:
     """Counts with discrete Laplace noise. ``counts`` may have leading dimensions, of several releases."""
 
-    counts: FloatArray  # (..., M), cells in the order of ravel()
+    counts: FloatArray  # (..., M), bins in the order of ravel()
     bounds: FloatArray  # (D, 2)
     n_cells: int  # along every column
     noise_scale: float  # b
@@ -38,7 +38,7 @@ class NoisyGrid:
 
     @property
     def edges(self) -> FloatArray:
-        """Inner ones, (D, n_cells - 1): records outside the bounds are counted in the nearest cell."""
+        """Inner ones, (D, n_cells - 1): records outside the bounds are counted in the nearest bin."""
         low, high = self.bounds[:, :1], self.bounds[:, 1:]
         return np.asarray(low + (high - low) * np.arange(1, self.n_cells) / self.n_cells)
 
@@ -62,12 +62,12 @@ def log_noise_height(noise_scale: float) -> float:
 def log_density(
     grid: NoisyGrid, probabilities: Any, *, form: str = "exact", xp: Any = np, log_count: LogCount = numpy_log_count
 ) -> Any:
-    """Log density of the noisy counts at probabilities of the cells.
+    """Log density of the noisy counts at probabilities of the bins.
 
     Counts are multinomial when the number of records is public. "exact" is the law of a Poisson count with noise in
-    every cell, times the probability of the public total given the noisy counts over that without them: a sum of
+    every bin, times the probability of the public total given the noisy counts over that without them: a sum of
     independent counts, taken as Gaussian with its exact mean and variance. "gaussian" is the Gaussian law with the mean
-    and covariance of the noisy multinomial; it has the right width and wastes some of the information in cells that are
+    and covariance of the noisy multinomial; it has the right width and wastes some of the information in bins that are
     nearly empty. With an unknown number of records the counts are Poisson, and the log density is that after
     integrating over the expected number with a flat prior.
 
@@ -97,7 +97,7 @@ def log_density(
         return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
 
     expected = xp.maximum(grid.n_records * probabilities, LEAST_EXPECTED)
-    # mean and variance of the true count of a cell, given its noisy one: by the best linear prediction
+    # mean and variance of the true count of a bin, given its noisy one: by the best linear prediction
     share = expected / (expected + noise)
     mean, variance = expected + share * (grid.counts - expected), expected * (1 - share)
     if form == "gaussian":

@@ -33,7 +33,7 @@ from pm_dpgmm.privacy.noise import IntArray
 
 FIT_SEED = 20263  # public: the search is post-processing, and a fixed seed makes a release reproducible
 N_POINTS, LEVELS, SWEEPS, MATCHING_STEPS = 4000, 25, 6, 100  # of the cloud
-N_CLOUD = 2000  # points kept, jittered within a cell
+N_CLOUD = 2000  # points kept, jittered within a bin
 N_STARTS, START_STEPS, SWAP_STEPS, MAX_STEPS = 6, 40, 40, 300
 CLOUD_RECORDS = 0.1  # pseudo-records of the cloud, for each unit of the noise scale
 BAD_FIT = 1.5  # dispersion above which the cloud counts for more

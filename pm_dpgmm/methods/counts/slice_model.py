@@ -1,6 +1,6 @@
 """Likelihood of noisy slice counts under a Gaussian mixture, with its gradient. Post-processing: no record is seen.
 
-Everything is in units of a cell of :class:`pm_dpgmm.mechanisms.slices.Slices`.
+Everything is in units of a bin of :class:`pm_dpgmm.mechanisms.slices.Slices`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import LOG_2PI
 from pm_dpgmm.privacy.noise import IntArray
 
-SMALLEST_VARIANCE = 0.5**2  # of a component along any direction, in cells squared; added to F F'
+SMALLEST_VARIANCE = 0.5**2  # of a component along any direction, in bins squared; added to F F'
 SMALLEST_EXPECTED = 1e-6  # count of a slice far from every component; keeps logarithms finite
 REFUSED = 1e100  # objective of a mixture whose likelihood overflows
 LOG_RATE, LOG_SCALE = 8.0, 8.0  # how far one search may move rates and scales, as logarithms

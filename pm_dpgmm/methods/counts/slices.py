@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers
+from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers, shown
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods.counts.caveats import count_caveats
@@ -17,22 +17,22 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 
-DEFAULT_CELLS = 24  # along an axis; a public choice that never looks at the records
+DEFAULT_BINS = 24  # along an axis; a public choice that never looks at the records
 FEATURES = range(2, 13)  # above, noise grows like D^2 and directions like D^2: nothing is left below 1e7 records
 LARGEST = 1e100  # bound in absolute value; the fit squares numbers
-NARROWEST = 1e-100  # cell
+NARROWEST = 1e-100  # bin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SliceMethod(Method):
     """Settings of ``method="slices"``.
 
     Parameters
     ----------
-    n_cells : int, optional
+    n_bins : int, optional
         Slices across the bounds of each column, 24 by default. A component narrower than a slice is not resolved: its
         standard deviation comes out as half a slice or more. Wider slices carry less noise; one to two slices to a
-        standard deviation is best, so tight bounds matter.
+        standard deviation is best, so tight bounds matter. ``n_cells``, its former name, is taken too.
 
     Guarantee
     ---------
@@ -40,17 +40,30 @@ class SliceMethod(Method):
     replace-one or add-remove neighbours; mixture and dispersion are functions of them. Proof: slices.md.
     """
 
-    n_cells: int | None = None
+    n_bins: int | None = None
     name: ClassVar[str] = "slices"
 
-    def __post_init__(self) -> None:
-        if self.n_cells is not None:
-            check_count(least=2, n_cells=self.n_cells)
+    def __init__(self, n_bins: int | None = None, *, n_cells: int | None = None) -> None:
+        if n_bins is not None and n_cells is not None:
+            raise TypeError(f"n_bins must be given alone, got n_cells={shown(n_cells)}, its former name, beside it")
+        n_bins = n_cells if n_bins is None else n_bins
+        if n_bins is not None:
+            check_count(least=2, n_bins=n_bins)
+        object.__setattr__(self, "n_bins", n_bins)
         plain_numbers(self)
 
+    @property
+    def n_cells(self) -> int | None:
+        """The former name of ``n_bins``."""
+        return self.n_bins
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings as every release has held them: a file of today loads with an older version."""
+        return {"n_cells": self.n_bins}
+
     def slices(self, n_features: int) -> Slices:
-        """Public directions and cells."""
-        return Slices(slice_directions(n_features), DEFAULT_CELLS if self.n_cells is None else self.n_cells)
+        """Public directions and bins."""
+        return Slices(slice_directions(n_features), DEFAULT_BINS if self.n_bins is None else self.n_bins)
 
     def cost(self, problem: Problem) -> tuple[float, float]:
         """All of epsilon; delta is not needed."""
@@ -81,9 +94,9 @@ class SliceMethod(Method):
         # before they are counted: a number without end would fill the memory
         slices = len(slice_directions(problem.n_features)) * n_cells * problem.n_features
         if slices > MOST_COUNTS:
-            raise ValueError(f"n_cells must leave at most {MOST_COUNTS} slices, which a file can hold, got {n_cells}")
+            raise ValueError(f"n_bins must leave at most {MOST_COUNTS} slices, which a file can hold, got {n_cells}")
         if n_cells < 2 * problem.n_components:
-            raise ValueError(f"n_cells must be at least 2 for each component, got {n_cells} slices")
+            raise ValueError(f"n_bins must be at least 2 for each component, got {n_cells} slices")
         self.guarantee(problem).check_storable()
 
     def release(

@@ -1,5 +1,8 @@
 """Method "sketch": compressive mixture learning from a private characteristic function of the records.
 
+Compressive mixture learning is that of Gribonval et al. (2021) and Keriven et al. (2018), its private characteristic
+function that of Chatalic et al. (2022), and the fit is matching pursuit with replacement.
+
 A record passes, in this order: ``location`` (an interval for every column, where no bounds are given;
 ``mechanisms.box``), the scaling to that interval and clipping in ``method``, and then either one sketch (one column),
 the ``rounds`` (two columns and more: cells, parts, whitened sketches; ``mechanisms.moments``, ``mechanisms.sketch``) or

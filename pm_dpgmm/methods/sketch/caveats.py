@@ -82,7 +82,7 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
     """
     found = [
         too_few(evidence, fit),
-        noise_components(evidence, fit),
+        noise_components(fit),
         unmeasured_width(fit),
         unexpected_pairs(raw, evidence, fit),
         records_outside(raw, evidence),
@@ -102,7 +102,7 @@ def too_few(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     )
 
 
-def noise_components(evidence: SketchStatistics, fit: SketchFit) -> str | None:
+def noise_components(fit: SketchFit) -> str | None:
     """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise.
 
     True of the components alone: the numbers are explained as well without one of them, so they are with it, too.

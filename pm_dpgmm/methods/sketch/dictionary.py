@@ -78,14 +78,16 @@ class Dictionary:
         return Dictionary.of(data, means, factors)
 
 
-def best_added(data: SketchData, found: ScaledMixture | None, library: Dictionary, number: int) -> list[ScaledMixture]:
+def best_added(
+    data: SketchData, found: ScaledMixture | None, dictionary: Dictionary, number: int
+) -> list[ScaledMixture]:
     """The mixture with each of the candidates that explain most of its residual; None is the empty mixture."""
     residuals = -data.values if found is None else data.residuals(found)
-    gain, share = library.gains(residuals / data.deviations)
+    gain, share = dictionary.gains(residuals / data.deviations)
     order = np.argsort(-gain, kind="stable")[:number].tolist()
     if found is None:
-        return [ScaledMixture(np.ones(1), library.means[[j]], library.factors[[j]]) for j in order]
-    return [found.with_component(share[j] / (1 + share[j]), library.means[j], library.factors[j]) for j in order]
+        return [ScaledMixture(np.ones(1), dictionary.means[[j]], dictionary.factors[[j]]) for j in order]
+    return [found.with_component(share[j] / (1 + share[j]), dictionary.means[j], dictionary.factors[j]) for j in order]
 
 
 def places_of(
@@ -110,6 +112,6 @@ def places_of(
     for scale in (1.0, 2.0):
         means.append(directions * lengths[:, None])
         factors.append(np.broadcast_to(scale * size * np.eye(n_features), (number, n_features, n_features)))
-    library = Dictionary.of(data, np.concatenate(means), np.concatenate(factors))
+    dictionary = Dictionary.of(data, np.concatenate(means), np.concatenate(factors))
     reach = radius * number ** (-1 / n_features)
-    return library, library.sharpened(data, data.residuals(found) / data.deviations, reach, rng)
+    return dictionary, dictionary.sharpened(data, data.residuals(found) / data.deviations, reach, rng)

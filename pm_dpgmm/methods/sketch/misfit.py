@@ -180,8 +180,8 @@ def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
     work.pay(others[-1], ROUGH + STEPS)
     while found.n_components < size + MORE and work.spent < EFFORT:
         near = _pieces(found)
-        library = Dictionary.of(data, np.concatenate([means, near[0]]), np.concatenate([factors, near[1]]))
-        tried = [refined(data, new, prior, steps=ROUGH) for new in best_added(data, found, library, TRIED)]
+        dictionary = Dictionary.of(data, np.concatenate([means, near[0]]), np.concatenate([factors, near[1]]))
+        tried = [refined(data, new, prior, steps=ROUGH) for new in best_added(data, found, dictionary, TRIED)]
         found = refined(data, min(tried, key=lambda other: other.objective), prior, steps=STEPS)
         work.pay(found, ROUGH * TRIED + STEPS)
         others.append(found)
@@ -191,8 +191,8 @@ def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
 def _atoms(evidence: SketchStatistics, data: SketchData) -> tuple[FloatArray, FloatArray]:
     """Means and factors of candidates: those of the cells or, in one column, all over the interval."""
     if not evidence.cells:
-        library = Dictionary.round(data, math.sqrt(len(evidence.unit)), SCALES)
-        return library.means, library.factors
+        dictionary = Dictionary.round(data, math.sqrt(len(evidence.unit)), SCALES)
+        return dictionary.means, dictionary.factors
     levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
     return np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
 

@@ -129,7 +129,7 @@ def run_rounds(
         fit = choice.best
     else:
         tell = partial(_tell, released, first)
-        evidence, fit = _rejected(records, evidence, fit, budget, schedule, problem, settings, tell)
+        evidence, fit = _rejected(records, evidence, fit, budget, schedule, settings, tell)
     progress(3, 3)
     return evidence, fit, choice
 
@@ -177,7 +177,6 @@ def _rejected(
     fit: SketchFit,
     budget: GaussianFilter,
     schedule: Schedule,
-    problem: Problem,
     settings: dict[str, Any],
     tell: Callable[[SketchStatistics, Sequence[Duel]], None],
 ) -> tuple[SketchStatistics, SketchFit]:
