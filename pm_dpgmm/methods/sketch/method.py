@@ -205,7 +205,9 @@ class SketchMethod:
         if problem.bounds is None:
             intervals, raw, budget = unbounded_intervals(records, budget, problem, rng)
             if intervals is None:
-                known = {name: values for name, values in raw.items() if np.isfinite(values).all()}  # a width may be NaN
+                known = {
+                    name: values for name, values in raw.items() if np.isfinite(values).all()
+                }  # a width may be NaN
                 released(guarantee, *unfinished(known, None))  # paid for, and tells the scale
                 raise Unstable(
                     "method 'sketch' refused: no interval holds enough records to be named in private. The budget is"
