@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import check_order
 
 N_SIMULATED = 999
@@ -45,6 +46,8 @@ class FitCheck:
         Posterior draws over which it was averaged; 0 for the released mixture.
     method : str
         Of the release.
+    private : bool
+        As of the release.
     """
 
     p_value: float
@@ -53,6 +56,7 @@ class FitCheck:
     n_numbers: int
     n_draws: int
     method: str
+    private: bool = True
     __reduce__ = by_constructor
 
     def summary(self) -> str:
@@ -62,7 +66,7 @@ class FitCheck:
             whom = whom.replace("explain", "contradict") if self.n_draws else whom.replace("explains", "contradicts")
         return (
             f"{whom} the {self.n_numbers} released numbers: discrepancy {self.statistic:.1f} where"
-            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}"
+            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}{'' if self.private else f', {NOT_PRIVATE}'}"
         )
 
     def __repr__(self) -> str:
@@ -127,7 +131,7 @@ def check_fit(
     if mixtures is not None:
         mixtures = list(mixtures)
         check_count(n_mixtures=len(mixtures))
-    return check(release, mixtures, generator_of(random_seed))
+    return replace(check(release, mixtures, generator_of(random_seed)), private=release.private)
 
 
 def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequence[str] | None = None) -> list[Mixture]:
