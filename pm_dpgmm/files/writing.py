@@ -120,7 +120,7 @@ def reserved(path: str | os.PathLike[str], *, name: str = "path", never: Iterabl
     made = os.fstat(handle)
     os.close(handle)
     try:
-        yield Reserved(given)
+        yield Reserved(Path(os.path.abspath(given)))  # wherever the working directory is by then; a link stays one
     finally:
         with contextlib.suppress(OSError):
             found = os.stat(target)

@@ -6,6 +6,7 @@ Proof: blocks.md.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class RecordBlocks:
     Attributes
     ----------
     source : object
-        ``X``.
+        ``X``; paths with their folder, so that a change of the working directory leads to no other file.
     feature_names : tuple of str, length D
     n_records : int
         Number of rows; private under add-remove neighbours.
@@ -80,7 +81,12 @@ class RecordBlocks:
         if n_records == 0:
             raise ValueError(f"X must have at least one row and one column, got shape (0, {len(names)})")
         check_varies(low, high, n_records, names)
-        fields = {"source": X, "feature_names": names, "n_records": n_records, "rows_per_block": int(rows_per_block)}
+        fields = {
+            "source": _placed(X),
+            "feature_names": names,
+            "n_records": n_records,
+            "rows_per_block": int(rows_per_block),
+        }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -138,6 +144,15 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
             yield from _slices(source.partitions[i].compute(), n_rows)
     else:
         yield from _slices(source, n_rows)
+
+
+def _placed(source: Any) -> Any:
+    """The same with absolute paths, links kept."""
+    if isinstance(source, (str, Path)):
+        return Path(os.path.abspath(source))
+    if isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
+        return [_placed(part) for part in source]
+    return source
 
 
 def _is_table(part: Any) -> bool:

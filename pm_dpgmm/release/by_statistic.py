@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -98,7 +98,7 @@ def check_fit(
     if mixtures is not None:
         mixtures = list(mixtures)
         check_count(n_mixtures=len(mixtures))
-    return check(release, mixtures, generator_of(random_seed))
+    return replace(check(release, mixtures, generator_of(random_seed)), private=release.private)
 
 
 def check_release(

@@ -21,6 +21,7 @@ from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import check_order
 
 N_SIMULATED = 999
@@ -46,6 +47,8 @@ class FitCheck:
         Posterior draws over which it was averaged; 0 for the released mixture.
     method : str
         Of the release.
+    private : bool
+        As of the release.
     """
 
     p_value: float
@@ -54,6 +57,7 @@ class FitCheck:
     n_numbers: int
     n_draws: int
     method: str
+    private: bool = True
     __reduce__ = by_constructor
 
     def summary(self) -> str:
@@ -63,7 +67,7 @@ class FitCheck:
             whom = whom.replace("explain", "contradict") if self.n_draws else whom.replace("explains", "contradicts")
         return (
             f"{whom} the {self.n_numbers} released numbers: discrepancy {self.statistic:.1f} where"
-            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}"
+            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}{'' if self.private else f', {NOT_PRIVATE}'}"
         )
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.release.count_selection import compared_counts, count_price
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class KSelection:
             lines.append(f"{k:>10}  {score - least:16.1f} {misfit:8.1f}{mark}")
         if self.release.flag:
             lines.append(f"WARNING: {self.release.flag}.")
+        if not self.release.private:
+            lines.append(f"{NOT_PRIVATE}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -91,6 +94,7 @@ class KSelection:
         """Chosen number, and lists of numbers, scores and misfits; JSON-ready where all are finite."""
         return {
             "chosen": self.chosen,
+            "private": self.release.private,
             "penalty": self.penalty,
             "n_components": list(self.n_components),
             "scores": list(self.scores),

@@ -34,6 +34,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import fit_coordinates
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.coordinates import share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import in_order
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class StandardErrors:
     feature_names : tuple of str
     flag : str or None
         Why they should not be trusted: ``release.flag``, or that the released numbers contradict the mixture.
+    private : bool
+        As of the release.
     """
 
     weights: FloatArray
@@ -64,6 +67,7 @@ class StandardErrors:
     mixture: Mixture
     feature_names: tuple[str, ...]
     flag: str | None
+    private: bool = True
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -81,7 +85,8 @@ class StandardErrors:
                 mean = f"{self.mixture.means[k, j]:.4g} +- {self.means[k, j]:.2g}"
                 sd = f"{sds[k, j]:.4g} +- {self.standard_deviations[k, j]:.2g}"
                 lines.append(f"  {name:{width}} mean {mean:22} sd {sd}")
-        return "\n".join([*lines, *([f"WARNING: {self.flag}"] if self.flag else [])])
+        mark = [] if self.private else [NOT_PRIVATE]
+        return "\n".join([*lines, *([f"WARNING: {self.flag}"] if self.flag else []), *mark])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +101,8 @@ class Band:
         Of each interval.
     flag : str or None
         Why it should not be trusted, as for :class:`StandardErrors`.
+    private : bool
+        As of the release.
     """
 
     estimate: FloatArray
@@ -103,6 +110,7 @@ class Band:
     upper: FloatArray
     probability: float
     flag: str | None
+    private: bool = True
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -113,7 +121,8 @@ class Band:
         shape = f"of shape {self.estimate.shape}, " if self.estimate.size > 1 else ""
         values = "" if shape else f"{self.estimate.item():.4g} [{self.lower.item():.4g}, {self.upper.item():.4g}], "
         warning = f", WARNING: {self.flag}" if self.flag else ""
-        return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}>"
+        mark = "" if self.private else f", {NOT_PRIVATE}"
+        return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}{mark}>"
 
 
 def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:
@@ -188,6 +197,7 @@ def standard_errors(release: Released) -> StandardErrors:
         mixture=release.mixture,
         feature_names=release.feature_names,
         flag=_caution(release),
+        private=release.private,
     )
 
 
@@ -238,7 +248,7 @@ def interval(
     values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = np.asarray(quantity(release.density), dtype=float)
-    return Band(estimate, lower, upper, float(probability), _caution(release))
+    return Band(estimate, lower, upper, float(probability), _caution(release), release.private)
 
 
 def band(

@@ -347,6 +347,20 @@ def test_rows_per_block_is_checked():
         RecordBlocks(X, rows_per_block=1e5)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_blocks_are_read_from_where_they_were_given(many, tmp_path, monkeypatch):
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    pd.DataFrame({"a": [1.0, 2.0, 3.0]}).to_csv(tmp_path / "here" / "x.csv", index=False)
+    pd.DataFrame({"a": [7.0, 8.0, 9.0]}).to_csv(tmp_path / "there" / "x.csv", index=False)
+    monkeypatch.chdir(tmp_path / "here")
+    parts = ["x.csv"]
+    blocks = RecordBlocks(parts if many else "x.csv")
+    monkeypatch.chdir(tmp_path / "there")
+    parts.append("x.csv")
+    assert np.concatenate(list(blocks)).ravel().tolist() == [1.0, 2.0, 3.0]
+
+
 def test_records_outside_the_bounds_are_clipped_in_blocks_as_in_the_array():
     wide = 3 * CLUSTERS.to_numpy()
     ours, whole = (

@@ -271,6 +271,26 @@ def test_a_method_whose_release_could_not_be_stored_is_refused_before_it_spends(
     assert ledger.spent == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_a_relative_checkpoint_stays_where_it_was_given(link, tmp_path, monkeypatch):
+    """The working directory changes in the middle of the fit; a link stays one."""
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    if link:
+        (tmp_path / "here" / "fit.json").symlink_to("../real.json")
+    monkeypatch.chdir(tmp_path / "here")
+    real = HistogramMethod.release
+
+    def moving(self, *given, **settings):
+        os.chdir(tmp_path / "there")
+        return real(self, *given, **settings)
+
+    monkeypatch.setattr(HistogramMethod, "release", moving)
+    release = dpg.fit_gmm(records_of(1), 2, method="histogram", checkpoint="fit.json", **BOUNDS, **BUDGET)
+    assert not list((tmp_path / "there").iterdir()) and (tmp_path / "here" / "fit.json").is_symlink() == link
+    assert dpg.resume(tmp_path / ("real.json" if link else "here/fit.json")).to_dict() == release.to_dict()
+
+
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monkeypatch):
     def full(self, path):
         raise OSError("disk full")

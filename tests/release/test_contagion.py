@@ -1,6 +1,9 @@
 """What is made from a release that is not private says so, too."""
 
 import inspect
+import pickle
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +58,57 @@ GUARANTEES = {
 }
 
 
+def by_params(release):
+    import pymc as pm
+
+    with pm.Model():
+        return [release.params("anchored"), release.params("weak", prior="weak")]
+
+
+# Every public function that makes something with a text of its own from a release that is not private.
+PRINTED = {
+    "Release.check_fit": lambda release: [release.check_fit()],
+    "Release.select_k": lambda release: [release.select_k([1, 2])],
+    "Release.standard_errors": lambda release: [release.standard_errors()],
+    "Release.interval": lambda release: [release.interval(lambda mixture: mixture.means[0, 0], n_draws=20)],
+    "Release.band": lambda release: [release.band([0.0, 1.0], n_draws=20)],
+    "Release.params": by_params,
+    "Release.summary": lambda release: [release.summary()],
+}
+# Numbers without a word about where they are from, or of which the draws are another's.
+BARE = {"Mixture", "Misfit", "ModeCheck"}
+KNOWN = {
+    "Any", "FloatArray", "MixturePrior", "None", "Path", "Self", "TensorVariable", "dict", "float", "list", "set",
+    "str", "tuple", "bool", "int", "Released", "os", "PathLike",
+}  # fmt: skip
+
+
+def test_every_result_of_a_release_that_is_printed_carries_the_mark(seeded):
+    for name, make in PRINTED.items():
+        for found in make(seeded):
+            texts = {str(found), repr(found), found.summary() if hasattr(found, "summary") else str(found)}
+            assert all(text.count("NOT PRIVATE") == 1 for text in texts), name
+            copied = found if name == "Release.params" else pickle.loads(pickle.dumps(found))
+            assert "NOT PRIVATE" in str(copied), name
+        if name != "Release.summary":
+            for found in make(replace(seeded, private=True)):
+                assert "NOT PRIVATE" not in repr(found), name
+    assert seeded.check_fit().as_dict()["private"] is False is seeded.select_k([1]).as_dict()["private"]
+
+
+def test_no_result_that_is_printed_is_forgotten():
+    """By what is annotated: classes of ours with a text of their own, and texts."""
+    found = set()
+    for name, function in inspect.getmembers(dpg.Release, callable):
+        told = "" if name.startswith("_") else str(inspect.signature(function).return_annotation)
+        kinds = set(re.findall(r"[A-Za-z_]+", told)) - BARE - {"Release"}
+        ours = {"FitCheck", "KSelection", "StandardErrors", "Band", "GMMParams", "Plan", "Guarantee", "Checkpoint"}
+        if kinds & ours or (told == "str"):
+            found.add(f"Release.{name}")
+        assert kinds <= ours | KNOWN, f"{name} gives {kinds - ours - KNOWN}: does it say what is not private?"
+    assert found == set(PRINTED)
+
+
 def gives_releases(function, kinds=("Release", "KSelection"), owner=None):
     """Whether the annotation of what is returned names a Release or a result that holds some; Self is the owner."""
     try:
@@ -104,8 +158,6 @@ def test_guarantees_carry_the_mark_too(name, seeded):
 
 
 def test_a_release_and_its_guarantee_never_contradict_each_other(seeded, tmp_path):
-    from dataclasses import replace
-
     assert replace(seeded, private=True).guarantee.private is True
     assert dpg.load(seeded.save(tmp_path / "r.json")).guarantee == seeded.guarantee
     checkpoint = tmp_path / "c.json"
@@ -127,8 +179,6 @@ def test_the_refusal_of_a_seeded_fit_says_so():
 
 
 def test_a_private_reference_leaves_a_release_private(seeded):
-    from dataclasses import replace
-
     private = dpg.fit_gmm(RECORDS, 1, like=replace(seeded, private=True), **BUDGET)
     assert private.private is True
     assert "NOT PRIVATE" not in repr(private) + private.summary()

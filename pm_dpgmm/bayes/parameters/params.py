@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from pm_dpgmm.bayes.parameters.centred_normal import centred_normal
 from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -52,6 +53,8 @@ class GMMParams:
         The centre, and for the anchored prior the law of offsets from it.
     feature_names : tuple of str or None
         With which the columns of data frames are compared.
+    private : bool
+        As of the release, if it was made from one.
     """
 
     weights: Any
@@ -62,12 +65,13 @@ class GMMParams:
     prior: str
     anchor: Anchor
     feature_names: tuple[str, ...] | None = None
+    private: bool = True
 
     def __repr__(self) -> str:
         mixture = self.anchor.mixture
         lines = [
             f"<GMMParams {self.name!r}: {mixture.n_components} components, {mixture.n_features} features,"
-            f" {self.prior} prior; {self.anchor.source}"
+            f" {self.prior} prior; {self.anchor.source}{'' if self.private else f', {NOT_PRIVATE}'}"
         ]
         scales = self.anchor.typical()
         lines += [
@@ -150,14 +154,16 @@ def release_params(
     warn_without_background(release, "params() are of the components alone", stacklevel=3)
     given = {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}
     if prior == "weak":
-        return _weak(name, release.mixture, _unit_of(release), given, release.feature_names, dims, model)
+        found = _weak(name, release.mixture, _unit_of(release), given, release.feature_names, dims, model)
+        return replace(found, private=release.private)
     known = {key: value for key, value in given.items() if not isinstance(value, str)}
     if len(known) == len(given):
         anchor = plain_anchor(release.mixture, **known)
     else:
         anchor = with_scales(anchor_of(release), **given)
     with model_of(model) as owner:
-        return _anchored(name, anchor, release, release.feature_names, dims, owner, depth=4)
+        found = _anchored(name, anchor, release, release.feature_names, dims, owner, depth=4)
+        return replace(found, private=release.private)
 
 
 def mixture_params(

@@ -29,6 +29,7 @@ MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
 OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that counts, and deviations of it
+LOST, LOST_SURE = 0.01, 3.5  # the same of what is there beyond what the mixture has there: false alarm 3e-4 a column
 TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
 LIKELY_NOISE = 0.5  # chance of a component to be noise
 
@@ -85,7 +86,7 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
         noise_components(fit),
         unmeasured_width(fit),
         unexpected_pairs(raw, evidence, fit),
-        records_outside(raw, evidence),
+        records_outside(raw, evidence, fit),
     ]
     return [text for text in found if text]
 
@@ -122,9 +123,14 @@ def noise_components(fit: SketchFit) -> str | None:
 
 
 def unmeasured_width(fit: SketchFit) -> str | None:
-    """That components could as well be ten times narrower, or wider, along some axis."""
+    """That components could as well be ten times narrower, or wider, along some axis.
+
+    Where the numbers contradict a mixture of one column, they tell a width no better than they are explained: the rise
+    that it takes grows with chi-square over its degrees of freedom, as standard errors do by Birge's ratio. A spike of
+    equal values is then told from a narrow component.
+    """
     try:
-        narrower, wider = (rises < MEASURED for rises in width_rises(fit))
+        narrower, wider = (rises < MEASURED * unexplained(fit) for rises in width_rises(fit))
     except np.linalg.LinAlgError:  # the budget is spent, so go on; such a fit has an infinite misfit
         return None
     weights = fit.mixture.weights
@@ -137,8 +143,17 @@ def unmeasured_width(fit: SketchFit) -> str | None:
         return None
     return (
         f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities"
-        " there are arbitrary; the columns have several scales (transform them or give bounds) or the records are few"
+        " there are arbitrary; the columns have several scales (transform them or give bounds), many records share a"
+        " value (give reg_covar) or the records are few"
     )
+
+
+def unexplained(fit: SketchFit) -> float:
+    """Chi-square over its degrees of freedom where one column's numbers contradict the mixture; 1 elsewhere."""
+    if len(fit.data.unit) > 1 or not fit.rejected:
+        return 1.0
+    freedom = max(fit.data.values.size - fit.found.n_parameters, 1)
+    return 1 + fit.misfit * float(np.sqrt(2 / freedom))
 
 
 def width_rises(fit: SketchFit) -> tuple[FloatArray, FloatArray]:
@@ -172,8 +187,11 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, 
     )
 
 
-def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics) -> str | None:
-    """That many records are in no bin that was kept: far from the others, they count at another place (aliasing)."""
+def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics, fit: SketchFit) -> str | None:
+    """That many records are in no bin that was kept: far from the others, they count at another place (aliasing).
+
+    Bins of few records are not kept, so some always are; fewer count where the mixture has them elsewhere.
+    """
     if "bin_noise" not in raw:
         return None
     n_records, columns = evidence.n_records, []
@@ -181,7 +199,9 @@ def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics) -
         counts = raw[f"bin_counts_{j}"]
         deviation = np.hypot(np.sqrt(counts.size) * raw["bin_noise"][0], evidence.n_records_scale)
         outside = n_records - counts.sum()
-        if outside - OUTSIDE_SURE * deviation > OUTSIDE * n_records:
+        lost = outside - (n_records - _expected_in_bins(raw, fit, j, n_records))
+        many = outside - OUTSIDE_SURE * deviation > OUTSIDE * n_records
+        if many or lost > max(LOST_SURE * np.hypot(deviation, np.sqrt(max(outside, 0.0))), LOST * n_records):
             columns.append(f"about {outside / n_records:.0%} in column {j}")
     if not columns:
         return None
@@ -189,6 +209,18 @@ def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics) -
         f"many records lie where too few do for their place to be released ({', '.join(columns)}): if it is far from"
         " the others, the fit has them elsewhere. Bounds, more records or a larger budget would tell"
     )
+
+
+def _expected_in_bins(raw: Mapping[str, FloatArray], fit: SketchFit, column: int, n_records: float) -> float:
+    """Records that the mixture has in the kept bins of a column; none where a file does not say where they are."""
+    width, index = raw.get("bin_width"), raw.get(f"bin_index_{column}")
+    if width is None or index is None or width.ndim != 1 or width.size <= column:
+        return 0.0
+    density = fit.density
+    deviations = np.sqrt(density.covariances[:, column, column])
+    edges = (index.ravel()[:, None] + [0.0, 1.0]) * width[column]
+    below = special.ndtr((edges[..., None] - density.means[:, column]) / deviations)
+    return float(n_records * ((below[:, 1] - below[:, 0]) @ density.weights).sum())
 
 
 def pair_shares(mixture: Mixture, column: int) -> FloatArray:

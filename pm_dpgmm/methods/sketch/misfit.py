@@ -11,6 +11,10 @@ with enough records they never are; it does not say how far the mixture is from 
 Both are differences of mean log-densities over draws of the larger mixture: right for the records as far as it is like
 them. So the gain counts by the share of the misfit that the larger mixture explains, and a shortfall is told where it
 explains at least EXPLAINED.
+
+Neither sees a tail that is too thin in one column: few records are there, and the larger mixture gives their number
+better than their places. So a third size compares numbers: how much of what the larger mixture has beyond its outermost
+thousandth the release has there.
 ``python -m verification.benchmarks.misfit_effect`` compares both with records that were held out.
 """
 
@@ -23,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import optimize, special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -48,6 +53,8 @@ EFFORT = 1e10  # multiplications after which no component is added: a quarter of
 N_DRAWS, EM_STEPS, EM_FLOOR = 6000, 40, 1e-6  # synthetic records; floor of variances in those of a column
 HIGHEST = 5.0  # nats: a larger log ratio of densities counts as this, as few records where there is only noise give it
 DRAW_SEED = 20244  # public
+BEYOND = 8.0  # standard deviations of a component within which every thousandth of the records begins
+OUTERMOST, THIN = 1e-3, 0.1  # share of the records beyond a point; part of it that a release should have there
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +73,25 @@ class Misfit:
         Nats per record that the best mixture with as many components would gain. 0 where the statistic is below 5; None
         where the larger mixture explains less than half of the misfit, so that nobody knows, and in older files.
     flagged : bool
-        Whether there is a warning: ``shortfall`` of at least 0.05 or ``gain`` of at least 0.3. As it was stored in
-        files of older versions, where it says that ``statistic`` was above 12.
+        Whether there is a warning: ``shortfall`` of at least 0.05, ``gain`` of at least 0.3 or ``tail`` below 0.1. As
+        it was stored in files of older versions, where it says that ``statistic`` was above 12.
+    tail : float or None
+        Of one column where the statistic is above 12: what the released density has beyond the points beyond which the
+        larger mixture has a thousandth of the records, in such thousandths; of the two ends the smaller. None
+        elsewhere.
     """
 
     statistic: float
     gain: float | None
     shortfall: float | None
     flagged: bool
+    tail: float | None = None
 
     @classmethod
-    def sized(cls, statistic: float, gain: float | None, shortfall: float | None) -> Misfit:
+    def sized(cls, statistic: float, gain: float | None, shortfall: float | None, tail: float | None = None) -> Misfit:
         """With ``flagged`` by the thresholds."""
-        return cls(statistic, gain, shortfall, (gain or 0.0) >= GAIN or (shortfall or 0.0) >= SHORTFALL)
+        flagged = (gain or 0.0) >= GAIN or (shortfall or 0.0) >= SHORTFALL or (tail is not None and tail < THIN)
+        return cls(statistic, gain, shortfall, flagged, tail)
 
     @classmethod
     def of(cls, noise: Mapping[str, Any]) -> Misfit | None:
@@ -86,7 +99,8 @@ class Misfit:
         if "misfit" not in noise:
             return None
         statistic = math.inf if noise["misfit"] is None else noise["misfit"]
-        return cls(statistic, noise.get("gain"), noise.get("shortfall"), bool(noise.get("flagged", False)))
+        sizes = noise.get("gain"), noise.get("shortfall")
+        return cls(statistic, *sizes, bool(noise.get("flagged", False)), noise.get("tail"))
 
     def to_dict(self) -> dict[str, Any]:
         """As a release holds it, JSON-ready: a statistic that is not finite is None."""
@@ -95,6 +109,7 @@ class Misfit:
             "flagged": self.flagged,
             "gain": self.gain,
             "shortfall": self.shortfall,
+            "tail": self.tail,
         }
 
     def reason(self, n_components: int) -> str | None:
@@ -108,6 +123,12 @@ class Misfit:
                 f"the mixture is not the best one with {counted(n_components, 'component')}: another would gain about"
                 f" {self.shortfall:.2f} nats per record (estimated from the released numbers, misfit"
                 f" {self.statistic:.0f}); more records, other bounds or another number of components may help"
+            )
+        if (self.gain or 0.0) < GAIN and self.tail is not None:
+            return (
+                f"the tails are too thin: about {OUTERMOST:g} of the records lie where the mixture has"
+                f" {OUTERMOST * self.tail:.1g} (estimated from the released numbers, misfit {self.statistic:.0f}), so"
+                " that log densities there are far too low; more components or transformed columns may help"
             )
         return (
             f"more than {counted(n_components, 'component')} would gain about {self.gain:.2f} nats per record"
@@ -154,12 +175,16 @@ def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
         with np.errstate(all="ignore"):
             larger = enlarged(evidence, fit.found)
             share = 1 - max(misfit(sketch_data(evidence), larger), 0.0) / statistic
-            gain, shortfall = _sizes(*(_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found)))
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
+            both = [_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found)]
+            gain, shortfall = _sizes(both[0], both[1])
+            alone = len(evidence.unit) == 1 and fit.rejected
+            tail = thinness(both[0], both[1]) if alone else None
+    except (ValueError, RuntimeError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
         return Misfit.sized(statistic, None, None)
     if not (math.isfinite(share) and math.isfinite(gain)):
         return Misfit.sized(statistic, None, None)
-    return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if share >= EXPLAINED else None)
+    told = share >= EXPLAINED
+    return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if told else None, tail if told else None)
 
 
 def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
@@ -211,9 +236,11 @@ def _pieces(found: ScaledMixture) -> tuple[FloatArray, FloatArray]:
 
 
 def _in_unit(fit: SketchFit) -> Mixture:
-    """The density of a fit in the unit of its data, where no number is very large or small."""
+    """The density of a fit in the unit of its data, where no number is very large or small; bounds have another."""
     n_features = len(fit.data.unit)
-    return replace(fit, data=replace(fit.data, unit=np.ones(n_features), centre=np.zeros(n_features))).density
+    return replace(
+        fit, data=replace(fit.data, unit=np.ones(n_features), centre=np.zeros(n_features), bounds=None)
+    ).density
 
 
 def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
@@ -231,6 +258,23 @@ def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
             continue
         shortfall = max(shortfall, float(np.clip(other.log_density(points) - ours, -HIGHEST, HIGHEST).mean()))
     return max(gain, shortfall, 0.0), shortfall
+
+
+def thinness(larger: Mixture, released: Mixture) -> float:
+    """``Misfit.tail`` of two mixtures of one column."""
+    reach = BEYOND * np.sqrt(larger.covariances[:, 0, 0])
+    ends = float((larger.means[:, 0] - reach).min()), float((larger.means[:, 0] + reach).max())
+    found = []
+    for sign in (-1.0, 1.0):
+        where = optimize.brentq(lambda x, sign=sign: _mass(larger, x, sign) - OUTERMOST, *ends)
+        found.append(_mass(released, where, sign) / OUTERMOST)
+    return min(found)
+
+
+def _mass(mixture: Mixture, where: float, sign: float) -> float:
+    """Of what lies below ``where`` (``sign`` 1) or above (-1), in one column."""
+    z = (where - mixture.means[:, 0]) / np.sqrt(mixture.covariances[:, 0, 0])
+    return float(mixture.weights @ special.ndtr(sign * z))
 
 
 def _by_em(start: ScaledMixture | Mixture, points: FloatArray) -> Mixture:

@@ -166,8 +166,31 @@ def test_records_in_no_kept_bin_are_told_from_a_tenth_on_beyond_doubt(n_records_
     for outside, told in ((0.98 * least, False), (1.02 * least, True)):
         counts = np.full(4, (1_000 - outside) / 4)
         raw = {"bin_noise": np.array([scale]), "bin_counts_0": np.array([1_000.0]), "bin_counts_1": counts}
-        text = caveats.records_outside(raw, evidence)
+        text = caveats.records_outside(raw, evidence, None)
         assert (f"(about {outside / 1_000:.0%} in column 1)" in text) if told else text is None
+
+
+@pytest.mark.parametrize("n_records_scale, scale", [(0.0, 10.0), (300.0, 10.0), (0.0, 0.0)])
+def test_records_that_the_mixture_has_in_the_bins_and_are_not_there_are_told(n_records_scale, scale):
+    """From a hundredth on, beyond doubt: the noise alone tells them with probability 3e-4, a column."""
+    n = 100_000.0
+    evidence = SimpleNamespace(unit=np.ones(1), n_records=n, n_records_scale=n_records_scale)
+    fit = SimpleNamespace(density=dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
+    index = np.array([-2.0, -1.0, 0.0, 1.0])  # 4.6 % of the mixture lie in no bin
+    shares = np.diff(stats.norm.cdf(np.arange(-2, 3)))
+    for lost, told in ((0.0, False), (0.009, False), (0.02, True)):
+        kept = {"bin_index_0": index, "bin_width": np.ones(1), "bin_counts_0": n * (1 - lost) * shares}
+        text = caveats.records_outside(kept | {"bin_noise": np.array([scale])}, evidence, fit)
+        assert (text is not None) == told
+    assert caveats.records_outside(kept | {"bin_noise": np.array([500.0])}, evidence, fit) is None  # may be noise
+
+
+def test_a_spike_of_equal_values_warns():
+    """Seven in ten are 0: the misfit of the rest hid that the spike's width was not measured."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((10_000, 1)) < 0.7, 0.0, rng.exponential(100, size=(10_000, 1)))
+    with pytest.warns(dpg.FitWarning, match="component 0 could be ten times narrower.*share a value .give reg_covar."):
+        dpg.fit_gmm(X, 2, bounds=(0, 2000), **BUDGET, random_seed=0)
 
 
 def test_a_far_cluster_that_may_be_folded_onto_the_rest_is_not_silent():

@@ -62,7 +62,7 @@ def test_narrowing_keeps_every_cluster(n_features, n_records, half):
         intervals, raw, left = intervals_within(records, BUDGET, asked, rng)
         gone = lost(records, labels, intervals)
         assert gone[0].max() < 0.6 and gone[1:].max() < 0.1
-        assert 1 <= len(raw) <= MOST_ROUNDS
+        assert 2 <= len(raw) <= MOST_ROUNDS + 1 and raw["cell_noise"].shape == (len(raw) - 1,)
         assert 1 - left.spent / left.limit >= 1 - MOST_SHARE - (MOST_ROUNDS - 1) * LEAST_SHARE
     assert half < 100 or intervals[0, 1] - intervals[0, 0] < 400  # and it does narrow
 

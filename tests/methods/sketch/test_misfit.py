@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import misfit as misfit_module
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
-from pm_dpgmm.methods.sketch.misfit import GAIN, SHORTFALL, Misfit, measured
+from pm_dpgmm.methods.sketch.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, measured, thinness
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -88,13 +89,50 @@ def test_the_sizes_survive_a_file_and_a_refit_has_its_own(two_for_three, tmp_pat
 @pytest.mark.parametrize("flagged", [True, False])
 def test_files_of_older_versions_keep_their_flag(two_for_three, flagged):
     fields = json.loads(json.dumps(two_for_three.to_dict()))
-    fields["noise"] = {name: value for name, value in fields["noise"].items() if name not in ("gain", "shortfall")}
+    fields["noise"] = {
+        name: value for name, value in fields["noise"].items() if name not in ("gain", "shortfall", "tail")
+    }
     fields["noise"] |= {"flagged": flagged, "misfit": 50.0}
     old = dpg.Release.from_dict(fields)
     assert old.misfit == Misfit(50.0, None, None, flagged) and "was not measured" in old.summary()
     assert (old.flag is not None) is flagged
     if flagged:
         assert "misfit 50" in old.flag and "was not measured: release.refit measures it" in old.flag
+
+
+def test_sizes_are_of_the_fit_wherever_its_bounds_lie(two_for_three):
+    """Bounds are in the unit of the records: in that of the fit they moved components, mostly onto a bound."""
+    evidence, fit = as_fit(two_for_three, two_for_three.mixture)
+    assert fit.data.bounds is not None
+    moved, unbounded = (replace(fit, data=replace(fit.data, bounds=b)) for b in (np.array([[1e3, 2e3]]), None))
+    found = [measured(evidence, other) for other in (fit, moved, unbounded)]
+    assert found[0] == found[1] == found[2] and found[0].gain > 0
+
+
+def test_a_thin_tail_of_a_single_column_warns(tmp_path):
+    """Log-normal: three components leave out the last percent of it, for which 0.02 nats were told and nothing said."""
+    X = np.exp(1.5 * np.random.default_rng(1).normal(size=(20_000, 1)))
+    with pytest.warns(dpg.FitWarning, match="the tails are too thin"):
+        release = dpg.fit_gmm(X[:10_000], 3, epsilon=1.0, delta=1e-7, bounds=(0, 500), random_seed=1, progress=False)
+    assert release.misfit.tail < THIN and release.misfit.flagged
+    far = np.quantile(X, 0.999)
+    assert np.mean(release.sample(100_000, random_seed=1) > far) < 1e-4
+    assert dpg.load(release.save(tmp_path / "release.json")).warnings == release.warnings
+
+
+def test_a_tail_is_told_by_both_of_its_ends():
+    wide, narrow = (dpg.Mixture([1.0], [[0.0]], [[[variance]]]) for variance in (4.0, 1.0))
+    found = [thinness(wide, narrow), thinness(narrow, wide), thinness(wide, wide)]
+    far = 2 * stats.norm.isf(OUTERMOST)
+    assert found == pytest.approx([stats.norm.sf(far) / OUTERMOST, stats.norm.sf(far / 4) / OUTERMOST, 1.0])
+    left = dpg.Mixture([1.0], [[-1.0]], [[[1.0]]])
+    assert thinness(narrow, left) == pytest.approx(stats.norm.sf(far / 2 + 1) / OUTERMOST)
+
+
+def test_a_tail_alone_is_a_reason():
+    assert Misfit.sized(13.0, 0.0, 0.0, 0.99 * THIN).flagged and not Misfit.sized(13.0, 0.0, 0.0, 1.01 * THIN).flagged
+    assert "tails are too thin" in Misfit.sized(13.0, 0.2, 0.01, 0.01).reason(2)
+    assert "more than 2 components" in Misfit.sized(13.0, 0.4, 0.01, 0.01).reason(2)
 
 
 def test_other_methods_have_no_misfit():
