@@ -335,7 +335,7 @@ def test_wrong_arguments_are_named(given_, error, message):
 def test_names_that_are_taken_or_none_leave_the_model_as_it_was():
     with pm.Model() as model:
         pm.Normal("g_means")
-        with pytest.raises(ValueError, match="name must be new to the model, got 'g': 'g_means' already exists"):
+        with pytest.raises(ValueError, match="name must be new to the model"):
             masked_release(LIFTED).params("g")
         with pytest.raises(ValueError, match="name must be new to the model, got 'g_means'"):
             dpg.gmm("g_means", TRUTH, observed=[[0.0, 0.0]])

@@ -64,7 +64,7 @@ def in_order(data, n, rng):
 )
 def test_runs_that_depend_on_when_they_were_made_are_refused(mechanism, settings):
     options = {"epsilon": 1.0, "n_samples": 2_000, "rng": np.random.default_rng(1)} | settings
-    with pytest.raises(ValueError, match="mechanism must draw every run by itself, got runs that depend on when"):
+    with pytest.raises(ValueError, match="mechanism must draw every run by itself"):
         audit(mechanism, 1, 0, **options)
 
 
