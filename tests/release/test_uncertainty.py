@@ -57,6 +57,7 @@ def pair():
     return dpg.fit_gmm(X, 2, bounds=(-10, 15), neighbouring="add-remove", random_seed=1, **BUDGET)
 
 
+@pytest.mark.thorough
 def test_intervals_of_one_column_cover_the_truth():
     """200 sketches of 10,000 records with noise, fitted from the truth; then standard errors 25 % too small.
 

@@ -127,6 +127,7 @@ def test_unknown_likelihoods_are_refused():
         log_likelihood(release(given, mixture(truth)), *truth, likelihood="wishart")
 
 
+@pytest.mark.thorough
 # ------------------------------------------------------------------ moments against direct integrals
 def test_moments_on_the_line_equal_adaptive_quadrature():
     given, (w, mu, chol) = statistics(1)

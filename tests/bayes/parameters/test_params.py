@@ -127,6 +127,7 @@ def test_scales_of_a_sketch_are_its_standard_errors(sketch):
     np.testing.assert_allclose(scales[anchor.blocks[2]] * deviations, errors.standard_deviations[:, 0], rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["populous", "populous-single"])
 def test_scales_of_a_mask_are_those_of_simulated_masks(method):
     """Mask and sampling simulated by the mechanisms; standard deviations within 5 % (3,000 draws: 1.3 % each)."""
@@ -164,6 +165,7 @@ def test_scales_of_a_mask_are_those_of_simulated_masks(method):
     np.testing.assert_allclose(np.std(found, axis=0), expected, rtol=0.05)
 
 
+@pytest.mark.thorough
 def test_scales_of_a_histogram_are_those_of_repeated_fits():
     """60 fits to fresh noisy counts: standard deviations within a factor of 1.45 (4.2 standard errors of 0.09)."""
     from pm_dpgmm.methods.counts.histogram_fit import fit_counts
