@@ -20,23 +20,25 @@ VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info
 endif
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' ' -f1)
+KERNELS = $(VENV)/.kernels
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 
-.PHONY: demo test test-all kernels test-oldest oldest check audit report benchmark lock notes clean
+.PHONY: demo test test-all test-oldest oldest check audit report benchmark lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
 
-test: kernels
+test: $(KERNELS)
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(BIN)/python -m pytest -m "not thorough"
 
-test-all: kernels
+test-all: $(KERNELS)
 	$(BIN)/python -m pytest
 
 # compiled once, before test workers would each compile them at the same time
-kernels: $(STAMP)
+$(KERNELS): $(STAMP) $(shell grep -rl numba pm_dpgmm verification --include='*.py')
 	$(BIN)/python -m tests.warm_kernels
+	touch $@
 
 # a make of its own, since interpreter and lock file make the environment
 test-oldest:

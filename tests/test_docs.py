@@ -67,6 +67,7 @@ def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
     assert {"mechanisms/histogram.py", "mechanisms/masks.py", "methods/populous_single/method.py"} <= origins
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
 )

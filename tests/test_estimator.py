@@ -62,7 +62,7 @@ def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
     assert list(est.feature_names_in_) == ["age", "bmi"] and est.predict(PAIR).shape == (1000,)
     for wrong in (PAIR[["bmi", "age"]], PAIR.assign(kg=1.0), PAIR[["age"]], PAIR.set_axis(["a", "b"], axis=1)):
         for read in (est.predict, est.predict_proba, est.score_samples, est.score):
-            with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+            with pytest.raises(ValueError, match="The feature names should match those that were passed"):
                 read(wrong)
 
 

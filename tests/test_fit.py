@@ -426,7 +426,7 @@ def _smooth_cdf(v, scale):
 def test_masks_within_lists_are_refused_and_not_dropped(rows, tmp_path):
     """NumPy makes plain numbers of them: what is under the mask was fitted."""
     ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=1.0)
-    with pytest.raises(TypeError, match=r"X must be plain numbers or one masked array, got masked ones within a "):
+    with pytest.raises(TypeError, match="X must be plain numbers or one masked array"):
         dpg.fit_gmm(rows, 1, epsilon=1.0, bounds=(0, 100), ledger=ledger)
     with pytest.raises(TypeError, match=r"X must be plain numbers or one masked array"):
         dpg.RecordBlocks([np.zeros((2, 2)), rows])

@@ -7,18 +7,13 @@ Every mechanism and method has an audit target, so one run of one target of each
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import time
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pymc as pm
-from numba.core.dispatcher import Dispatcher
 
 import pm_dpgmm as dpg
-import verification.calibration
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.methods.populous.agreement import friend_table
 from pm_dpgmm.methods.populous.average import average_core
@@ -59,20 +54,9 @@ def slopes(model: pm.Model) -> None:
     model.compile_dlogp(mode="FAST_COMPILE")(model.initial_point())
 
 
-def kernels() -> Iterator[tuple[str, Dispatcher]]:
-    """Every function that is compiled and kept on disk."""
-    for package in (dpg, verification.calibration):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            module = importlib.import_module(found.name)
-            for name, value in vars(module).items():
-                if isinstance(value, Dispatcher) and value.py_func.__module__ == found.name:
-                    yield f"{found.name}.{name}", value
-
-
 if __name__ == "__main__":
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warm()
-    cold = [name for name, kernel in kernels() if not kernel.signatures]
-    print(f"kernels compiled or found in {time.perf_counter() - start:.0f} s; not called: {', '.join(cold) or 'none'}")
+    print(f"kernels compiled or found in {time.perf_counter() - start:.0f} s")

@@ -195,7 +195,7 @@ def test_far_from_all_components_the_weights_follow_the_tails():
                 assert np.array_equal(found.means, twins.means[:, 1:])
         assert equal.conditional({0: 1e300}).weights == pytest.approx([0.3, 0.7])
     steep = Mixture([1.0], [[0.0, 0.0]], [[[1.0, 9.0], [9.0, 100.0]]])
-    with pytest.raises(ValueError, match=r"given must leave the conditional means finite, got \{0: 1e\+308\}"):
+    with pytest.raises(ValueError, match="given must leave the conditional means finite"):
         steep.conditional({0: 1e308})
 
 

@@ -236,6 +236,7 @@ def test_a_planted_wrong_bound_is_caught_by_the_monte_carlo_interval():
     assert interval.lower > total_variation_1d(0.0, 1.0, 0.9, 1.0) and interval.upper < total_variation_1d(0, 1, 1.1, 1)
 
 
+@pytest.mark.thorough
 def test_monte_carlo_intervals_cover():
     rng, exact = np.random.default_rng(20240602), total_variation_1d(0.0, 1.0, 0.5, 2.0)
     runs = [

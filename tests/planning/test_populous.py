@@ -70,6 +70,7 @@ def test_a_plan_tells_the_settings_and_how_well_fits_agree(compiled):
     assert dpg.Populous(**read["settings"]) == compiled.settings
 
 
+@pytest.mark.thorough
 def test_a_simulated_run_is_the_fit_with_the_settings_of_the_plan(compiled):
     truth = public_mixture(1, 1, separation=4.0, weights=np.ones(1), rng=np.random.default_rng([0, 1]))
     rng = np.random.default_rng([0, 1, 1])
@@ -108,6 +109,7 @@ def test_fits_that_fail_or_find_another_mode_are_counted():
     assert nothing.agreement.efficiency == 0 and nothing.agreement.invalid == (1.0,) and not nothing.enough
 
 
+@pytest.mark.thorough
 def test_predicted_probabilities_are_those_of_the_coins_that_are_thrown(monkeypatch):
     thrown, really = [], PassProbabilities.passes
 
@@ -124,6 +126,7 @@ def test_predicted_probabilities_are_those_of_the_coins_that_are_thrown(monkeypa
     assert 0.3 < found.agreement.probability < 0.7 and not found.enough
 
 
+@pytest.mark.thorough
 def test_too_few_records_for_any_settings_is_said_with_the_number_that_would_do():
     few = dpg.plan(5_000, **ONE, **BUDGET, **WHERE)
     assert not few.enough and few.trials == () and few.agreement is None and 9_000 < few.fewest < 13_000

@@ -208,10 +208,10 @@ def test_budgets_and_costs_are_numbers(tmp_path, number):
 def test_files_of_something_else_are_refused(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as connection, connection:
         connection.execute("create table customers (name text)")
-    with pytest.raises(ValueError, match=r"path must be a ledger or a new file, got .* with other tables"):
+    with pytest.raises(ValueError, match="path must be a ledger or a new file"):
         Ledger(tmp_path / "other.sqlite", epsilon=1.0)
     (tmp_path / "text").write_text("not a database " * 100)
-    with pytest.raises(ValueError, match="must be an SQLite file that a Ledger made, got file is not a database"):
+    with pytest.raises(ValueError, match="must be an SQLite file that a Ledger made"):
         Ledger(tmp_path / "text", epsilon=1.0)
     with pytest.raises(PermissionError, match="must be a file that can be written"):
         Ledger(tmp_path, epsilon=1.0)
@@ -366,7 +366,7 @@ def test_an_existing_ledger_is_opened_with_its_own_budget_and_never_made(tmp_pat
     for other in (tmp_path, tmp_path / "none" / "l.sqlite"):
         with pytest.raises(FileNotFoundError):
             Ledger.existing(other)
-    with pytest.raises(ValueError, match=r"the ledger must be a file made by pm-dpgmm ledger, got .*empty"):
+    with pytest.raises(ValueError, match="the ledger must be a file made by pm-dpgmm ledger"):
         Ledger.existing(tmp_path / "empty")
     assert (tmp_path / "empty").read_bytes() == b""
 

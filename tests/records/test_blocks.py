@@ -171,7 +171,7 @@ def test_the_scale_of_many_records_is_that_of_a_sample(monkeypatch):
 
 
 def test_other_methods_need_the_records_in_memory():
-    with pytest.raises(ValueError, match="X must be records in memory with method 'histogram', got RecordBlocks"):
+    with pytest.raises(ValueError, match="X must be records in memory with method 'histogram'"):
         dpg.fit_gmm(RecordBlocks(CLUSTERS), 2, epsilon=1.0, bounds=(-9, 9), progress=False)
 
 
@@ -276,9 +276,7 @@ def test_a_column_is_constant_only_over_all_blocks(n_rows):
 
 
 def test_parts_with_other_columns_are_refused(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"X must have the same columns in every part, got \('a', 'c'\) after \('a', 'b'"
-    ):
+    with pytest.raises(ValueError, match="X must have the same columns in every part"):
         RecordBlocks([FRAME, FRAME[["a", "c"]]])
     with pytest.raises(ValueError, match="X must have the same columns in every part"):
         RecordBlocks([X, X[:, :2]])
@@ -302,7 +300,7 @@ def test_folders_and_files_that_cannot_be_read(tmp_path, monkeypatch):
         RecordBlocks(tmp_path / "d.csv")
     FRAME.to_parquet(tmp_path / "e.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"a .parquet file needs pyarrow \(pip install 'pm_dpgmm\[parquet\]'\)"):
+    with pytest.raises(ImportError, match=r"a .parquet file needs pyarrow"):
         RecordBlocks(tmp_path / "e.parquet")
 
 

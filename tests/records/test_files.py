@@ -168,7 +168,7 @@ def test_a_column_of_several_numbers_is_refused_before_anything_is_spent(several
     """As one array it has more columns than names, which only the method would notice."""
     cells = [{"p": 1.0, "q": 2.0}, {"p": 3.0, "q": 5.0}] if several == pl.Struct else [[1.0, 2.0], [3.0, 5.0]]
     frame = pl.DataFrame({"a": [0.0, 1.0], "both": pl.Series(cells, dtype=several)})
-    with pytest.raises(TypeError, match=r"X must have one number for each record in a column, got \(2,\) in .*'both'"):
+    with pytest.raises(TypeError, match="X must have one number for each record in a column"):
         read(frame)
 
 
@@ -333,7 +333,7 @@ def test_only_the_columns_that_are_named_are_read(suffix, tmp_path):
 
 
 def test_columns_of_an_array_have_no_names():
-    with pytest.raises(ValueError, match=r"columns must be None where X has no column names, got \['a'\]"):
+    with pytest.raises(ValueError, match="columns must be None where X has no column names"):
         read_records(np.eye(2), columns=["a"])
 
 

@@ -232,9 +232,7 @@ def test_without_a_release_nothing_is_kept_and_a_refusal_spends_nothing(tmp_path
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **(given | {"checkpoint": tmp_path / "no" / "c.json"}))
     assert ledger.spent == (0.0, 0.0) and path.read_text() == "kept"
     path.write_text("")  # as a fit that runs has it
-    with pytest.raises(
-        FileExistsError, match=r"checkpoint must be a new file, got .*a fit that is running has reserved"
-    ):
+    with pytest.raises(FileExistsError, match="checkpoint must be a new file"):
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **given)
     path.unlink()
     ledger.reserve(9.5, 0.0, "replace-one", "another fit")

@@ -106,16 +106,12 @@ def test_draws_are_found_by_name():
 def test_a_release_of_parameters_alone_has_nothing_to_compare_with():
     guarantee = fitted(1, 1).guarantee
     release = dpg.Release(TRUTH[1], guarantee, "populous", {}, {}, {}, feature_names=("x0",), n_records=100)
-    with pytest.raises(
-        ValueError, match="nothing to compare with for method 'populous', as only sketches and histograms have a check"
-    ):
+    with pytest.raises(ValueError, match="nothing to compare with for method 'populous'"):
         release.check_fit()
     with pytest.raises(ValueError, match="method 'slices', as there is no test for the counts"):
         replace(release, method="slices").check_fit()
     for verb in (release.select_k, lambda: release.refit(3)):
-        with pytest.raises(
-            ValueError, match="needs a release of method 'sketch' or 'histogram', got one of method 'populous'"
-        ):
+        with pytest.raises(ValueError, match="needs a release of method 'sketch' or 'histogram'"):
             verb()
     with pytest.raises(ValueError, match="n_mixtures must be at least 1"):
         check_fit(fitted(1, 1), [])

@@ -92,7 +92,7 @@ def test_a_release_built_in_python_is_checked_as_a_reference():
     with pytest.raises(ValueError, match="noise_scale must be finite and greater than 0"):
         dpg.fit_gmm(np.arange(40.0), 1, like=replace(release, noise=law), **BUDGET)
     far = dpg.Mixture([1.0], [[1e200]], [[[1e-300]]])
-    with pytest.raises(ValueError, match=r"like: means of the mixture in units must be of size at most 1e\+09"):
+    with pytest.raises(ValueError, match=r"in units must be of size at most 1e\+09"):
         dpg.fit_gmm(np.arange(40.0), 1, like=replace(release, mixture=far), **BUDGET)
 
 
@@ -548,7 +548,5 @@ def test_counts_without_noise_are_refused_where_their_deviations_are_needed():
     fields["noise"]["scale"] = 2e-12
     release = dpg.Release.from_dict(fields)
     for action in (lambda: release.check_fit(random_seed=1), lambda: release.select_k([1, 2])):
-        with pytest.raises(
-            ValueError, match=r"the release must have noise in every cell .*, got the noise scale 2e-12"
-        ):
+        with pytest.raises(ValueError, match="the release must have noise in every cell"):
             action()

@@ -51,7 +51,7 @@ def test_two_columns_of_many_show_the_exact_marginal():
         tuple(line.get_xdata()) for line in ax.get_lines()
     ]
     for features in [(0, 0), (0, 3), (1,), ("a", 0), ("a", "b", "c")]:
-        with pytest.raises(ValueError, match="features must be two different columns below 3, or their names, got"):
+        with pytest.raises(ValueError, match="features must be two different columns below 3"):
             dpg.plot_release(three, features=features)
     with pytest.raises(ValueError, match=r"features must be among \('a', 'b', 'c'\), got 'd'"):
         three.plot(features=("a", "d"))
@@ -112,7 +112,7 @@ def test_rows_that_say_too_little_are_refused():
     for wrong in ("hi", 0.9):
         with pytest.raises(TypeError, match="rows must be a sequence of results"):
             dpg.plot_coverage(wrong)
-    with pytest.raises(ValueError, match="rows must have coverage, standard_error, got one with study, parameter"):
+    with pytest.raises(ValueError, match="rows must have coverage, standard_error"):
         dpg.plot_coverage([{"study": "a", "parameter": "b"}])
 
 

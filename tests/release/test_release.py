@@ -160,9 +160,7 @@ def test_columns_of_a_table_are_matched_by_name_or_refused(kind):
     for columns in ({"age": ages, "bmi": masses}, {"bmi": masses, "age": ages}):
         assert (release.log_density(table(columns)) == expected).all()
     for columns in ({"age": ages}, {"age": ages, "kg": masses}, {"age": ages, "bmi": masses, "kg": masses}):
-        with pytest.raises(
-            ValueError, match=r"points must have the columns \('age', 'bmi'\) and no others, got \('age"
-        ):
+        with pytest.raises(ValueError, match=r"points must have the columns \('age', 'bmi'\) and no others"):
             release.log_density(table(columns))
 
 
@@ -188,7 +186,7 @@ def test_marginal_and_conditional_go_by_the_names_of_the_features():
     assert (known.weights == expected.weights).all() and (known.means == expected.means).all()
     with pytest.raises(ValueError, match=r"names must be among \('age', 'height'\), got 'weight'"):
         release.marginal(["weight"])
-    with pytest.raises(TypeError, match="names must be a sequence of feature names, got the text 'age'"):
+    with pytest.raises(TypeError, match="names must be a sequence of feature names"):
         release.marginal("age")
     with pytest.raises(ValueError, match=r"given must be among \('age', 'height'\), got 1"):
         release.conditional({1: 3.0})

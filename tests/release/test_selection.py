@@ -126,13 +126,13 @@ def test_more_components_than_rows_and_other_methods_are_refused(tmp_path):
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
     settings = {"epsilon": 1.0, "bounds": (0, 80), "progress": False, "ledger": ledger}
     for method in ("histogram", "auto"):
-        with pytest.raises(ValueError, match="n_components must be an integer with method 'histogram', got range"):
+        with pytest.raises(ValueError, match="n_components must be an integer with method 'histogram'"):
             dpg.fit_gmm(records_of(LINE, 500), range(1, 4), method=method, **settings)
     assert ledger.spent == (0.0, 0.0)
     release = dpg.fit_gmm(records_of(LINE, 500), [2], **settings)  # one number is that number
     assert release.n_components == 2 and "k_scores" not in release.noise
     other = replace(release, method="populous")
-    with pytest.raises(ValueError, match=r"refit needs a release of method 'sketch' or 'histogram', got .* 'populous'"):
+    with pytest.raises(ValueError, match="refit needs a release of method 'sketch' or 'histogram'"):
         other.refit(2)
     with pytest.raises(ValueError, match="select_k needs a release of method 'sketch' or 'histogram'"):
         other.select_k()

@@ -58,6 +58,7 @@ def pair():
     return dpg.fit_gmm(X, 2, bounds=(-10, 15), neighbouring="add-remove", random_seed=1, **BUDGET)
 
 
+@pytest.mark.thorough
 def test_intervals_of_one_column_cover_the_truth():
     """200 sketches of 10,000 records with noise, fitted from the truth; then standard errors 25 % too small.
 
@@ -184,9 +185,7 @@ def test_one_column_is_plotted_with_its_band(column):
 def test_other_methods_say_who_carries_it():
     other = dpg.fit_gmm(COLUMN.sample(500, rng=np.random.default_rng(1)), 2, epsilon=1.0, bounds=(0, 80))
     for ask in (lambda: other.draws(3), other.standard_errors, lambda: other.band([1.0])):
-        with pytest.raises(
-            ValueError, match="of method 'sketch' to tell its uncertainty, got one of method 'histogram'"
-        ):
+        with pytest.raises(ValueError, match="of method 'sketch' to tell its uncertainty"):
             ask()
 
 
@@ -215,5 +214,5 @@ def test_columns_of_the_points_of_a_band_are_matched_by_name():
     frame = pd.DataFrame({"b": [0.0, 3.0], "a": [1.0, 0.5]})
     expected = release.band(frame[["a", "b"]].to_numpy(), n_draws=20, random_seed=0)
     assert (release.band(frame, n_draws=20, random_seed=0).estimate == expected.estimate).all()
-    with pytest.raises(ValueError, match=r"points must have the columns \('a',\) and no others, got \('b', 'a'\)"):
+    with pytest.raises(ValueError, match=r"points must have the columns \('a',\) and no others"):
         release.band(frame, names=["a"])

@@ -22,6 +22,26 @@ def verdict(specimen, share):
     return run_trials([specimen], seed=SEED, share=share)[0]
 
 
+@pytest.mark.thorough(
+    quick=[
+        "laplace_half",
+        "gauss_half",
+        "name_and_shame",
+        "svt_noisy_value",
+        "noise_reuse",
+        "fixed_seed",
+        "S1_populous_radius_one",
+        "S2_gamma_variance",
+        "S3_wishart_covariance",
+        "S9_local_full",
+        "laplace_ok",
+        "gauss_ok",
+        "laplace_grid_bits",
+        "S1_twin_radius_gamma",
+        "S12_twin_shared_majority",
+        "svt_ok",
+    ]
+)
 @pytest.mark.parametrize("name", SPECIMENS)
 def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
     trial = verdict(SPECIMENS[name], share=1.0 if name in NEEDS_ALL else 0.3)
@@ -29,6 +49,26 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
     assert trial.result.epsilon_lower <= SPECIMENS[name].true_epsilon
 
 
+@pytest.mark.thorough(
+    quick=[
+        "fit_gmm_histogram",
+        "fit_gmm_half_noise",
+        "fit_gmm_slices",
+        "fit_gmm_slices_one_direction",
+        "fit_gmm_sketch",
+        "fit_gmm_sketch_little_noise",
+        "fit_gmm_two_phase",
+        "fit_gmm_two_phase_unpaid_domain",
+        "populous_single_release",
+        "populous_radius_one",
+        "populous",
+        "populous_forgets_the_moved_fit",
+        "gaussian",
+        "gaussian_half_noise",
+        "sites_like",
+        "sites_like_next_row",
+    ]
+)
 @pytest.mark.parametrize("name", TARGETS)
 def test_faults_are_caught_and_the_package_is_not_refuted(name):
     trial = verdict(TARGETS[name], share=0.5)

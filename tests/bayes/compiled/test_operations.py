@@ -71,6 +71,7 @@ def density_forms(k, d, *, holes):
     return [place, *inputs], [np.nan_to_num(rows), *parts(k, d, seed=k)], compiled, graph
 
 
+@pytest.mark.thorough(quick=["1-1-False"])
 @pytest.mark.parametrize("k, d, holes", [(1, 1, False), (3, 2, False), (2, 3, False), (2, 3, True)])
 def test_the_density_and_its_derivatives_are_those_of_the_graph(k, d, holes):
     inputs, point, compiled, graph = density_forms(k, d, holes=holes)
@@ -135,6 +136,7 @@ def test_parameters_at_offsets_and_their_derivatives_are_those_of_the_graph(k, d
     assert_same(*(with_slopes(total, [free]) for total in totals), [free], [rng.normal(size=anchor.n_parameters)])
 
 
+@pytest.mark.thorough(quick=["2-held"])
 @pytest.mark.parametrize("operation", [held_of, exact_of], ids=["held", "exact"])
 @pytest.mark.parametrize("d", [1, 2])
 def test_sketch_densities_and_their_derivatives_are_those_of_the_graph(operation, d):
@@ -156,6 +158,7 @@ def test_sketch_densities_and_their_derivatives_are_those_of_the_graph(operation
     assert_same(*outputs, inputs, parts(k, d, seed=d))
 
 
+@pytest.mark.thorough(quick=["2-300-exact"])
 @pytest.mark.parametrize("form", ["exact", "gaussian"])
 @pytest.mark.parametrize("n_records", [300, None])
 @pytest.mark.parametrize("d", [1, 2])

@@ -117,16 +117,17 @@ def test_the_number_of_records_is_public_or_noisy():
         EMStatistics.of(without_noise)
     public = release(statistics(1)[0], mixture(truth))
     for raw in (given.to_arrays(), statistics(1, n_records=1999.0)[0].to_arrays()):
-        with pytest.raises(ValueError, match="em_n_records must be the public number of records without noise, 2000"):
+        with pytest.raises(ValueError, match="em_n_records must be the public number of records"):
             EMStatistics.of(replace(public, raw=raw))
 
 
 def test_unknown_likelihoods_are_refused():
     given, truth = statistics(1)
-    with pytest.raises(ValueError, match="likelihood must be one of 'auto', 'exact', 'gaussian', got 'wishart'"):
+    with pytest.raises(ValueError, match="likelihood must be one of 'auto', 'exact', 'gaussian'"):
         log_likelihood(release(given, mixture(truth)), *truth, likelihood="wishart")
 
 
+@pytest.mark.thorough
 # ------------------------------------------------------------------ moments against direct integrals
 def test_moments_on_the_line_equal_adaptive_quadrature():
     given, (w, mu, chol) = statistics(1)

@@ -112,13 +112,13 @@ def test_broken_responses_are_refused(change, message):
 
 def test_other_releases_dimensions_and_likelihoods_are_refused():
     raw, _ = cells(1, "direct").to_arrays()
-    with pytest.raises(ValueError, match="responses of a local release must be one of 'unary', 'direct', 'added'"):
+    with pytest.raises(ValueError, match="responses of a local release must be one of 'unary'"):
         responses_from_arrays(raw, {})
-    with pytest.raises(ValueError, match="likelihood must be 'auto' or 'gaussian' for 'unary' responses, got 'exact'"):
+    with pytest.raises(ValueError, match="likelihood must be 'auto' or 'gaussian' for 'unary'"):
         log_likelihood(release(cells(1, "unary")), *LINE, likelihood="exact")
-    with pytest.raises(ValueError, match="likelihood must be 'auto' or 'exact' for 'added' responses, got 'gaussian'"):
+    with pytest.raises(ValueError, match="likelihood must be 'auto' or 'exact' for 'added' responses"):
         log_likelihood(release(vectors(1)), *LINE, likelihood="gaussian")
-    with pytest.raises(ValueError, match="a release of 499 records must hold as many responses, got 500"):
+    with pytest.raises(ValueError, match="a release of 499 records must hold as many responses"):
         local_responses(replace(release(cells(1, "unary")), n_records=499))
     cube = CellResponses("unary", np.zeros((3, 1)), np.ones(8), np.array([0.6, 0.4]), 10)
     with pytest.raises(ValueError, match="1 or 2 columns, got 3"):

@@ -229,6 +229,7 @@ def moved_point(d):
     return mixture.weights + np.array([0.01, -0.01]), mixture.means + 0.02, chol
 
 
+@pytest.mark.thorough(quick=["1-populous", "1-populous-single"])
 @pytest.mark.parametrize("method", EVIDENCE)
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_likelihood_ratio_of_real_masks_has_mean_one(method, d):
@@ -300,6 +301,7 @@ def test_components_far_apart_have_the_sampling_error_and_the_bias_of_their_own_
         np.testing.assert_allclose(masked.mean_scale**2 - eta**2, 1 / (n * w), rtol=0.03)
 
 
+@pytest.mark.thorough(quick=["populous"])
 @pytest.mark.parametrize("method", EVIDENCE)
 def test_relative_numbers_of_masks_are_standard_once_the_gaussian_form_has_whitened_them(method):
     """Over 20,000 masks, to first order in the noise: four standard errors of a mean, false alarm 7e-4."""

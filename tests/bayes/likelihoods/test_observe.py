@@ -94,7 +94,7 @@ def test_missing_parameters_are_named(release):
 def test_unknown_likelihoods_are_refused_with_those_there_are(release, likelihood):
     with (
         pm.Model(),
-        pytest.raises(ValueError, match="must be one of 'auto', 'exact', 'gaussian' for a release of meth"),
+        pytest.raises(ValueError, match="must be one of 'auto', 'exact', 'gaussian' for a release"),
     ):
         release.observe(parameters(), likelihood=likelihood)
 

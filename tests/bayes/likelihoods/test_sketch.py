@@ -257,7 +257,7 @@ def test_few_numbers_are_exact_and_many_are_not(many):
         value = sketch_likelihood.log_likelihood(release, *map(pt.as_tensor, point)).eval(mode="FAST_COMPILE")
         assert value == pytest.approx(float(compiled(release, chosen)(*point)[0]), rel=1e-12)
     assert abs(compiled(few, "gaussian")(*point)[0] - compiled(few, "exact")(*point)[0]) > 1e-3
-    with pytest.raises(ValueError, match="must be 'gaussian' for more than 128 released numbers, got 'exact'"):
+    with pytest.raises(ValueError, match="must be 'gaussian' for more than 128 released numbers"):
         compiled(many, "exact")
 
 

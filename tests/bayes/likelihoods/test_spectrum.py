@@ -30,6 +30,7 @@ def differences(function, output, step=1e-5):
     return (np.array(ends[0]) - np.array(ends[1])) / (2 * step)
 
 
+@pytest.mark.thorough
 def test_both_derivatives_equal_finite_differences():
     function = a_function(second=True)
     value, slope, curvature = function(POINT)

@@ -127,6 +127,7 @@ def test_scales_of_a_sketch_are_its_standard_errors(sketch):
     np.testing.assert_allclose(scales[anchor.blocks[2]] * deviations, errors.standard_deviations[:, 0], rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["populous", "populous-single"])
 def test_scales_of_a_mask_are_those_of_simulated_masks(method):
     """Mask and sampling simulated by the mechanisms; standard deviations within 5 % (3,000 draws: 1.3 % each)."""
@@ -164,6 +165,7 @@ def test_scales_of_a_mask_are_those_of_simulated_masks(method):
     np.testing.assert_allclose(np.std(found, axis=0), expected, rtol=0.05)
 
 
+@pytest.mark.thorough
 def test_scales_of_a_histogram_are_those_of_repeated_fits():
     """60 fits to fresh noisy counts: standard deviations within a factor of 1.45 (4.2 standard errors of 0.09)."""
     from pm_dpgmm.methods.counts.histogram_fit import fit_counts
@@ -335,7 +337,7 @@ def test_wrong_arguments_are_named(given_, error, message):
 def test_names_that_are_taken_or_none_leave_the_model_as_it_was():
     with pm.Model() as model:
         pm.Normal("g_means")
-        with pytest.raises(ValueError, match="name must be new to the model, got 'g': 'g_means' already exists"):
+        with pytest.raises(ValueError, match="name must be new to the model"):
             masked_release(LIFTED).params("g")
         with pytest.raises(ValueError, match="name must be new to the model, got 'g_means'"):
             dpg.gmm("g_means", TRUTH, observed=[[0.0, 0.0]])

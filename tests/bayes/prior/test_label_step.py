@@ -68,6 +68,7 @@ def case(request):
     return request.param, step
 
 
+@pytest.mark.thorough
 def test_the_posterior_is_left_unchanged(case):
     """Exact posterior draws stay exact posterior draws. False alarm 1e-4 per case: three tests at 3e-5."""
     shift, step = case
@@ -88,6 +89,7 @@ def test_the_posterior_is_left_unchanged(case):
     assert point["x_label"] is labels and moved["x_label"] is not labels
 
 
+@pytest.mark.thorough
 def test_started_in_one_component_it_finds_the_others(case):
     """The same law from a start that is wrong everywhere; the offsets stay where the likelihood puts them."""
     shift, step = case

@@ -59,6 +59,7 @@ def refuses(model):
     return True
 
 
+@pytest.mark.thorough(quick=["metropolis"])
 @pytest.mark.parametrize(
     "sampler",
     [

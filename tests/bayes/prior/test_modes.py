@@ -134,6 +134,7 @@ def test_a_likelihood_of_zero_everywhere_has_no_evidence():
     assert proposals.log_evidence(0, lambda x: np.nan, 50, rng=rng) == (-np.inf, 0.0)
 
 
+@pytest.mark.thorough
 def test_draws_of_one_component_alone_are_flagged_with_the_model_and_without(model):
     vectors = posterior_draws((4, 2000), rng=np.random.default_rng(5), component=1)
     assert float(az.rhat(posterior_of(as_idata(vectors)))["x"].max()) < 1.02  # nothing else complains
@@ -148,6 +149,7 @@ def test_draws_of_one_component_alone_are_flagged_with_the_model_and_without(mod
             assert "<ModeCheck: wrong>" in repr(check)
 
 
+@pytest.mark.thorough
 def test_right_draws_are_not_flagged_and_the_expected_shares_are_exact(model):
     """False alarm 1e-3 for each of the two checks, and 1e-4 for the comparison of shares."""
     vectors = posterior_draws((2, 400), rng=np.random.default_rng(6))

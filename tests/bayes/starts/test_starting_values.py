@@ -120,6 +120,7 @@ def test_jitter_has_the_stated_size_in_any_unit():
     assert (abs(np.log([start["sd"] / scales for start in starts])) < 0.7).all()
 
 
+@pytest.mark.thorough
 def test_other_layouts_and_orders():
     twin = Mixture([0.5, 0.5], [[2.0], [2.0]], [[[1.0]], [[4.0]]])
     with pm.Model() as model:
@@ -238,6 +239,7 @@ def test_unmapped_variables_that_pymc_starts_outside_their_support_get_a_point_i
     assert np.isfinite(log_densities(model, [{}])).all()
 
 
+@pytest.mark.thorough
 def test_eight_variables_start_at_finite_densities():
     with pm.Model() as model:
         pm.Dirichlet("w", np.ones(3))

@@ -99,7 +99,7 @@ def test_a_learner_that_always_fails_is_found_before_anything_is_spent(tmp_path)
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
     X = np.random.default_rng(4).normal(size=(20_000, 1))
     settings = {**BUDGET, "method": "populous", "noise": 0.05, "learner": lambda subset: subset.no_such_method()}
-    with pytest.raises(ValueError, match=r"learner must fit 1 components .* AttributeError.*no_such_method"):
+    with pytest.raises(ValueError, match=r"AttributeError.*no_such_method"):
         dpg.fit_gmm(X, 1, **settings, ledger=ledger)
     assert ledger.spent == (0.0, 0.0)
     with pytest.raises(dpg.Unstable):

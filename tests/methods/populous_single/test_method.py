@@ -18,6 +18,7 @@ def constant(subset):
     return TRUTH
 
 
+@pytest.mark.thorough
 def test_full_agreement_answers_near_the_fit_without_any_bounds():
     X = np.random.default_rng(0).normal(size=(3000, 1)) * 1e6
     release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=constant)

@@ -132,9 +132,7 @@ def test_what_cannot_be_finished_is_refused_before_anything_is_spent(monkeypatch
     for module in (sketch, box, moments, log_likelihood_ratio):
         monkeypatch.setattr(module, "discrete_gaussian", lambda *a, **k: pytest.fail("spent"))
     wide = np.random.default_rng(1).normal(size=(100, 64))
-    with pytest.raises(
-        ValueError, match=r"at most 262144 numbers, got up to \d+ for n_components = 40 and 64 features"
-    ):
+    with pytest.raises(ValueError, match="at most 262144 numbers"):
         dpg.fit_gmm(wide, 40, **BUDGET)
     problem = method.Problem(2**31 + 1, 2, 3, 1.0, 1e-6, None, method.Neighbouring.REPLACE_ONE)
     with pytest.raises(ValueError, match=r"at most 2\^31 rows"):

@@ -51,6 +51,7 @@ def in_order(data, n, rng):
     return np.sort(rng.laplace(size=(n, 3)), axis=0)
 
 
+@pytest.mark.thorough(quick=["drawn_once-settings1"])
 @pytest.mark.parametrize(
     "mechanism, settings",
     [
@@ -64,7 +65,7 @@ def in_order(data, n, rng):
 )
 def test_runs_that_depend_on_when_they_were_made_are_refused(mechanism, settings):
     options = {"epsilon": 1.0, "n_samples": 2_000, "rng": np.random.default_rng(1)} | settings
-    with pytest.raises(ValueError, match="mechanism must draw every run by itself, got runs that depend on when"):
+    with pytest.raises(ValueError, match="mechanism must draw every run by itself"):
         audit(mechanism, 1, 0, **options)
 
 
@@ -99,6 +100,7 @@ def run(mechanism, n, seed):
     run_both(runner, rng.integers(2, size=n).astype(bool), rng)
 
 
+@pytest.mark.thorough(quick=["8-None"])
 @pytest.mark.parametrize("n, values", [(8, None), (9, None), (8, [0, 0, 0, 1, 1, 2, 2, 2]), (6, [0, 0, 0, 0, 0, 1])])
 def test_both_probabilities_are_right_over_all_orders(n, values):
     """Each is at most b in a share of at most b of the orders."""
@@ -132,6 +134,7 @@ def test_moments_of_a_split_are_at_most_those_of_a_gaussian(m, n, ties):
     assert ties or np.mean(squares) == pytest.approx(1)
 
 
+@pytest.mark.thorough(quick=["None"])
 @pytest.mark.parametrize("values", [None, [0, 0, 0, 1, 1, 2, 2, 2, 2, 3], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]])
 def test_the_probability_between_calls_is_right(values):
     """At most b in a share of at most b of 20,000 orders, within five standard errors."""

@@ -88,6 +88,7 @@ def run(mechanism, seed, *, n_samples=200_000, delta=0.0, false_alarm=FALSE_ALAR
     )
 
 
+@pytest.mark.thorough(quick=["one_sided-9.0-inf-settings2"])
 @pytest.mark.parametrize(
     "mechanism, least, truth, settings",
     [
@@ -142,6 +143,7 @@ def test_tightness_on_a_sound_laplace():
     assert 0.985 < np.median(exact) <= 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 def test_false_alarms_at_the_claim_are_as_rare_as_promised(delta):
     # 400 audits of a mechanism exactly at its claim, error probability 5 %: Pr[Bin(400, 0.05) > 37] < 2e-4.
@@ -166,6 +168,7 @@ def test_learned_audits_keep_the_error_probability():
     assert alarms <= 11
 
 
+@pytest.mark.thorough(quick=["2.0"])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 20.0, 1e4])
 def test_with_delta_both_bounds_give_one_verdict(epsilon):
     for seed in range(5):

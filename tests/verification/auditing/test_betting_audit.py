@@ -99,6 +99,7 @@ def test_learning_is_from_the_latest_runs_only(memory, monkeypatch):
     assert all(low <= taught < low + max(batches) for low, taught in zip(least, memory, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 0.02])
 def test_false_alarms_at_the_claim_are_as_rare_as_promised_however_often_it_looks(delta):
     # 50 audits at error probability 0.2 of a mechanism exactly at its claim: Pr[Bin(50, 0.2) > 22] < 5e-5.
@@ -156,6 +157,7 @@ def test_one_look_earlier_there_was_not_enough():
     assert np.all(bets(earlier).runs <= bets(result).runs)  # the same runs, and the same predictions of them
 
 
+@pytest.mark.thorough
 def test_it_goes_on_to_the_last_run_when_nothing_is_found():
     for n_samples in (100, 101, 333):
         result = run(laplace(2.0), n_samples=n_samples)
@@ -172,6 +174,7 @@ def test_batches_grow_in_proportion():
     assert len(looks(200_000)) < 100  # so that learning takes little time
 
 
+@pytest.mark.thorough(quick=["settings0"])
 # ------------------------------------------------------------------ repeats
 @pytest.mark.parametrize("settings", [{}, {"delta": 0.01, "level": "bit"}, {"log_density": laplace_log_density}])
 def test_same_seed_same_result_whatever_the_workers(settings):
@@ -205,6 +208,7 @@ def test_the_exact_score_is_named_and_alone():
     assert run(laplace(1.0), n_samples=100).score in sequential.LEARNERS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_the_detection_limit_is_the_power_it_claims(delta):
     # The limit is where 54 of 60 simulated audits catch: a share of 0.74 or less would do so with probability 0.3 %, and

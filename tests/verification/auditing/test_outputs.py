@@ -193,9 +193,7 @@ def test_a_type_that_depends_on_the_data_is_noted_and_an_error_at_the_level_of_b
         return rng.integers(9, size=n).astype(np.float32 if data else np.float64)
 
     assert any("outputs of changing type (float32 and float64)" in note for note in run(mechanism, **settings).notes)
-    with pytest.raises(
-        ValueError, match="one type of number on x and x_neighbour at the level of bits, got float32 and"
-    ):
+    with pytest.raises(ValueError, match="one type of number on x and x_neighbour at the level of bits"):
         run(mechanism, level="bit", **settings)
 
 
@@ -342,7 +340,7 @@ def stuck(data, n, rng):
 
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}])
 def test_a_mechanism_that_ignores_its_generator_is_named(settings):
-    with pytest.raises(ValueError, match="mechanism must draw its randomness from rng, got the same 64 runs on x"):
+    with pytest.raises(ValueError, match="mechanism must draw its randomness from rng"):
         run(stuck, **settings)
     with pytest.raises(ValueError, match="must draw its randomness from rng"):
         run(lambda data, n, rng: stuck(data, n, rng) > 0, **settings)  # two values, 2^-64 by chance

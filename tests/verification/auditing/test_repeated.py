@@ -144,9 +144,9 @@ def test_runs_of_which_few_succeed_have_a_form(form, n_jobs):
 
 
 def test_where_success_is_rarer_than_that_the_error_says_what_to_return():
-    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got shape \(3,\)"):
+    with pytest.raises(ValueError, match="must return NaN in the form of a success, not None"):
         run(rare(2e-4, lambda v: v), n_samples=40_000)
-    with pytest.raises(ValueError, match=r"must return NaN in the form of a success, not None, .* got the parts"):
+    with pytest.raises(ValueError, match="must return NaN in the form of a success, not None"):
         run(rare(2e-4, lambda v: (v, v)), n_samples=40_000)
     assert run(rare(2e-4, lambda v: v[0]), n_samples=20_000).n_samples == 20_000  # a number has no shape
 

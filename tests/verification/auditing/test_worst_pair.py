@@ -131,6 +131,7 @@ def test_the_worst_of_many_pairs_is_found_and_refuted():
     assert "pair 3 of 0 to 7, x = 0.0, x_neighbour = 2.0" in str(worst)
 
 
+@pytest.mark.thorough
 def test_certificates_keep_their_error_where_the_bounds_of_the_search_do_not():
     # 200 searches over 4 pairs on which the mechanism is exactly at its claim: the certificate errs in 5 % of them,
     # more than 21 times with probability below 1e-3 (the seeds are fixed). The largest bound of the search errs in about half.

@@ -18,7 +18,7 @@ from verification.benchmarks.accuracy_targets import SKETCH, summarised, targets
 from verification.benchmarks.peers import NotRunError, Peer, floored, two_stage
 from verification.benchmarks.sets import N_HELD_OUT, RECIPES, Domain, data_set
 
-pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")]  # poor fits on purpose
 
 NOBODY = Peer(None, "not asked for")
 SMALL = [name for name, recipe in RECIPES.items() if recipe.n_records < 100_000]

@@ -11,7 +11,10 @@ from pm_dpgmm.bayes.parameters.anchor import mixture_at
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from verification.calibration import anchored
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
+]
 
 
 @pytest.mark.parametrize("d", [1, 2])

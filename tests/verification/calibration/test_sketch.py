@@ -15,7 +15,10 @@ from pm_dpgmm.mixture.mixture import Mixture
 from verification.benchmarks.truths import separated as set_c
 from verification.calibration import separated, sketch, sketch_nuts, sketch_score
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
+]
 
 
 @pytest.mark.parametrize("d, chosen", [(1, "exact"), (2, "gaussian")])

@@ -29,6 +29,26 @@ def negated(finding):
     return replace(finding, largest=math.inf if finding.holds else 0.0)
 
 
+@pytest.mark.thorough(
+    quick=[
+        "tv-of-products",
+        "pinsker",
+        "loss-tails",
+        "kl-upper-bound",
+        "same-spectrum",
+        "gaussian-mechanism",
+        "truncated-laplace",
+        "advanced-composition",
+        "chi-squared-tail",
+        "log-ratio-tail",
+        "exponential-bound",
+        "tv-one-column",
+        "tv-mean-shift",
+        "mean-metric",
+        "lifting",
+        "bottleneck",
+    ]
+)
 @pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
 def test_a_claim_is_as_its_verdict_says_and_its_negation_is_not(claim):
     outcome = run_claim(claim)

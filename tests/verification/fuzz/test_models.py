@@ -9,7 +9,7 @@ from pm_dpgmm import bayes
 from verification.fuzz import entries, models
 
 matplotlib.use("Agg")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]
 NOT_DEFINITE = models.draws(models.MIXTURE) * 0
 
 

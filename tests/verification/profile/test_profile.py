@@ -124,6 +124,7 @@ def test_the_band_contains_the_curves_between_grid_points_too(name, epsilons):
     assert np.all((low >= 0) & (high <= 1) & (low <= high))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_bands_miss_as_rarely_as_promised(name):
     # 40 bands that may miss with probability 0.2: more than the limit with probability 1e-8 at most
@@ -131,6 +132,7 @@ def test_bands_miss_as_rarely_as_promised(name):
     assert misses <= stats.binom.isf(1e-8, 40, 0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name, delta", [("gaussian", 1e-2), ("laplace", 0.1), ("strange", 0.06), ("one_sided", 0.7)])
 def test_point_bounds_are_too_high_as_rarely_as_promised(name, delta):
     # 150 bounds at 0.05, so more than the limit with probability 1e-8 at most, twice
@@ -222,6 +224,7 @@ def test_right_densities_pass(name):
     assert passed.count(False) <= stats.binom.isf(1e-8, 200, 1e-3)
 
 
+@pytest.mark.thorough
 def test_p_values_of_right_densities_are_valid():
     # At 0.3, more than the limit with probability 1e-8 at most.
     rng = np.random.default_rng(9)
