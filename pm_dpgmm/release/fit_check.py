@@ -222,7 +222,7 @@ class CountLaw:
         return np.asarray(counts + noise, dtype=float)
 
     def slopes(self, mixture: Mixture) -> FloatArray:
-        """Derivatives of the expected counts by all parameters, and by their sum where it is private, (M, P)."""
+        """Derivatives of the expected counts by their sum, where it is private, and by all coordinates, (M, P)."""
         chart = Coordinates.about(mixture, "shares")
         columns = [] if self.n_records is not None else [self.expected(mixture) / self.size]
         diagonal = chart.filled(0.0, 0.0, 1.0, 0.0) > 0

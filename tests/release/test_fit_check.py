@@ -127,7 +127,9 @@ def test_slopes_of_expected_counts_are_derivatives():
         Mixture(TRUTH[1].weights, TRUTH[1].means + s * np.array([[h], [0.0]]), TRUTH[1].covariances) for s in (1, -1)
     ]
     plain = (law.expected(shifted[0]) - law.expected(shifted[1])) / (2 * h)
-    np.testing.assert_allclose(slopes[:, 1], plain, atol=1e-3)  # one standard deviation of component 0 is 1
+    np.testing.assert_allclose(
+        slopes[:, 2], plain, atol=1e-3
+    )  # after two logarithms; one standard deviation of component 0 is 1
     np.testing.assert_allclose(slopes.sum(axis=0), 0, atol=1e-6)  # no records are gained
     private = replace(law, n_records=None).slopes(TRUTH[1])
     np.testing.assert_allclose(private[:, 0], law.expected(TRUTH[1]) / 1000)  # but a private number of them may be
