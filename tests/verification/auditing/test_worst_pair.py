@@ -16,6 +16,7 @@ from scipy import stats
 
 from verification import audit as real_audit
 from verification.auditing import candidates
+from verification.auditing import minimal_pair as shrink
 from verification.auditing.parts import OutputError
 from verification.auditing.result import BY_VALUE
 from verification.auditing.worst_pair import minimal_pair, worst_pair
