@@ -127,7 +127,7 @@ def choose_guesses(
 
 
 def _wilson(hits: FloatArray, trials: FloatArray, z: float) -> FloatArray:
-    """Lower end of the score interval of a probability."""
+    """Lower end of the score interval of a probability; it only chooses, so no audit waits for statsmodels to load."""
     centre = hits + z**2 / 2
     return (centre - z * np.sqrt(np.maximum(0.0, hits * (trials - hits) / trials) + z**2 / 4)) / (trials + z**2)
 

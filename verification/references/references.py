@@ -84,7 +84,7 @@ def gaussian_epsilon(delta: ArrayLike, *, noise_multiplier: ArrayLike) -> FloatA
     low = np.zeros(delta.shape)
     # delta(epsilon) <= Phi(1/(2z) - epsilon z) <= exp(-(epsilon z - 1/(2z))^2 / 2), so this end is above the answer
     high = 0.5 / z**2 + np.sqrt(2 * np.log(1 / safe)) / z
-    for _ in range(200):
+    for _ in range(200):  # of arrays, and apart from the bisection of the audits that this reference judges
         middle = (low + high) / 2
         above = gaussian_delta(middle, noise_multiplier=z) > safe
         low, high = np.where(above, middle, low), np.where(above, high, middle)

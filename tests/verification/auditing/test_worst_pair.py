@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from verification import audit as real_audit
+from verification.auditing import candidates
 from verification.auditing import minimal_pair as shrink
-from verification.auditing import worst_pair as search
 from verification.auditing.parts import OutputError
 from verification.auditing.result import BY_VALUE
 from verification.auditing.worst_pair import minimal_pair, worst_pair
@@ -53,8 +53,7 @@ def audits(monkeypatch):
         calls.append((x, x_neighbour, settings["n_samples"], settings["false_alarm"]))
         return real_audit(mechanism, x, x_neighbour, **settings)
 
-    monkeypatch.setattr(search, "audit", audit)
-    monkeypatch.setattr(shrink, "audit", audit)
+    monkeypatch.setattr(candidates, "audit", audit)
     return calls
 
 
@@ -66,8 +65,7 @@ def known(monkeypatch, outcome):
         calls.append((x, x_neighbour, n_samples, settings))
         return outcome(x, x_neighbour, n_samples)
 
-    monkeypatch.setattr(search, "audit", audit)
-    monkeypatch.setattr(shrink, "audit", audit)
+    monkeypatch.setattr(candidates, "audit", audit)
     return calls
 
 
@@ -187,8 +185,7 @@ def test_mechanisms_and_options_are_handed_on(monkeypatch):
         seen.append((given_mechanism, level))
         return Outcome(2.0)
 
-    monkeypatch.setattr(search, "audit", audit)
-    monkeypatch.setattr(shrink, "audit", audit)
+    monkeypatch.setattr(candidates, "audit", audit)
     worst_pair(mechanism, [(0, 1), (0, 2)], epsilon=1.0, n_samples=2_000, level="value")
     minimal_pair(mechanism, st.just((0, 1)), epsilon=1.0, level="value")
     assert set(seen) == {(mechanism, "value")} and len(seen) == 5
