@@ -261,7 +261,7 @@ def child(rng: np.random.Generator) -> np.random.Generator:
 @contextmanager
 def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
     """A rich progress bar of runs on a terminal, nothing in a pipe."""
-    if not (shown_ and sys.stderr.isatty()):
+    if not (shown_ and _on_terminal()):
         yield lambda runs: None
         return
     from rich.console import Console
@@ -270,6 +270,14 @@ def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda runs: bar.update(task, advance=runs)
+
+
+def _on_terminal() -> bool:
+    """Whether stderr is a terminal; it may be missing, closed or no file."""
+    try:
+        return bool(sys.stderr.isatty())
+    except (AttributeError, ValueError):
+        return False
 
 
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:

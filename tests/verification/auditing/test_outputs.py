@@ -433,6 +433,16 @@ def test_rows_hold_all_parts_side_by_side():
     assert np.array_equal(found, [[1, 0, 1, 2, 3, 0.5], [0, 4, 5, 6, 7, np.inf]]) and found.dtype == float
 
 
+@pytest.mark.parametrize("kind", ["none", "closed", "no file"])
+def test_a_stderr_that_fails_ends_no_audit(monkeypatch, kind):
+    screen = {"none": None, "closed": io.StringIO(), "no file": object()}[kind]
+    if kind == "closed":
+        screen.close()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_bar(True, 10, "audit") as step:
+        step(10)
+
+
 @pytest.mark.parametrize("shown, terminal, words", [(True, True, True), (True, False, False), (False, True, False)])
 def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, shown, terminal, words):
     screen = io.StringIO()
