@@ -27,6 +27,7 @@ LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themse
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
+MANY_COLUMNS, SECONDS_A_COLUMN = 1_000, 0.025  # 24 s of 1,000, 2,000 runs: trees, phases and the check of alike runs
 ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
 ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
 SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
@@ -270,6 +271,14 @@ def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda runs: bar.update(task, advance=runs)
+
+
+def tell_if_long(shown_: bool, runner: Runner) -> None:
+    """One line on a terminal before an audit of many numbers: what is learned of them is not in the bar."""
+    columns = max(drawn[0].shape[1] for drawn in runner.probed.values())
+    if shown_ and columns >= MANY_COLUMNS and _on_terminal():
+        words = f"{columns:,} numbers of a run to learn from: about {columns * SECONDS_A_COLUMN:.0f} s beside the runs"
+        print(f"audit: {words}", file=sys.stderr, flush=True)
 
 
 def _on_terminal() -> bool:
