@@ -22,7 +22,7 @@ from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile
 
 MOST_NESTED = 8  # profiles within profiles; a combination of two-phase releases has 4
-# A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 10 s.
+# A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 7 s.
 MOST_STEPS = 500_000  # for one delta; a two-phase release takes 50,000
 LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its cache
 # Of a call, whatever the number of epsilons: arrays are made, and a table of passing probabilities looks at each pair.

@@ -216,10 +216,12 @@ def warn_if_weak(epsilon: float, delta: float, n_records: int | None) -> None:
         )
 
 
-def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: float = 1e4) -> float:
+def smallest_epsilon(
+    curve: Callable[[float], float], delta: float, *, largest: float = 1e4, rounding: float = 1e-12
+) -> float:
     """Smallest epsilon in [0, ``largest``] with ``curve(epsilon) <= delta``, rounded up; infinite if none.
 
-    By at most 1e-12 of it or 1e-15, with some 66 values of ``curve`` at most.
+    By at most ``rounding`` of it or a thousandth of that, with some 66 values of ``curve`` at most, 40 for 1e-6.
     """
     if curve(0.0) <= delta:
         return 0.0
@@ -233,7 +235,7 @@ def smallest_epsilon(curve: Callable[[float], float], delta: float, *, largest: 
         high,
         0.0,
         middle=arithmetic,
-        close=lambda low, high: high - low <= max(1e-12 * high, 1e-15),
+        close=lambda low, high: high - low <= rounding * max(high, 1e-3),
     )
 
 

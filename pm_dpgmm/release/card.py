@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pm_dpgmm._arguments import printable
 from pm_dpgmm.methods.sketch.caveats import ComponentWarning, warning_for
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
+PRECISE = 1e-6  # of an epsilon, of which four digits are printed
 CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 
 
@@ -64,7 +66,8 @@ def card(release: Released) -> str:
     """The Markdown card: summary, guarantee, noise law. Texts that may come from a file stand in code blocks."""
     told = {name: value for name, value in release.noise.items() if not isinstance(value, (dict, list))}
     noise = "\n".join(printable(f"- {name}: {value}") for name, value in told.items())
-    curve = "\n".join(f"| {delta:g} | {release.guarantee.epsilon_at(delta):.4g} |" for delta in CARD_DELTAS)
+    deltas = functools.cache(release.guarantee.loss.delta)  # searches begin alike, and values of some curves cost
+    curve = "\n".join(f"| {at:g} | {smallest_epsilon(deltas, at, rounding=PRECISE):.4g} |" for at in CARD_DELTAS)
     return (
         f"# Release of a private Gaussian mixture\n\n```\n{summary(release)}\n```\n\n"
         f"## Noise in the raw statistics\n\n```\n{noise}\n```\n\n"

@@ -27,6 +27,7 @@ from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.privacy.curve_files import _steps, profile_from_dict
 from pm_dpgmm.privacy.curves import RenyiProfile, TableProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
+from pm_dpgmm.release.card import card
 from verification.fuzz.releases import FILES, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -434,6 +435,29 @@ def test_an_epsilon_takes_few_values_of_the_curve():
 
         assert root <= smallest_epsilon(curve, 0.5) <= root * (1 + 1e-12) + 1e-15 or root > 1e4
     assert max(asked) <= 66
+
+
+def test_a_card_takes_few_values_of_the_curve():
+    """A value may take 0.03 s in a file that passes: 12 s for the six searches of a card as they were, now 7 at most."""
+    release, asked = dpg.load(FILES / "sketch_one_column.json"), []
+
+    class Step:
+        def __init__(self, root):
+            self.root = root
+
+        def delta(self, epsilon):
+            asked.append(epsilon)
+            return float(epsilon < self.root)
+
+    for root in (0.01, 0.3, 7_777.7):
+        own = dpg.Guarantee(2 * root, 1e-6, release.guarantee.neighbouring, "a step", Step(root))
+        asked.clear()
+        assert f"| 1e-05 | {root:.4g} |" in card(replace(release, guarantee=own))
+        assert len(asked) <= 40  # searches with one end are one
+    for root in (1e-15, 1e-9, 0.3, 5.0, 7_777.7):
+        asked.clear()
+        found = smallest_epsilon(Step(root).delta, 0.5, rounding=1e-6)
+        assert root <= found <= root * (1 + 1e-6) + 1e-9 and len(asked) <= 40
 
 
 def test_no_curve_of_nan_passes_for_a_guarantee():

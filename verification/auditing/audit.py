@@ -84,7 +84,7 @@ def audit(
     n_jobs : int
         Workers (joblib) that run the mechanism, -1 for every core; does not change the result.
     progress : bool
-        Show a bar of runs on a terminal.
+        Show a bar of runs on a terminal; where learning will take longer than half a minute or so, say so beforehand.
     rng : numpy.random.Generator, optional
         Also the source of the generators handed to ``mechanism``. None: fresh entropy.
 
@@ -143,6 +143,8 @@ def audit(
     epsilon, delta, n_samples, false_alarm = float(epsilon), float(delta), int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
     notes = runs.probe(runner, rng, n_jobs=n_jobs)
+    if log_density is None:
+        runs.tell_if_long(progress, runner)
 
     with runs.progress_bar(progress, n_samples, "audit") as step:
         if sequential:

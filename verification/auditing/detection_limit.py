@@ -29,8 +29,10 @@ def detection_limit(*, epsilon: float, delta: float, n_certified: int, false_ala
 
     The planted violation is a Laplace mechanism of sensitivity 1 (``delta`` = 0) or a Gaussian mechanism
     (``delta`` > 0; its epsilon at the same delta). The certification step is given the right score and event, so
-    learning and choosing are not part of this figure: an audit with a learned score catches a little less where its
-    scores can see the violation (`AuditResult.looked_for`), far less where few runs show it, and nothing elsewhere.
+    learning and choosing are not part of this figure. An audit with a learned score refutes the planted mechanism less
+    often: of Laplace mechanisms at the limit, epsilon 1, 97 of 150 audits of 1,000 runs were refuted and 16 of 26 of
+    10,000 (0.65 and 0.62); at 1.5 times the excess 0.87 of 63 and 0.77 of 26. Far fewer are where few runs show the
+    violation, and none where no score sees it (`AuditResult.looked_for`).
 
     delta = 0: labels are guessed where the privacy loss has its largest size, outputs below 0 or above 1; the power is
     an exact binomial sum. delta > 0: labels are guessed beyond the threshold that is best in expectation; the power is

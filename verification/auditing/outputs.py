@@ -27,6 +27,7 @@ LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themse
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
 SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
+MANY_COLUMNS, SECONDS_A_COLUMN = 1_000, 0.025  # 24 s of 1,000, 2,000 runs: trees, phases and the check of alike runs
 ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
 ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
 SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
@@ -261,7 +262,7 @@ def child(rng: np.random.Generator) -> np.random.Generator:
 @contextmanager
 def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
     """A rich progress bar of runs on a terminal, nothing in a pipe."""
-    if not (shown_ and sys.stderr.isatty()):
+    if not (shown_ and _on_terminal()):
         yield lambda runs: None
         return
     from rich.console import Console
@@ -270,6 +271,22 @@ def progress_bar(shown_: bool, total: int, label: str) -> Iterator[Callable[[int
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda runs: bar.update(task, advance=runs)
+
+
+def tell_if_long(shown_: bool, runner: Runner) -> None:
+    """One line on a terminal before an audit of many numbers: what is learned of them is not in the bar."""
+    columns = max(drawn[0].shape[1] for drawn in runner.probed.values())
+    if shown_ and columns >= MANY_COLUMNS and _on_terminal():
+        words = f"{columns:,} numbers of a run to learn from: about {columns * SECONDS_A_COLUMN:.0f} s beside the runs"
+        print(f"audit: {words}", file=sys.stderr, flush=True)
+
+
+def _on_terminal() -> bool:
+    """Whether stderr is a terminal; it may be missing, closed or no file."""
+    try:
+        return bool(sys.stderr.isatty())
+    except (AttributeError, ValueError):
+        return False
 
 
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:

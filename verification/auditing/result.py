@@ -54,7 +54,8 @@ class AuditResult:
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
-    # Smallest epsilon that is refuted with probability 0.9 where a score shows it; infinite if none: detection_limit.py
+    # Smallest epsilon that is refuted with probability 0.9 given the right score, about 0.65 where it is learned;
+    # infinite if none: detection_limit.py
     detection_limit: float
     score: str  # name of the score that ranked the outputs
     event: str  # the certified event in words

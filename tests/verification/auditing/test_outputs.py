@@ -5,6 +5,7 @@ No check here can raise a false alarm but those that say so.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
@@ -429,6 +430,34 @@ def test_log_ratios_keep_infinities_and_ties():
 def test_rows_hold_all_parts_side_by_side():
     found = as_rows((np.array([True, False]), np.arange(8).reshape(2, 2, 2), np.array([0.5, np.inf])))
     assert np.array_equal(found, [[1, 0, 1, 2, 3, 0.5], [0, 4, 5, 6, 7, np.inf]]) and found.dtype == float
+
+
+@pytest.mark.parametrize("kind", ["none", "closed", "no file"])
+def test_a_stderr_that_fails_ends_no_audit(monkeypatch, kind):
+    screen = {"none": None, "closed": io.StringIO(), "no file": object()}[kind]
+    if kind == "closed":
+        screen.close()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_bar(True, 10, "audit") as step:
+        step(10)
+
+
+@pytest.mark.parametrize(
+    "columns, shown, terminal, told", [(1_000, True, True, True), (999, True, True, False), (1_000, False, True, False),
+    (1_000, True, False, False)],
+)  # fmt: skip
+def test_an_audit_that_will_take_long_says_so_before_it_starts(monkeypatch, columns, shown, terminal, told):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr("verification.auditing.audit.runs.run_both", lambda *given, **named: pytest.fail("started"))
+
+    def mechanism(data, n, rng):
+        return rng.normal(size=(n, columns))
+
+    with contextlib.suppress(pytest.fail.Exception):
+        audit(mechanism, 1, 0, epsilon=1.0, n_samples=200, progress=shown, rng=np.random.default_rng(1))
+    assert ("audit: 1,000 numbers of a run to learn from: about 25 s" in screen.getvalue()) == told
 
 
 @pytest.mark.parametrize("shown, terminal, words", [(True, True, True), (True, False, False), (False, True, False)])
