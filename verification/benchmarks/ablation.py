@@ -63,7 +63,7 @@ def changed(module: str, name: str, value: Any) -> Iterator[None]:
     holders = [holder for holder in _package() if vars(holder).get(name) is constant]
     functions = [f for holder in holders for f in vars(holder).values() if isinstance(f, FunctionType)]
     keyword = name.lower()
-    defaults = [f.__kwdefaults__ for f in functions if (f.__kwdefaults__ or {}).get(keyword) is constant]
+    defaults = [given for f in functions if (given := f.__kwdefaults__) and given.get(keyword) is constant]
     for holder in holders:
         setattr(holder, name, value)
     for given in defaults:
@@ -197,7 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
     trials = [trial for trial in TRIALS if wanted is None or any(part in trial.label for part in wanted)]
     names = None if options.sets is None else options.sets.split(",")
     sets = [one for one in SETS if names is None or one.name in names or one.kind in names]
-    rows = []
+    rows: list[Row] = []
     if options.rows is not None and options.rows.exists():
         rows = [Row(**json.loads(line)) for line in options.rows.read_text().splitlines()]
     known = {(row.trial, row.set_name, row.seed) for row in rows}

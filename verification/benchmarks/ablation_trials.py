@@ -25,7 +25,7 @@ class Trial:
     module: str
     name: str
     value: Any
-    shown: str = ""  # None: the value itself
+    shown: str = ""  # empty: the value itself
 
     @property
     def label(self) -> str:

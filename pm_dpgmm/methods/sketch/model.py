@@ -15,7 +15,7 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
 MOST_WEIGHED = 2600  # numbers whose full covariance is used in a fit
-NOTABLE = 0.1  # sampling over noise variance; 0 gains some 1e-4 nats at up to 8,000 records and doubles the time of a fit
+NOTABLE = 0.1  # sampling over noise variance; 0 gains some 1e-4 nats at 8,000 records and doubles the time of a fit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
