@@ -15,7 +15,8 @@ from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
-MOST_WEIGHED, NOTABLE = 2600, 0.1  # numbers whose full covariance is used in a fit; sampling over noise variance
+MOST_WEIGHED = 2600  # numbers whose full covariance is used in a fit
+NOTABLE = 0.1  # sampling over noise variance; 0 gains some 1e-4 nats at 8,000 records and doubles the time of a fit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
