@@ -77,7 +77,7 @@ class Verdict:
     """Who caught a fault, and after how long."""
 
     test: str  # "" if none did
-    suite: str
+    suite: str  # also "time limit", which is no verdict; "" where all tests passed
     seconds: float
 
 
@@ -217,9 +217,11 @@ def judged(fault: Fault, *, suite: str, related: bool, limit: float) -> Verdict:
             for group in filter(None, groups):
                 left = limit - (time.perf_counter() - start)
                 found = first_failure([*selected, *group], copy, environment, left)
+                seconds = time.perf_counter() - start
+                if found == "time limit":
+                    return Verdict("", found, seconds)
                 if found:
-                    caught = "" if found == "time limit" else found
-                    return Verdict(caught, "quick" if selected[1] != "thorough" else "all", time.perf_counter() - start)
+                    return Verdict(found, "all" if selected[1] == "thorough" else "quick", seconds)
     return Verdict("", "", time.perf_counter() - start)
 
 
@@ -261,7 +263,7 @@ def main() -> int:
         verdict = judged(fault, suite=options.suite, related=options.related, limit=options.limit)
         missed += not verdict.test
         test = verdict.test.replace("|", "\\|")
-        print(f"{line} {verdict.suite if test else 'nobody'} | {test or '-'} | {verdict.seconds:.0f} |", flush=True)
+        print(f"{line} {verdict.suite or 'nobody'} | {test or '-'} | {verdict.seconds:.0f} |", flush=True)
     return int(missed > 0)
 
 
