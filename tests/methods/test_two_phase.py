@@ -9,6 +9,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch import method as sketch_method
@@ -72,7 +73,7 @@ def test_the_domain_holds_the_components():
 @pytest.fixture
 def sketch_refuses(monkeypatch):
     """The crude release is made, its domain is of no use, and no interval is found."""
-    monkeypatch.setattr("pm_dpgmm.methods.two_phase._usable", lambda bounds: False)
+    monkeypatch.setattr(two_phase, "_usable", lambda bounds: False)
     real = sketch_method.unbounded_intervals
     monkeypatch.setattr(sketch_method, "unbounded_intervals", lambda *given: (None, *real(*given)[1:]))
 

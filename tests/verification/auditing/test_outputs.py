@@ -450,7 +450,7 @@ def test_an_audit_that_will_take_long_says_so_before_it_starts(monkeypatch, colu
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr("verification.auditing.audit.runs.run_both", lambda *given, **named: pytest.fail("started"))
+    monkeypatch.setattr(runs, "run_both", lambda *given, **named: pytest.fail("started"))
 
     def mechanism(data, n, rng):
         return rng.normal(size=(n, columns))
