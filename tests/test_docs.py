@@ -42,10 +42,12 @@ def spends(source):
 
 
 def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
+    from verification.specimens import all_specimens
     from verification.targets import all_targets
 
     targets = all_targets()
     origins = {target.origin for target in targets if not target.broken}
+    broken = {found.name for found in [*targets, *all_specimens()] if found.broken}
     noted = []
     folders = [ROOT / "pm_dpgmm" / name for name in ("mechanisms", "methods")]
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
@@ -61,7 +63,7 @@ def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
         assert named and named <= {target.name for target in targets if not target.broken}, path.name
         faults = set(re.findall(r"faults? ((?:`\w+`(?:, )?(?: \(S\d+\))?)+)", text))
         planted = {name for group in faults for name in re.findall(r"`(\w+)`", group)}
-        assert planted, f"{note.name} names no fault"
+        assert planted and planted <= broken, f"{note.name} names no fault, or one that is not there"
         noted.append(path)
     assert len(noted) >= 20
     assert {"mechanisms/histogram.py", "mechanisms/masks.py", "methods/populous_single/method.py"} <= origins
@@ -98,3 +100,39 @@ def test_links_lead_somewhere_and_lines_are_short(page):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().split()) <= 1300
+
+
+REFERENCE = re.compile(r":(?:mod|func|class):`~?([\w.]+)`")
+
+
+def unresolved(module, source, sources):
+    """References of a module's docstrings to what is not there: by full path, beside it, or in it."""
+    missing = []
+    for name in REFERENCE.findall(source):
+        whole = name.startswith(("pm_dpgmm", "verification"))
+        for path in [name] if whole else [f"{module.rpartition('.')[0]}.{name}", f"{module}.{name}"]:
+            known = next(p for p in [path, *before(path)] if p in sources or "." not in p)
+            rest = path.removeprefix(known).strip(".").split(".")[0]
+            if not rest or re.search(rf"\b{rest}\b", REFERENCE.sub("", sources.get(known, ""))):
+                break
+        else:
+            missing.append(name)
+    return missing
+
+
+def before(path):
+    parts = path.split(".")
+    return (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+
+
+def test_what_docstrings_refer_to_is_there():
+    sources = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+        for package in ("pm_dpgmm", "verification")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    found = {module: lost for module, source in sources.items() if (lost := unresolved(module, source, sources))}
+    assert found == {}
+    assert unresolved("pm_dpgmm.fit", ":func:`pm_dpgmm.sketch_fit.fit`", sources) == ["pm_dpgmm.sketch_fit.fit"]
+    assert unresolved("pm_dpgmm.fit", ":func:`count_law.log_density`", sources)
+    assert not unresolved("pm_dpgmm.fit", ":func:`fit_gmm` :class:`pm_dpgmm.Release`", sources)

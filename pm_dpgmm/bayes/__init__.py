@@ -1,4 +1,9 @@
-"""Mixtures in PyMC models: priors of latent vectors, initial values, a learner. The only part that imports PyMC."""
+"""Mixtures in PyMC models: priors of latent vectors, parameters around a release, likelihoods of releases, rows.
+
+PyMC is imported here and nowhere else, but for the demo and ``pm-dpgmm warm-up``. What is compiled has three forms
+beside its front ``X``: ``X_graph`` (PyTensor, for JAX and second derivatives), ``X_kernel`` (Numba), ``X_operation``
+(the Op that joins them).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Mechanisms: each adds noise to one statistic of the records; each has a proof note of its name beside it."""
+"""Mechanisms: each adds noise to one statistic of the records, with a proof note of its name beside it."""

@@ -1,7 +1,8 @@
-"""Masks: noise shaped by the released mixture itself, private for inputs that are already close. Proof: masks.md.
+"""Masks of one fit, for "populous-single": noise shaped by the released mixture itself. Proof: masks.md.
 
-A mask is not private alone. It hides which of two *close* mixtures it was given; a test (see
-``methods/populous_single/method.py``) makes sure that neighbouring data sets give close ones.
+The mask of an average of fits ("populous") is ``lifted_mask.py``. A mask is not private alone. It hides which of two
+*close* mixtures it was given; a test (see ``methods/populous_single/method.py``) makes sure that neighbouring data sets
+give close ones.
 """
 
 from __future__ import annotations

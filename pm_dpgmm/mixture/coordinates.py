@@ -1,4 +1,4 @@
-"""Gaussian mixtures as unconstrained vectors and back, with derivatives: the only place that packs and unpacks them.
+"""Gaussian mixtures as unconstrained vectors and back, with derivatives: one transform for fits and for offsets.
 
 A vector is made of three blocks: logarithms of weights; means, component by component; lower triangular factors T,
 component by component and row by row, diagonal entries as logarithms. They are offsets from an origin of weights w0,
@@ -7,7 +7,8 @@ means m0 and frames L0, at which all of them are 0:
     weight proportional to w0 exp(logarithm),   mean = m0 + L0 offset,   covariance = F F' with F = L0 T.
 
 Without an origin w0 is the same everywhere, m0 = 0 and L0 = I. Compiled twins for PyMC and for calibration
-(bayes/parameters/anchor_kernel.py, verification/calibration/mixture_kernels.py) are tested against this module.
+(bayes/parameters/anchor_kernel.py, verification/calibration/mixture_kernels.py) are tested against this module, and the
+graph twin (anchor_operation.py) against the compiled one. ``MapMixture`` has PyMC's own transforms instead.
 """
 
 from __future__ import annotations

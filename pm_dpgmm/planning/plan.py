@@ -59,8 +59,8 @@ def plan(
     n_records, n_features, n_components : int
         Of the fit that is planned; so many records are simulated, and take as much memory.
     epsilon, delta, method, neighbouring, **settings
-        As for :func:`fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are among them:
-        for "populous" the learner itself is tried, so give the one that the fit will have.
+        As for :func:`pm_dpgmm.fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are
+        among them: for "populous" the learner itself is tried, so give the one that the fit will have.
     bounds : bool
         Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
     separation : float
@@ -81,8 +81,8 @@ def plan(
     -------
     Plan
         ``plan.table()`` is also its repr; ``plan.enough`` and ``plan.reason`` are the verdict. For "populous",
-        ``plan.settings`` is a method for :func:`fit_gmm`, and ``plan.agreement`` tells how likely a pass is and how
-        efficient the learner: a number for ``efficiency`` of another plan or fit.
+        ``plan.settings`` is a method for :func:`pm_dpgmm.fit_gmm`, and ``plan.agreement`` tells how likely a pass is
+        and how efficient the learner: a number for ``efficiency`` of another plan or fit.
 
     Raises
     ------

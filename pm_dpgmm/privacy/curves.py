@@ -1,7 +1,9 @@
 """Privacy profiles: delta as a function of epsilon, exact where the worst pair of output laws is known.
 
 Each class is one family of mechanisms. ``delta(epsilon)`` is never below the true hockey-stick divergence
-sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers that define the curve.
+sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers that define the curve. Guarantees are
+composed by :func:`pm_dpgmm.privacy.guarantee.compose` (``worst_pair.py``, with its proof); what stands here is basic
+composition inside one method.
 """
 
 from __future__ import annotations
@@ -234,7 +236,7 @@ class RenyiProfile(_Parameters):
 
 @dataclass(frozen=True, slots=True)
 class CompositionProfile(_Parameters):
-    """Basic composition of two releases: the least first.delta(e) + second.delta(epsilon - e) over splits.
+    """Basic composition of two releases in one method: the least first.delta(e) + second.delta(epsilon - e) over splits.
 
     ``split`` is the epsilon that the first was made for; it is tried besides a grid. Every split is valid, so a coarse
     search costs accuracy and never soundness.

@@ -133,4 +133,6 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
 
 
 def _refused(release: Released, verb: str) -> str:
-    return f"{verb} needs a release of method 'sketch' or 'histogram', got one of method {release.method!r}"
+    return (
+        f"{verb} needs a release of method 'sketch', 'two-phase' or 'histogram', got one of method {release.method!r}"
+    )

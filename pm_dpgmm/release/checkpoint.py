@@ -87,12 +87,16 @@ class Checkpoint:
     @property
     def crude_alone(self) -> bool:
         """Whether a crude release is there, and no sketch: :func:`resume` then gives the crude mixture."""
-        return self.method == "two-phase" and not self.noise.get("sketches") and bool(self.noise.get("crude"))
+        return self._holds_sketches and not self.noise.get("sketches") and bool(self.noise.get("crude"))
 
     @property
     def fittable(self) -> bool:
         """Whether it holds what :func:`resume` needs."""
-        return self.method not in ("sketch", "two-phase") or bool(self.noise.get("sketches")) or self.crude_alone
+        return not self._holds_sketches or bool(self.noise.get("sketches")) or self.crude_alone
+
+    @property
+    def _holds_sketches(self) -> bool:
+        return OF_METHOD.get(self.method) is Statistic.SKETCH  # in the end: an early file has none yet
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""

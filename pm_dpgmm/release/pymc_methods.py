@@ -119,10 +119,13 @@ class PyMCMethods:
         ----------
         th : GMMParams, or any object with ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D)
             In the unit of the records; ``chol`` lower triangular.
+            Components of "populous" and "populous-single" come in a random order: K must be the release's; parameters
+            made by :meth:`params` are matched with it, and component j of any others is taken to be the release's j.
         name : str
             Of the term in the model.
         likelihood : str
-            "auto", or one that the method offers: "exact", "wishart", "gaussian".
+            "exact", "gaussian" (covariance held at the release), for "populous" and "populous-single" also "wishart".
+            "auto" takes "exact" where it is cheap: for counts, and for sketches of at most 128 numbers.
         model : pymc.Model, optional
 
         Returns
@@ -133,7 +136,8 @@ class PyMCMethods:
         Raises
         ------
         TypeError, ValueError
-            If ``th`` does not fit, the method has no (such) likelihood, or the model uses this release already.
+            If ``th`` does not fit, the method has no (such) likelihood, ``name`` exists, or the model uses this release
+            already.
 
         Warns
         -----
@@ -222,7 +226,7 @@ class PyMCMethods:
         Parameters
         ----------
         model, mapping, jitter, random_seed
-            As for :meth:`initvals`; the jitter is the same for all chains.
+            As for :meth:`initvals`, but the jitter is the same for all chains, and without a seed always the same.
 
         Returns
         -------

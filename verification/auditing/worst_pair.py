@@ -1,4 +1,4 @@
-"""Which neighbouring pair exposes a mechanism: the worst of many, or the smallest that is refuted."""
+"""Which of many neighbouring pairs exposes a mechanism most; the smallest that does is in ``minimal_pair.py``."""
 
 from __future__ import annotations
 

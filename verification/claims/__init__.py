@@ -1,4 +1,4 @@
-"""The statements of five papers on private Gaussian mixtures, each with a check that anyone can rerun.
+"""The statements of five papers on private Gaussian mixtures, and this package's own, each with a check to rerun.
 
 ``ledger.csv`` lists what must be here. Each stands above its check, in a folder per paper or subject; ``claim.py`` says
 what a claim is, ``search.py`` how worst cases are looked for, ``run.py`` runs them. ``python -m verification claims``

@@ -1,4 +1,4 @@
-"""The aggregated populous estimator on prepared fits: friends done once, bernoulli, average and mask as released.
+"""The aggregated populous estimator on prepared fits: friends done once, coin, average and mask as released.
 
 Fits lie on a line of the affine-invariant metric: N(0, e^x) for x in a range, where distances are |x - x'|. One fit
 moves; the others are placed so that it moves the average as far as the theorem allows, or decides whether they count.

@@ -55,7 +55,7 @@ def truncated(data: int, n_samples: int, rng: np.random.Generator) -> Any:
 
 
 def truncated_by_clipping(data: int, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: a Laplace clipped at the bound has atoms there (CLAIMS S11)."""
+    """Fault: a Laplace clipped at the bound has atoms there (S11 in specimens/sample_efficient.py)."""
     loss = _test_loss()
     return data + np.clip(discrete_laplace(n_samples, scale=loss.scale, rng=rng), -loss.bound, loss.bound)
 

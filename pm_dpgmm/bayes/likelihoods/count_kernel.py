@@ -1,6 +1,6 @@
 """Log density of noisy counts on a grid with its derivatives, as compiled loops. Imports no PyMC.
 
-The compiled twin of :func:`cell_law.cell_probabilities`, :func:`count_law.log_density` and :mod:`count_graph`, which
+The compiled twin of ``mixture.cell_probabilities``, ``histogram_law.log_density`` and :mod:`count_graph`, which
 have the formulas and say why. Derivatives are found backwards: from the log density to expected counts, to
 probabilities of bins, to the edges seen from each component, to its parameters.
 """
@@ -35,7 +35,7 @@ FALLING, RISING = _table(ELEMENTARY), _table(HOMOGENEOUS)
 
 @numba.njit(**OPTIONS)
 def log_series(ratio: float, change: float, table: FloatArray) -> float:
-    """Logarithm of :func:`count_likelihood.falling_sum`."""
+    """Logarithm of :func:`pm_dpgmm.methods.counts.likelihood.falling_sum`."""
     rest = 1.0 / (1.0 - ratio)
     quotient = ratio * rest
     total, sign = 1.0, 1.0

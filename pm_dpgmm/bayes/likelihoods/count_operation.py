@@ -38,7 +38,7 @@ count_density_of = CountDensity()
 
 
 def count_density(grid: NoisyGrid, form: str, weights: Any, means: Any, chol: Any) -> Any:
-    """:func:`count_law.log_density` at a mixture of one or two columns, shape ().
+    """``histogram_law.log_density`` at a mixture of one or two columns, shape ().
 
     Its numbers are constants: the graph form depends on them.
     """

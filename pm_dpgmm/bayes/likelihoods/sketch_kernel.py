@@ -78,7 +78,7 @@ def plug_in(
     ----------
     weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
     frequencies, centre, size, target, root, constant : ndarray
-        As :func:`sketch_likelihood.held_arrays` has them; ``constant`` of shape (1,).
+        As :func:`sketch.plug_in_arrays` has them; ``constant`` of shape (1,).
     """
     (m, d), k = frequencies.shape, weights.shape[0]
     projected, real, imaginary = component_parts(frequencies, centre, means, chol)

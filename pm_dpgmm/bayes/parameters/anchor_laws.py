@@ -30,7 +30,7 @@ STEP = 1e-5  # of numerical derivatives, in coordinates of about unit scale
 def anchor_of(release: Released) -> Anchor:
     """Normal law of the truth's offsets from ``release``, never wider than the weak prior.
 
-    * Sketch: the Laplace approximation of :mod:`pm_dpgmm.release.uncertainty`, with all its correlations: noise,
+    * Sketch: the Laplace approximation of :mod:`pm_dpgmm.methods.sketch.laplace`, with all its correlations: noise,
       sampling, overlap of components and the weak prior of the fit.
     * Histogram: inverse of the Fisher information of the noisy counts, which counts noise, sampling, overlap and the
       width of cells.

@@ -22,7 +22,7 @@ em_n_records_scale  ()           this standard deviation; 0 under replace-one ne
 ==================  ===========  =====================================================================================
 
 Classical private EM on the unit ball has all centres at the middle of the bounds and one radius for all. Balls around
-the components need less noise; :class:`pm_dpgmm.mechanisms.moments.SoftPartition` has them. With |y| <= 1, counts
+the components need less noise; :class:`pm_dpgmm.mechanisms.partitions.SoftPartition` has them. With |y| <= 1, counts
 weighted by 1/2 and entries off the diagonal by sqrt(2), replacing a record moves one step's sums by at most sqrt(9/2)
 in L2 (mechanisms/moments.md), so noise of scale s on these has scales (2 s, s, s, s / sqrt(2)).
 """

@@ -1,6 +1,7 @@
 """Likelihood of a masked mixture: what the masks of both populous methods say about the true mixture.
 
-Written once for NumPy and PyTensor: ``xp`` is either module. Laws and assumptions: mask_law.md.
+The noise itself is drawn in ``mechanisms/lifted_mask.py`` and ``mechanisms/masks.py``. Written once for NumPy and
+PyTensor: ``xp`` is either module. Laws and assumptions: mask_law.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a reader of a release should be warned of. Post-processing: released and public numbers alone, so free.
 
 A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
-finest wave, scales beyond the interval, more parameters than the budget pays for.
+finest wave, scales beyond the interval, more parameters than the budget pays for. The words about a misfit are in
+``misfit.py``, those about counts in ``methods/counts/caveats.py``; the warnings' classes serve every method.
 """
 
 from __future__ import annotations
