@@ -136,3 +136,14 @@ def test_what_docstrings_refer_to_is_there():
     assert unresolved("pm_dpgmm.fit", ":func:`pm_dpgmm.sketch_fit.fit`", sources) == ["pm_dpgmm.sketch_fit.fit"]
     assert unresolved("pm_dpgmm.fit", ":func:`count_law.log_density`", sources)
     assert not unresolved("pm_dpgmm.fit", ":func:`fit_gmm` :class:`pm_dpgmm.Release`", sources)
+
+
+def test_markdown_lines_fit_a_screen():
+    """Tables and code blocks aside, which cannot be wrapped."""
+    skipped = {ROOT / "CHANGELOG.md"}
+    found = []
+    for path in {*PAGES, *proof_notes.notes(), ROOT / "DECISIONS.md"} - skipped:
+        prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+        lines = [line for line in prose.splitlines() if len(line) > 120 and not line.startswith(("|", "#"))]
+        found += [f"{path.relative_to(ROOT)}: {line[:60]}" for line in lines if " " in line[:120]]
+    assert found == []

@@ -236,7 +236,7 @@ class RenyiProfile(_Parameters):
 
 @dataclass(frozen=True, slots=True)
 class CompositionProfile(_Parameters):
-    """Basic composition of two releases in one method: the least first.delta(e) + second.delta(epsilon - e) over splits.
+    """Basic composition of two releases in one method: least first.delta(e) + second.delta(epsilon - e) over splits.
 
     ``split`` is the epsilon that the first was made for; it is tried besides a grid. Every split is valid, so a coarse
     search costs accuracy and never soundness.
