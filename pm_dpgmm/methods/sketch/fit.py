@@ -13,7 +13,7 @@ from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture as Fitted
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.scaled_mixture import packed as _packed
 from pm_dpgmm.methods.sketch.scaled_mixture import unpacked as _unpacked
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_covariance
@@ -26,7 +26,7 @@ RIDGE = 1e-6  # of the step in a test of fit
 BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
-def misfit(data: SketchData, found: Fitted) -> float:
+def misfit(data: SketchData, found: ScaledMixture) -> float:
     """Chi-square of the residuals under n V + noise, as (chi^2 - df)/sqrt(2 df): right fits lie within -3..5.
 
     Small errors of the parameters do not count: chi-square is that after the best small step from the fit, which may
@@ -36,7 +36,7 @@ def misfit(data: SketchData, found: Fitted) -> float:
     return tested(data, found)[0]
 
 
-def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
+def tested(data: SketchData, found: ScaledMixture) -> tuple[float, float]:
     """:func:`misfit`, and minus twice the log-likelihood of the numbers it tests, up to a constant."""
     try:
         before, after, freedom, log_determinant = distances(data, found)[:4]
@@ -45,7 +45,7 @@ def tested(data: SketchData, found: Fitted) -> tuple[float, float]:
     return float((after - freedom) / np.sqrt(2 * freedom)), before + log_determinant
 
 
-def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float, int]:
+def distances(data: SketchData, found: ScaledMixture) -> tuple[float, float, int, float, int]:
     """Of the numbers that are tested: chi-square before and after the best small step, degrees of freedom after it.
 
     Then the log-determinant of their covariance, and how many they are.
@@ -71,7 +71,7 @@ def distances(data: SketchData, found: Fitted) -> tuple[float, float, int, float
     return value, value - gain, max(1, residuals.size - len(theta) + 1), log_determinant, residuals.size
 
 
-def penalty(found: Fitted, prior: Prior) -> float:
+def penalty(found: ScaledMixture, prior: Prior) -> float:
     """Minus twice the log prior density, up to a constant."""
     has_background = found.background is not None
     middle, spread = _prior_rows(found.n_components, found.means.shape[1], prior, has_background)
@@ -79,15 +79,21 @@ def penalty(found: Fitted, prior: Prior) -> float:
 
 
 def reweighted(
-    data: SketchData, found: Fitted, prior: Prior, *, rounds: int = 2, steps: int = 40, tolerance: float = TOLERANCE
-) -> Fitted:
+    data: SketchData,
+    found: ScaledMixture,
+    prior: Prior,
+    *,
+    rounds: int = 2,
+    steps: int = 40,
+    tolerance: float = TOLERANCE,
+) -> ScaledMixture:
     """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far."""
     for _ in range(rounds):
         found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps, tolerance=tolerance)
     return found
 
 
-def rated(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
+def rated(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
     """The fit with minus twice its log posterior density, up to a constant, as the objective."""
     whitener, log_determinant = _whitener(data, found)
     theta, has_background = _packed(found), found.background is not None
@@ -96,9 +102,9 @@ def rated(data: SketchData, found: Fitted, prior: Prior) -> Fitted:
 
 
 def refined(
-    data: SketchData, found: Fitted, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40,
+    data: SketchData, found: ScaledMixture, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40,
     tolerance: float = TOLERANCE,
-) -> Fitted:  # fmt: skip
+) -> ScaledMixture:  # fmt: skip
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary.
 
     Written out, because it is faster than :func:`scipy.optimize.least_squares` at equal results. In the fits of ten
@@ -140,7 +146,7 @@ def refined(
     return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
 
 
-def error_root(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
+def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArray:
     """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, P).
 
     To first order a fit with weights W is A^-1 (J'W y + prior) with A = J'W J + P, P the precision of the prior; over
@@ -169,7 +175,7 @@ def error_root(data: SketchData, found: Fitted, prior: Prior) -> FloatArray:
     return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
 
 
-def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArray:
+def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> FloatArray:
     """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
 
     All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
@@ -204,7 +210,7 @@ def objective_rises(data: SketchData, found: Fitted, factor: float) -> FloatArra
     return rises
 
 
-def moved(found: Fitted, step: FloatArray) -> Fitted:
+def moved(found: ScaledMixture, step: FloatArray) -> ScaledMixture:
     """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
     has_background = found.background is not None
     return _unpacked(_packed(found) + step, found.n_components, found.means.shape[1], has_background)
@@ -262,13 +268,13 @@ def _prior_rows(
     return np.concatenate(middle), np.concatenate(spread)
 
 
-def _whitener(data: SketchData, found: Fitted) -> tuple[FloatArray, float]:
+def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
     factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
     return factor, 2 * float(np.log(np.diagonal(factor)).sum())
 
 
-def _covariance(data: SketchData, found: Fitted) -> FloatArray:
+def _covariance(data: SketchData, found: ScaledMixture) -> FloatArray:
     """n V + noise."""
     covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found))
     covariance *= data.n_records

@@ -27,7 +27,6 @@ from pm_dpgmm.methods.sketch.location import CELLS, MOST_ROUNDS, intervals_withi
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture as Fitted
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
 from pm_dpgmm.mixture.mixture import Mixture
@@ -237,7 +236,9 @@ class SketchMethod(Method):
         else:
             centre = intervals[:, 0] + unit
 
-            def after_rounds(part: SketchStatistics, starts: Mapping[int, Fitted], duels: Sequence[Duel]) -> None:
+            def after_rounds(
+                part: SketchStatistics, starts: Mapping[int, ScaledMixture], duels: Sequence[Duel]
+            ) -> None:
                 released(guarantee, *unfinished(raw, part, starts=starts, duels=duels))
 
             evidence, fit, choice = run_rounds(
@@ -267,9 +268,12 @@ def outcome(
 
 
 def unfinished(
-    raw: Mapping[str, FloatArray], evidence: SketchStatistics | None, *, starts: Mapping[int, Fitted] | None = None,
+    raw: Mapping[str, FloatArray],
+    evidence: SketchStatistics | None,
+    *,
+    starts: Mapping[int, ScaledMixture] | None = None,
     duels: Sequence[Duel] | None = None,
-) -> tuple[dict[str, FloatArray], dict[str, Any]]:  # fmt: skip
+) -> tuple[dict[str, FloatArray], dict[str, Any]]:
     """What was released so far, and its public law, for :func:`fitted`; ``duels`` are those of the rounds.
 
     ``starts`` are mixtures of earlier releases from which the fits begin.
@@ -307,20 +311,20 @@ def fitted(
     return outcome(evidence, fit, guarantee, raw, choice)
 
 
-def _start_to_dict(start: Fitted) -> dict[str, Any]:
+def _start_to_dict(start: ScaledMixture) -> dict[str, Any]:
     return {
         "weights": start.weights.tolist(), "means": start.means.tolist(), "factors": start.factors.tolist(),
         "background": start.background,
     }  # fmt: skip
 
 
-def _start_from_dict(fields: Mapping[str, Any], evidence: SketchStatistics) -> Fitted:
+def _start_from_dict(fields: Mapping[str, Any], evidence: SketchStatistics) -> ScaledMixture:
     k, d = np.size(fields["weights"]), len(evidence.unit)
     shapes = {"weights": (k,), "means": (k, d), "factors": (k, d, d)}
     arrays = {name: finite_numbers(fields[name], name, shape) for name, shape in shapes.items()}
     background = fields["background"]
     if background is not None:
         check_probability(background=background)
-    start = Fitted(arrays["weights"], arrays["means"], arrays["factors"], background=background)
+    start = ScaledMixture(arrays["weights"], arrays["means"], arrays["factors"], background=background)
     check_start(start, "source")
     return start
