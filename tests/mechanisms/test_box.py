@@ -201,7 +201,7 @@ def given_coins(monkeypatch):
         drawn, state["coins"] = state["coins"][:n], state["coins"][n:]
         return np.array(drawn, dtype=bool)
 
-    monkeypatch.setattr(box, "coins", coins)
+    monkeypatch.setattr(box, "bernoullis", coins)
     return state
 
 

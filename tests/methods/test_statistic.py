@@ -17,7 +17,12 @@ from pm_dpgmm.release.by_statistic import ALLOWED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
-KINDS = {"histogram": Statistic.GRID_COUNTS, "populous": Statistic.LIFTED_MASK, "slices": Statistic.SLICE_COUNTS}
+KINDS = {
+    "histogram": Statistic.GRID_COUNTS,
+    "populous": Statistic.LIFTED_MASK,
+    "populous_single": Statistic.MASK,
+    "slices": Statistic.SLICE_COUNTS,
+}
 
 
 @pytest.mark.parametrize("table", [RULES, LIKELIHOODS, ERROR_LAWS, ALLOWED], ids=["rules", "bayes", "errors", "free"])

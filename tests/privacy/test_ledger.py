@@ -389,5 +389,9 @@ def test_a_ledger_of_a_process_that_was_killed_while_it_wrote_opens_as_it_was_be
 
 def test_only_one_module_knows_the_tables_of_a_ledger():
     package = Path(pm_dpgmm.__file__).parent
-    knows = [path.name for path in package.rglob("*.py") if "sqlite3.connect" in path.read_text(encoding="utf-8")]
+    knows = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "sqlite3.connect" in path.read_text(encoding="utf-8")
+    ]
     assert knows == ["privacy/ledger.py"]

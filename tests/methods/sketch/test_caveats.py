@@ -127,7 +127,8 @@ def test_a_width_that_was_not_measured_along_one_axis_is_told_in_either_directio
     rises = {name: np.full((2, 2), 1.01 * caveats.MEASURED) for name in ("narrower", "wider")}
     rises[word][1, 0] = 0.99 * caveats.MEASURED
     monkeypatch.setattr(caveats, "width_rises", lambda fit: (rises["narrower"], rises["wider"]))
-    fit = SimpleNamespace(mixture=SimpleNamespace(weights=np.array([1 - weight, weight])))
+    mixture, data = SimpleNamespace(weights=np.array([1 - weight, weight])), SimpleNamespace(unit=np.ones(2))
+    fit = SimpleNamespace(mixture=mixture, data=data, rejected=False)
     text = caveats.unmeasured_width(fit)
     assert (f"component 1 could be ten times {word} or more, and" in text) if told else text is None
 
