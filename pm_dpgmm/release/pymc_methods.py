@@ -268,7 +268,8 @@ class PyMCMethods:
         -------
         arviz.InferenceData or xarray.DataTree
             ``weights`` (component), ``means`` (component, feature), ``covariances`` (component, feature,
-            feature_bis), in the unit of the records, and every noisy statistic as ``raw_<name>``; the
+            feature_bis), in the unit of the records, where there is a background ``background_weight``,
+            ``background_mean`` and ``background_covariance``, and every noisy statistic as ``raw_<name>``; the
             guarantee is one of the attributes.
 
         Examples
