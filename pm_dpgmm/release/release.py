@@ -235,8 +235,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, PyMCMethods):
         Raises
         ------
         TypeError, ValueError
-            If ``features`` are not two different features of the release, ``n_points`` is out of its range, or ``ax`` is
-            no axes.
+            If ``features`` are not two different features of the release, ``n_points`` is out of its range, or ``ax``
+            is no axes.
 
         Examples
         --------
