@@ -163,9 +163,17 @@ def fit_gmm(
     ((2, 1), 0.0)
     """
     choices, relation, rng = _checked(
-        n_components, epsilon=epsilon, delta=delta, method=method, neighbouring=neighbouring, learner=learner,
-        n_jobs=n_jobs, ledger=ledger, progress=progress, random_seed=random_seed,
-    )  # fmt: skip
+        n_components,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        neighbouring=neighbouring,
+        learner=learner,
+        n_jobs=n_jobs,
+        ledger=ledger,
+        progress=progress,
+        random_seed=random_seed,
+    )
     records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, relation)
     chosen = _chosen(method, settings, problem)
     _check_together(chosen, problem, n_components, X, feature_names)
@@ -184,9 +192,18 @@ def fit_gmm(
 
 # ---------------------------------------------------------------------- check, read, choose
 def _checked(
-    n_components: Any, *, epsilon: Any, delta: Any, method: Any, neighbouring: Any, learner: Any, n_jobs: Any,
-    ledger: Any, progress: Any, random_seed: Any,
-) -> tuple[tuple[int, ...], Neighbouring, np.random.Generator | None]:  # fmt: skip
+    n_components: Any,
+    *,
+    epsilon: Any,
+    delta: Any,
+    method: Any,
+    neighbouring: Any,
+    learner: Any,
+    n_jobs: Any,
+    ledger: Any,
+    progress: Any,
+    random_seed: Any,
+) -> tuple[tuple[int, ...], Neighbouring, np.random.Generator | None]:
     """Numbers of components, relation and generator, once all that says nothing of the records is as it must be."""
     choices = read_choices(n_components, most=MOST_COMPONENTS)
     check_positive(epsilon=epsilon)
@@ -208,9 +225,13 @@ def _checked(
 
 
 def _read(
-    X: Any, choices: tuple[int, ...], epsilon: float, delta: float | None, bounds: ArrayLike | None,
+    X: Any,
+    choices: tuple[int, ...],
+    epsilon: float,
+    delta: float | None,
+    bounds: ArrayLike | None,
     relation: Neighbouring,
-) -> tuple[Any, tuple[str, ...], Problem]:  # fmt: skip
+) -> tuple[Any, tuple[str, ...], Problem]:
     """The records, the names of their columns, and the public facts of the fit."""
     records: Any = X
     if isinstance(X, RecordBlocks):
@@ -304,9 +325,15 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
 
 @contextlib.contextmanager
 def _spending(
-    chosen: Method, problem: Problem, facts: dict[str, Any], *, checkpoint: str | os.PathLike[str] | None, never: Any,
-    ledger: Ledger | None, progress: bool,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    chosen: Method,
+    problem: Problem,
+    facts: dict[str, Any],
+    *,
+    checkpoint: str | os.PathLike[str] | None,
+    never: Any,
+    ledger: Ledger | None,
+    progress: bool,
+) -> Iterator[dict[str, Any]]:
     """The budget is charged; what is released inside is kept, whatever ends it early; who listens is what it gives."""
     with contextlib.ExitStack() as held:
         place = None

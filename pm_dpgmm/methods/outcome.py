@@ -114,9 +114,16 @@ class Method(Protocol):
         return
 
     def release(
-        self, records: Any, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: Any,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Spend the budget of ``problem``; may raise :class:`pm_dpgmm.Unstable`.
 
         ``released`` is told after every release what is public by then, so that an interrupted fit loses nothing:

@@ -98,9 +98,10 @@ class Coordinates:
         logs, means, entries = self.blocks
         lead, k = vector.shape[:-1], self.n_components
         return (
-            vector[..., logs], vector[..., means].reshape(*lead, k, self.n_features),
+            vector[..., logs],
+            vector[..., means].reshape(*lead, k, self.n_features),
             vector[..., entries].reshape(*lead, k, self.n_features * (self.n_features + 1) // 2),
-        )  # fmt: skip
+        )
 
     def filled(self, logs: ArrayLike, means: ArrayLike, diagonal: ArrayLike, below: ArrayLike) -> FloatArray:
         """A vector (P,) of given numbers, such as standard deviations.

@@ -101,12 +101,19 @@ class Checkpoint:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""
         return {
-            "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "version": self.version, "method": self.method,
-            "settings": plain_values(self.settings), "n_components": list(self.n_components),
-            "feature_names": list(self.feature_names), "n_records": self.n_records, "private": self.private,
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "version": self.version,
+            "method": self.method,
+            "settings": plain_values(self.settings),
+            "n_components": list(self.n_components),
+            "feature_names": list(self.feature_names),
+            "n_records": self.n_records,
+            "private": self.private,
             "guarantee": self.guarantee.to_dict(),
-            "raw": {name: array.tolist() for name, array in self.raw.items()}, "noise": plain_values(self.noise),
-        }  # fmt: skip
+            "raw": {name: array.tolist() for name, array in self.raw.items()},
+            "noise": plain_values(self.noise),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a file that only its owner can read, all or nothing; returns the path."""
@@ -132,13 +139,17 @@ class Checkpoint:
                 if not isinstance(fields[name], dict):
                     raise ValueError(f"{name} must be a mapping, got {shown(fields[name])}")
             return cls(
-                method=fields["method"], settings=fields["settings"],
+                method=fields["method"],
+                settings=fields["settings"],
                 n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
-                feature_names=tuple(fields["feature_names"]), n_records=fields["n_records"], private=fields["private"],
+                feature_names=tuple(fields["feature_names"]),
+                n_records=fields["n_records"],
+                private=fields["private"],
                 guarantee=Guarantee.from_dict(fields["guarantee"]),
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
-                noise=fields["noise"], version=fields["version"],
-            )  # fmt: skip
+                noise=fields["noise"],
+                version=fields["version"],
+            )
         except KeyError as error:
             raise ValueError(f"path must be a checkpoint file with {error}, got {str(path)!r} without") from None
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
@@ -202,22 +213,43 @@ def resume(
     except TypeError as error:
         raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
     return release_of(
-        found, method=source.method, settings=source.settings, feature_names=source.feature_names,
-        n_records=source.n_records, private=source.private, version=source.version,
-    )  # fmt: skip
+        found,
+        method=source.method,
+        settings=source.settings,
+        feature_names=source.feature_names,
+        n_records=source.n_records,
+        private=source.private,
+        version=source.version,
+    )
 
 
 def release_of(
-    outcome: Outcome, *, method: str, settings: Mapping[str, Any], feature_names: tuple[str, ...],
-    n_records: int | None, private: bool, n_components: tuple[int, ...] = (), version: str = "",
-) -> Release:  # fmt: skip
+    outcome: Outcome,
+    *,
+    method: str,
+    settings: Mapping[str, Any],
+    feature_names: tuple[str, ...],
+    n_records: int | None,
+    private: bool,
+    n_components: tuple[int, ...] = (),
+    version: str = "",
+) -> Release:
     """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`."""
     weight, background = outcome.background or (0.0, None)
     return Release(
-        mixture=outcome.mixture, guarantee=outcome.guarantee, method=method, settings=settings, raw=outcome.raw,
-        noise=outcome.noise, feature_names=feature_names, n_records=n_records, private=private, version=version,
-        background_weight=weight, background=background,
-    )  # fmt: skip
+        mixture=outcome.mixture,
+        guarantee=outcome.guarantee,
+        method=method,
+        settings=settings,
+        raw=outcome.raw,
+        noise=outcome.noise,
+        feature_names=feature_names,
+        n_records=n_records,
+        private=private,
+        version=version,
+        background_weight=weight,
+        background=background,
+    )
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:

@@ -98,10 +98,16 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     relation = given[0].guarantee.neighbouring
     n_records = sum(int(item.n_records or 0) for item in given) if relation is Neighbouring.REPLACE_ONE else None
     base = Release(
-        fit.mixture, guarantee, "sketch", {"sites": len(sites)}, arrays,
+        fit.mixture,
+        guarantee,
+        "sketch",
+        {"sites": len(sites)},
+        arrays,
         {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
-        given[0].feature_names, n_records, private=all(item.private for item in given),
-    )  # fmt: skip
+        given[0].feature_names,
+        n_records,
+        private=all(item.private for item in given),
+    )
     return with_fit(base, evidence, fit, choice)
 
 

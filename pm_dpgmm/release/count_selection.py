@@ -38,9 +38,12 @@ def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
     if n_components == release.n_components:
         return release
     mixture = fit_counts(
-        counts, np.asarray(release.raw["bounds"]), n_components, noise_scale=float(release.noise["scale"]),
+        counts,
+        np.asarray(release.raw["bounds"]),
+        n_components,
+        noise_scale=float(release.noise["scale"]),
         progress=lambda done, total: None,
-    )  # fmt: skip
+    )
     caveats = count_caveats(release.raw, release.noise, mixture)
     return replace(release, mixture=mixture, noise=dict(release.noise) | {"caveats": caveats})
 

@@ -194,6 +194,14 @@ class PriorMethods:
 
         me = cast("Release", self)
         return measured(
-            name, me, observed, noise_cov, design=design, offset=offset, feature_names=me.feature_names, dims=dims,
-            inflate=inflate, model=model,
-        )  # fmt: skip
+            name,
+            me,
+            observed,
+            noise_cov,
+            design=design,
+            offset=offset,
+            feature_names=me.feature_names,
+            dims=dims,
+            inflate=inflate,
+            model=model,
+        )

@@ -79,9 +79,15 @@ class PyMCMethods:
         from pm_dpgmm.bayes.parameters.params import release_params
 
         return release_params(
-            cast("Release", self), name, dims=dims, weight_conc=weight_conc, mean_scale=mean_scale,
-            cov_scale=cov_scale, prior=prior, model=model,
-        )  # fmt: skip
+            cast("Release", self),
+            name,
+            dims=dims,
+            weight_conc=weight_conc,
+            mean_scale=mean_scale,
+            cov_scale=cov_scale,
+            prior=prior,
+            model=model,
+        )
 
     def anchor_separation(self, *, mean_scale: Any = "auto") -> float:
         """Smallest distance between two means, in standard deviations of the anchored prior; inf for one component.

@@ -58,9 +58,13 @@ def inner_factors(offsets: FloatArray, k: int, d: int) -> FloatArray:
 
 @numba.njit(**OPTIONS)
 def parameters(
-    free: FloatArray, root: FloatArray, log_weights: FloatArray, base: FloatArray, frames: FloatArray,
+    free: FloatArray,
+    root: FloatArray,
+    log_weights: FloatArray,
+    base: FloatArray,
+    frames: FloatArray,
     reference: IntArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Weights (K,), means (K, D), factors (K, D, D) and covariances (K, D, D).
 
     Parameters
@@ -98,9 +102,17 @@ def parameters(
 
 @numba.njit(**OPTIONS)
 def free_slopes(
-    free: FloatArray, root: FloatArray, log_weights: FloatArray, base: FloatArray, frames: FloatArray,
-    reference: IntArray, of_weights: FloatArray, of_means: FloatArray, of_chol: FloatArray, of_covariances: FloatArray,
-) -> FloatArray:  # fmt: skip
+    free: FloatArray,
+    root: FloatArray,
+    log_weights: FloatArray,
+    base: FloatArray,
+    frames: FloatArray,
+    reference: IntArray,
+    of_weights: FloatArray,
+    of_means: FloatArray,
+    of_chol: FloatArray,
+    of_covariances: FloatArray,
+) -> FloatArray:
     """Derivative (P,) by ``free`` of what has these derivatives by the four results of :func:`parameters`."""
     k, d = base.shape
     offsets = offsets_at(free, root)

@@ -140,9 +140,14 @@ def _fitted_records(release: Released) -> float:
 
     guarantee = release.guarantee
     problem = Problem(
-        release.n_records, release.n_features, release.n_components, guarantee.epsilon, guarantee.delta, None,
+        release.n_records,
+        release.n_features,
+        release.n_components,
+        guarantee.epsilon,
+        guarantee.delta,
+        None,
         guarantee.neighbouring,
-    )  # fmt: skip
+    )
     return release.n_records / PopulousSingle(**release.settings).constants(problem).n_subsets
 
 

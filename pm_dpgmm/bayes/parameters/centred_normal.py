@@ -67,6 +67,12 @@ def centred_normal(name: str, factor: FloatArray) -> Any:
         return pt.zeros(p)
 
     return pm.CustomDist(
-        name, factor, dist=draw, logp=log_density, support_point=start, signature="(p,p)->(p)",
-        class_name="CentredNormal", shape=p,
-    )  # fmt: skip
+        name,
+        factor,
+        dist=draw,
+        logp=log_density,
+        support_point=start,
+        signature="(p,p)->(p)",
+        class_name="CentredNormal",
+        shape=p,
+    )

@@ -224,9 +224,15 @@ def _unit_of(release: Released) -> Anchor:
 
 
 def _anchored(
-    name: str, anchor: Anchor, source: Released | Mixture, feature_names: Sequence[str] | None, dims: Sequence[str],
-    model: Any, *, depth: int,
-) -> GMMParams:  # fmt: skip
+    name: str,
+    anchor: Anchor,
+    source: Released | Mixture,
+    feature_names: Sequence[str] | None,
+    dims: Sequence[str],
+    model: Any,
+    *,
+    depth: int,
+) -> GMMParams:
     """``depth``: frames from here up to the caller to whom a warning belongs."""
     check_unused(model, source, ANCHORED)
     distance, i, j = anchor.closest_pair()
@@ -247,9 +253,14 @@ def _anchored(
 
 
 def _weak(
-    name: str, mixture: Mixture, unit: Anchor, given: dict[str, Any], feature_names: Sequence[str] | None,
-    dims: Sequence[str], model: Any,
-) -> GMMParams:  # fmt: skip
+    name: str,
+    mixture: Mixture,
+    unit: Anchor,
+    given: dict[str, Any],
+    feature_names: Sequence[str] | None,
+    dims: Sequence[str],
+    model: Any,
+) -> GMMParams:
     wide = Anchor(unit.mixture, np.diag(weak_deviations(lifted_weights(mixture)) ** 2), "wide")
     wide = with_scales(wide, **given)
     with model_of(model) as owner:
@@ -285,9 +296,14 @@ def _check_dims(
 
 
 def _deterministics(
-    name: str, anchor: Anchor, free: Any, root: FloatArray, prior: str, dims: Sequence[str],
+    name: str,
+    anchor: Anchor,
+    free: Any,
+    root: FloatArray,
+    prior: str,
+    dims: Sequence[str],
     feature_names: Sequence[str] | None,
-) -> GMMParams:  # fmt: skip
+) -> GMMParams:
     """Weights, means and covariances at offsets ``root`` times ``free`` (P,), as variables of the model."""
     weights, means, chol, covariances = parameters_at(free, root, anchor)
     component, feature = dims

@@ -184,14 +184,24 @@ class Populous(Method):
             size = self.subset_records(problem, self.constants(problem).design)
             least = 10 * problem.n_components * (problem.n_features + 1) ** 2
             rehearse_learner(
-                learner, least if size is None else int(size), problem.n_features, problem.n_components,
+                learner,
+                least if size is None else int(size),
+                problem.n_features,
+                problem.n_components,
                 time_limit=self.time_limit,
-            )  # fmt: skip
+            )
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: FloatArray,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Split, fit, test, average, mask; see the class for the guarantee."""
         from joblib import effective_n_jobs
 
@@ -207,9 +217,14 @@ class Populous(Method):
         else:
             subsets = [records[order[low:high]] for low, high in itertools.pairwise(edges)]
             found = fit_subsets(
-                learner, subsets, problem.n_components, seeds=streams, n_jobs=n_jobs, progress=progress,
+                learner,
+                subsets,
+                problem.n_components,
+                seeds=streams,
+                n_jobs=n_jobs,
+                progress=progress,
                 time_limit=self.time_limit,
-            )  # fmt: skip
+            )
             fits = stack_fits(found, design.rule.n_components, design.rule.n_features)
         guarantee = self.guarantee(problem)
         raw = agree_average_mask(fits, constants, n_threads=threads, rng=rng)
@@ -311,7 +326,7 @@ def _constants(settings: Populous, public: tuple[int, int, int, float, float, bo
         n = settings.assumed_records or n_records
         assumed = Assumed(
             n, d, k, epsilon, delta, settings.separation, settings.efficiency, settings.core, settings.n_subsets
-        )  # fmt: skip
+        )
         design = best_design(assumed, settings.noise)
         if design is None:
             enough = fewest_records(assumed, settings.noise)

@@ -156,9 +156,16 @@ class PopulousSingle(Method):
             rehearse_learner(learner, size, problem.n_features, problem.n_components)
 
     def release(
-        self, records: FloatArray, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: FloatArray,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Split, fit, test, mask; see the class for the guarantee."""
         constants = self.constants(problem)
         # the split does not look at values, so neighbours differ in one subset

@@ -102,9 +102,14 @@ def rated(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture
 
 
 def refined(
-    data: SketchData, found: ScaledMixture, prior: Prior, *, whitener: FloatArray | None = None, steps: int = 40,
+    data: SketchData,
+    found: ScaledMixture,
+    prior: Prior,
+    *,
+    whitener: FloatArray | None = None,
+    steps: int = 40,
     tolerance: float = TOLERANCE,
-) -> ScaledMixture:  # fmt: skip
+) -> ScaledMixture:
     """Levenberg-Marquardt from a mixture; None weighs every number by its noise and the most its sampling can vary.
 
     Written out, because it is faster than :func:`scipy.optimize.least_squares` at equal results. In the fits of ten
@@ -217,9 +222,13 @@ def moved(found: ScaledMixture, step: FloatArray) -> ScaledMixture:
 
 
 def _residuals(
-    data: SketchData, theta: FloatArray, n_components: int, prior: Prior, whitener: FloatArray | None,
+    data: SketchData,
+    theta: FloatArray,
+    n_components: int,
+    prior: Prior,
+    whitener: FloatArray | None,
     has_background: bool,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Whitened residuals, then those of the prior."""
     n_features = data.frequencies.shape[1]
     residuals = data.residuals(_unpacked(theta, n_components, n_features, has_background))
@@ -262,9 +271,10 @@ def _prior_rows(
     logits[n_components:] = BACKGROUND_LOGIT
     middle = [logits, np.zeros(n_components * n_features), np.tile(factor_middle, n_components)]
     spread = [
-        np.full(logits.size, prior.logits), np.full(n_components * n_features, prior.radius),
+        np.full(logits.size, prior.logits),
+        np.full(n_components * n_features, prior.radius),
         np.tile(factor_spread, n_components),
-    ]  # fmt: skip
+    ]
     return np.concatenate(middle), np.concatenate(spread)
 
 

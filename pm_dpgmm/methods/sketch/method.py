@@ -172,16 +172,29 @@ class SketchMethod(Method):
             )
 
     def release(
-        self, records: Records, problem: Problem, *, learner: Any, n_jobs: int | None, progress: Progress, rng: Rng,
+        self,
+        records: Records,
+        problem: Problem,
+        *,
+        learner: Any,
+        n_jobs: int | None,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """Find intervals, sketch, fit; see the class for the guarantee."""
         return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
 
     def release_from(
-        self, known: Mixture | None, records: Records, problem: Problem, *, progress: Progress, rng: Rng,
+        self,
+        known: Mixture | None,
+        records: Records,
+        problem: Problem,
+        *,
+        progress: Progress,
+        rng: Rng,
         released: Listener = kept_by_nobody,
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         if self.like is not None:
@@ -242,10 +255,17 @@ class SketchMethod(Method):
                 released(guarantee, *unfinished(raw, part, starts=starts, duels=duels))
 
             evidence, fit, choice = run_rounds(
-                records, centre, unit, budget, problem, progress=progress, rng=rng,
-                variance_floor=self.variance_floor(unit), known=None if known is None else leaves_about(known, centre,
-                unit), released=after_rounds,
-            )  # fmt: skip
+                records,
+                centre,
+                unit,
+                budget,
+                problem,
+                progress=progress,
+                rng=rng,
+                variance_floor=self.variance_floor(unit),
+                known=None if known is None else leaves_about(known, centre, unit),
+                released=after_rounds,
+            )
         return outcome(evidence, fit, guarantee, raw, choice)
 
 
@@ -313,9 +333,11 @@ def fitted(
 
 def _start_to_dict(start: ScaledMixture) -> dict[str, Any]:
     return {
-        "weights": start.weights.tolist(), "means": start.means.tolist(), "factors": start.factors.tolist(),
+        "weights": start.weights.tolist(),
+        "means": start.means.tolist(),
+        "factors": start.factors.tolist(),
         "background": start.background,
-    }  # fmt: skip
+    }
 
 
 def _start_from_dict(fields: Mapping[str, Any], evidence: SketchStatistics) -> ScaledMixture:

@@ -37,9 +37,12 @@ class SketchData:
 
     @classmethod
     def of(
-        cls, sketches: Sequence[NoisySketch], unit: FloatArray, background: tuple[FloatArray, FloatArray] | None = None,
+        cls,
+        sketches: Sequence[NoisySketch],
+        unit: FloatArray,
+        background: tuple[FloatArray, FloatArray] | None = None,
         variance_floor: FloatArray | None = None,
-    ) -> SketchData:  # fmt: skip
+    ) -> SketchData:
         """All sketches must have the same centre; ``variance_floor`` is in the unit of the data."""
         centre = np.atleast_1d(sketches[0].frequencies.centre)
         for sketch in sketches:
@@ -79,9 +82,12 @@ class SketchData:
             return self
         pair = np.s_[:, ::stride]
         return replace(
-            self, frequencies=self.frequencies[::stride], amplitudes=self.amplitudes[::stride],
-            values=self.values.reshape(2, -1)[pair].ravel(), variances=self.variances.reshape(2, -1)[pair].ravel(),
-        )  # fmt: skip
+            self,
+            frequencies=self.frequencies[::stride],
+            amplitudes=self.amplitudes[::stride],
+            values=self.values.reshape(2, -1)[pair].ravel(),
+            variances=self.variances.reshape(2, -1)[pair].ravel(),
+        )
 
     @property
     def gain(self) -> FloatArray:

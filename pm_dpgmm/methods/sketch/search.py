@@ -167,9 +167,14 @@ def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, wor
 
 
 def add_and_drop(
-    data: SketchData, found: ScaledMixture, prior: Prior, atoms: tuple[FloatArray, FloatArray], work: Effort, *,
+    data: SketchData,
+    found: ScaledMixture,
+    prior: Prior,
+    atoms: tuple[FloatArray, FloatArray],
+    work: Effort,
+    *,
     radius: float,
-) -> ScaledMixture | None:  # fmt: skip
+) -> ScaledMixture | None:
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
     library = places_of(data, found, atoms, radius)
     news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
