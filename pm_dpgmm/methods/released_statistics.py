@@ -180,10 +180,12 @@ def _check_slice_release(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Gu
 
 
 def _check_masked(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
-    """Raise unless the masked parameters have the shapes of the mixture, and the levels of the mask their range."""
-    if not raw:
-        return
-    k, d = mixture.n_components, mixture.n_features
+    if raw:
+        check_masked(raw, noise, mixture.n_components, mixture.n_features)
+
+
+def check_masked(raw: Raw, noise: Noise, k: int, d: int) -> None:
+    """Raise unless the masked parameters have the shapes of such a mixture, and the levels of the mask their range."""
     shapes = {"weights": (k,), "means": (k, d), "covariances": (k, d, d)}
     lifted = noise.get("law") == Statistic.LIFTED_MASK.value
     if lifted:

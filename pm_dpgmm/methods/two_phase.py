@@ -157,8 +157,12 @@ class TwoPhase(Method):
 
 def crude_alone(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Outcome:
     """The outcome of a crude release after which no sketch was released: post-processing, from a file."""
-    own = {name.removeprefix("crude_"): value for name, value in raw.items() if name.startswith("crude_")}
-    return Outcome(released_mixture(own, law["crude"]), guarantee, raw, law)
+    return Outcome(released_mixture(crude_numbers(raw), law["crude"]), guarantee, raw, law)
+
+
+def crude_numbers(raw: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Those of the crude release among the released numbers, under their own names."""
+    return {name.removeprefix("crude_"): value for name, value in raw.items() if name.startswith("crude_")}
 
 
 def domain(mixture: Mixture) -> FloatArray:

@@ -22,6 +22,7 @@ from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.methods.released_checks import check_names, check_public
+from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
 from pm_dpgmm.release.by_statistic import ALLOWED
@@ -257,7 +258,7 @@ def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
         if numbers != source.n_components:
             asked = f"n_components must be {source.n_components[0]}, that of the crude release, which is all there is"
             raise ValueError(f"{asked}, got {shown(list(numbers))}")
-        return two_phase.crude_alone(source.guarantee, source.raw, source.noise)
+        return _crude_outcome(source)
     allowed = ALLOWED[OF_METHOD.get(source.method, Statistic.UNKNOWN)]  # a file may end before its statistics tell
     if len(numbers) > 1 and not allowed.chooses:
         raise ValueError(f"n_components must be an integer with method {source.method!r}, got {numbers}")
@@ -268,6 +269,16 @@ def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
     return allowed.resume(
         Interrupted(source.guarantee, source.raw, source.noise, n_features, source.n_components, numbers)
     )
+
+
+def _crude_outcome(source: Checkpoint) -> Outcome:
+    """The crude release of a checkpoint from anywhere; of its public law, nothing else is believed or kept."""
+    law = source.noise["crude"]
+    if not isinstance(law, Mapping) or law.get("law") != Statistic.LIFTED_MASK.value:
+        raise ValueError(f"crude must be the public law of a lifted mask, got {shown(law)}")
+    own = two_phase.crude_numbers(source.raw)
+    check_masked(own, law, source.n_components[0], len(source.feature_names))
+    return two_phase.crude_alone(source.guarantee, source.raw, {"crude": law})
 
 
 @contextlib.contextmanager

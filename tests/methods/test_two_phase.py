@@ -1,5 +1,7 @@
 """Method "two-phase": both paths, one guarantee. Its guarantee is audited as a target."""
 
+import copy
+import json
 import pickle
 import time
 
@@ -93,6 +95,32 @@ def test_a_refusal_of_the_sketch_keeps_the_crude_release(records, sketch_refuses
         dpg.resume(path, 2)
     alone = dpg.fit_gmm(records, 1, epsilon=0.3, delta=0.3e-6, method="populous", random_seed=3)
     assert found.mixture.means == pytest.approx(alone.means) and found.covariances == pytest.approx(alone.covariances)
+
+
+def test_of_a_hostile_crude_release_nothing_is_believed(records, sketch_refuses, tmp_path):
+    path = tmp_path / "fit.json"
+    with pytest.raises(Unstable):
+        dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", random_seed=3, checkpoint=path)
+    sound = json.loads(path.read_text())
+    for change, words in {
+        ("eta", 1e308): "eta must be at most",
+        ("eta", "x"): "eta must be",
+        ("law", "mask"): "crude must be the public law of a lifted mask",
+        ("kappa", None): "kappa must be",
+        ("n_subsets", -1): "n_subsets must be",
+    }.items():
+        fields = copy.deepcopy(sound)
+        fields["noise"]["crude"][change[0]] = change[1]
+        path.write_text(json.dumps(fields))
+        with pytest.raises((TypeError, ValueError), match=words):
+            dpg.resume(path)
+    for name, value in {"caveats": 5, "sites": 5, "flagged": "yes", "dispersion": [], "law": "mask"}.items():
+        fields = copy.deepcopy(sound)
+        fields["noise"][name] = value
+        path.write_text(json.dumps(fields))
+        found = dpg.resume(path)
+        assert set(found.noise) <= {"crude", "caveats"} and "epsilon" in found.summary()
+        assert dpg.load(found.save(tmp_path / "release.json")).to_dict() == found.to_dict()
 
 
 def test_the_command_line_keeps_the_crude_release_of_a_refusal(records, sketch_refuses, tmp_path, capsys):
