@@ -36,6 +36,11 @@ class Statistic(StrEnum):
         found = OF_METHOD.get(method, cls.UNKNOWN) if isinstance(method, str) else cls.UNKNOWN  # a file says anything
         return cls.UNKNOWN if found is cls.SKETCH else found
 
+    def of_method(self, method: str) -> str:
+        """How an error names a release: of "two-phase", a refused sketch leaves the crude release alone."""
+        crude = self is Statistic.UNKNOWN and OF_METHOD.get(method) is Statistic.SKETCH
+        return f"method {method!r} with its crude release alone" if crude else f"method {method!r}"
+
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of the methods that release it."""

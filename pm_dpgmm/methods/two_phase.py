@@ -17,6 +17,7 @@ from pm_dpgmm.privacy.curves import CompositionProfile, MaximumProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable, split_budget
 from pm_dpgmm.privacy.noise import Rng
 
+CRUDE_ALONE = "no sketch was released: the mixture is that of the crude release, made with a part of the budget"
 REACH = 6.0  # of the domain, in standard deviations of the crude components
 ANY_BOUNDS = (-1.0, 1.0)
 
@@ -157,7 +158,9 @@ class TwoPhase(Method):
 
 def crude_alone(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> Outcome:
     """The outcome of a crude release after which no sketch was released: post-processing, from a file."""
-    return Outcome(released_mixture(crude_numbers(raw), law["crude"]), guarantee, raw, law)
+    return Outcome(
+        released_mixture(crude_numbers(raw), law["crude"]), guarantee, raw, {**law, "caveats": [CRUDE_ALONE]}
+    )
 
 
 def crude_numbers(raw: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -92,7 +92,8 @@ def check_fit(
     check = ALLOWED[release.statistic].check
     if isinstance(check, str):
         raise ValueError(
-            f"check_fit has nothing to compare with for method {release.method!r}, as {check}; it needs the statistics"
+            f"check_fit has nothing to compare with for {release.statistic.of_method(release.method)}, as"
+            f" {check}; it needs the statistics"
             " of 'sketch', 'two-phase' or 'histogram'"
         )
     if mixtures is not None:
@@ -134,5 +135,6 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
 
 def _refused(release: Released, verb: str) -> str:
     return (
-        f"{verb} needs a release of method 'sketch', 'two-phase' or 'histogram', got one of method {release.method!r}"
+        f"{verb} needs a release of method 'sketch', 'two-phase' or 'histogram', got one of"
+        f" {release.statistic.of_method(release.method)}"
     )

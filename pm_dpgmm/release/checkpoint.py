@@ -34,6 +34,7 @@ SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
 MODE = 0o600  # numbers that nobody has decided to publish yet
 MOST_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
+MOST_CRUDE = 1_000_000  # numbers of a crude release from a file: factors and eigenvalues take seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,6 +278,8 @@ def _crude_outcome(source: Checkpoint) -> Outcome:
     if not isinstance(law, Mapping) or law.get("law") != Statistic.LIFTED_MASK.value:
         raise ValueError(f"crude must be the public law of a lifted mask, got {shown(law)}")
     own = two_phase.crude_numbers(source.raw)
+    if sum(np.size(values) for values in own.values()) > MOST_CRUDE:
+        raise ValueError(f"a crude release must have at most {MOST_CRUDE} numbers, got more")
     check_masked(own, law, source.n_components[0], len(source.feature_names))
     return two_phase.crude_alone(source.guarantee, source.raw, {"crude": law})
 

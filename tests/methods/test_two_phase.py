@@ -90,6 +90,9 @@ def test_a_refusal_of_the_sketch_keeps_the_crude_release(records, sketch_refuses
         assert found.method == "two-phase" and found.guarantee == refusal.value.guarantee and not found.private
         assert found.means[0] == pytest.approx([1e4, -300.0], abs=0.5)
         assert {"crude_means", "pair_distance_counts"} <= set(found.raw) and "NOT PRIVATE" in found.summary()
+        assert "WARNING: no sketch was released" in found.summary()
+        with pytest.raises(ValueError, match="got one of method 'two-phase' with its crude release alone"):
+            found.refit(2)
     assert dpg.load(found.save(tmp_path / "release.json")).to_dict() == found.to_dict()
     with pytest.raises(ValueError, match=r"n_components must be 1, that of the crude release.* got \[2\]"):
         dpg.resume(path, 2)
@@ -114,6 +117,10 @@ def test_of_a_hostile_crude_release_nothing_is_believed(records, sketch_refuses,
         path.write_text(json.dumps(fields))
         with pytest.raises((TypeError, ValueError), match=words):
             dpg.resume(path)
+    wide = sound | {"raw": sound["raw"] | {"crude_covariances": np.ones((1, 1001, 1001)).tolist()}}
+    path.write_text(json.dumps(wide))
+    with pytest.raises(ValueError, match="a crude release must have at most 1000000 numbers"):
+        dpg.resume(path)
     for name, value in {"caveats": 5, "sites": 5, "flagged": "yes", "dispersion": [], "law": "mask"}.items():
         fields = copy.deepcopy(sound)
         fields["noise"][name] = value

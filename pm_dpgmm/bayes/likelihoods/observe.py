@@ -182,7 +182,8 @@ def _likelihood(release: Released) -> Likelihood:
         able = [statistic for statistic, row in LIKELIHOODS.items() if not isinstance(row, str)]
         methods = ", ".join(repr(method) for statistic in able for method in statistic.methods)
         raise ValueError(
-            f"observe needs a release of one of the methods {methods}, got one of method {release.method!r}, {found}"
+            f"observe needs a release of one of the methods {methods}, got one of"
+            f" {release.statistic.of_method(release.method)}, {found}"
         )
     return found
 

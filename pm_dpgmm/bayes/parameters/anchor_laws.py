@@ -48,7 +48,8 @@ def anchor_of(release: Released) -> Anchor:
     law = ERROR_LAWS[release.statistic]
     if law is None:
         raise ValueError(
-            f"weight_conc, mean_scale and cov_scale must be numbers for a release of method {release.method!r}, got"
+            f"weight_conc, mean_scale and cov_scale must be numbers for a release of"
+            f" {release.statistic.of_method(release.method)}, got"
             " 'auto': the law of its errors is not known"
         )
     source = f"{law.source}; WARNING: {release.flag}" if release.flag else law.source

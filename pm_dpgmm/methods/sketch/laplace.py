@@ -46,7 +46,8 @@ def laplace(release: Released) -> Laplace:
     """
     if release.statistic is not Statistic.SKETCH:
         raise ValueError(
-            f"release must be one of method 'sketch' to tell its uncertainty, got one of method {release.method!r}"
+            f"release must be one of method 'sketch' to tell its uncertainty, got one of"
+            f" {release.statistic.of_method(release.method)}"
         )
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
