@@ -121,6 +121,7 @@ def circles(sources):
     return sorted(graph)
 
 
+@pytest.mark.thorough
 def test_imports_follow_the_direction_of_the_design():
     found = [line for name, source in SOURCES.items() if name not in DIRECTION for line in violations(name, source)]
     assert found == []
@@ -152,10 +153,12 @@ def test_allowed_imports_are_not_violations():
     assert not violations("pm_dpgmm.bayes.rows.density", typed)
 
 
+@pytest.mark.thorough
 def test_no_modules_import_each_other_in_a_circle():
     assert circles(SOURCES) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", ["{}", "def f():\n    {}"])
 def test_a_planted_circle_is_found(line):
     low, high = "pm_dpgmm.methods.sketch.model", "pm_dpgmm.methods.sketch.fit"
@@ -213,6 +216,7 @@ def undeclared(module, source, declared):
     return sorted(n for n in third if DISTRIBUTIONS.get(n, n) not in declared and module not in OPTIONAL.get(n, ()))
 
 
+@pytest.mark.thorough
 def test_a_plain_installation_brings_every_package_that_is_imported():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"[<>=!~\[; ]", line)[0] for line in project["dependencies"]}
@@ -257,6 +261,7 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.thorough
 def test_importing_the_package_loads_neither_pymc_nor_matplotlib():
     loaded = run("import sys, pm_dpgmm; print(*sys.modules)")
     assert not {"pymc", "pytensor", "arviz", "matplotlib", "dp_accounting", "statsmodels"} & set(loaded)
@@ -270,6 +275,7 @@ def test_the_pytest_plugin_loads_nothing_that_pytest_does_not():
     assert not {"numpy", "scipy", "sklearn", "hypothesis", "pm_dpgmm"} & set(loaded)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "first",
     [

@@ -20,6 +20,7 @@ WITH_EXAMPLES = [
 ]
 
 
+@pytest.mark.thorough(quick=["pm_dpgmm.estimator"])
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_docstring_examples_run(name):
     module = importlib.import_module(name)

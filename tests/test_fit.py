@@ -120,6 +120,7 @@ def test_bad_input_gets_one_clear_error_before_budget_is_spent(case, no_noise, t
     assert dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0).spent == (0.0, 0.0)
 
 
+@pytest.mark.thorough(quick=["5e-324-raise"])
 @pytest.mark.parametrize("action", ["raise", "warn"])
 @pytest.mark.parametrize("value", [5e-324, 1e308])
 def test_floating_point_settings_of_the_caller_show_no_record(action, value, tmp_path):
@@ -247,6 +248,7 @@ def test_files_and_mixed_numeric_columns(tmp_path):
     assert dpg.fit_gmm(table[["u", "w"]], 1, epsilon=1.0, bounds=[[-5, 13], [0, 1]]).n_features == 2
 
 
+@pytest.mark.thorough
 def test_parquet_polars_and_dask(tmp_path):
     import dask.array as da
     import polars as pl
@@ -284,6 +286,7 @@ def test_a_known_seed_repeats_the_release_and_marks_it():
     assert (fresh[0] != fresh[1]).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # three components where there are two
 def test_the_mixture_is_a_function_of_the_raw_release_alone():
     from pm_dpgmm.methods.counts.histogram_fit import fit_counts

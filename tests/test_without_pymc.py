@@ -34,6 +34,7 @@ print("done")
     assert done.stdout.split() == ["done"], done.stderr
 
 
+@pytest.mark.thorough
 def test_pymc_methods_raise_one_error_that_names_what_to_install():
     done = run("""
 X = np.random.default_rng(0).normal(size=(500, 1))

@@ -52,6 +52,7 @@ def test_every_method_is_here():
     assert {Statistic.of(method, {"sketches": ()} if method == "sketch" else {}) for method in CASES} == able
 
 
+@pytest.mark.thorough(quick=["em-1-given26-exact"])
 @pytest.mark.parametrize(
     "method, d, given, likelihood",
     [

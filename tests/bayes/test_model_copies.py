@@ -57,6 +57,7 @@ def vectors(form):
 
 
 # ------------------------------------------------------------------ memory
+@pytest.mark.thorough(quick=["copy"])
 @pytest.mark.parametrize("way", COPIES)
 def test_a_copy_knows_the_releases_of_its_model(release, way):
     if way == "frozen":
@@ -98,6 +99,7 @@ def test_what_is_replaced_is_forgotten(release):
 
 
 # ------------------------------------------------------------------ protection of labels
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", COPIES)
 def test_the_density_of_labels_stays_closed_in_a_copy(way):
     model = vectors("labelled")
@@ -125,6 +127,7 @@ def test_labels_whose_offset_is_fixed_are_refused():
 
 
 # ------------------------------------------------------------------ laws
+@pytest.mark.thorough(quick=["labelled-do"])
 @pytest.mark.parametrize("way", ["model", "do", "frozen data", *(["frozen"] if "frozen" in COPIES else [])])
 @pytest.mark.parametrize("form", ["mixture", "labelled"])
 def test_prior_draws_follow_the_mixture(form, way):

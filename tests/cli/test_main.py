@@ -343,6 +343,7 @@ def test_a_closed_pipe_is_quiet(table, tmp_path):
     assert ended.returncode == 1 and ended.stderr == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_a_release_that_is_saved_and_cannot_be_printed_is_status_1(table, tmp_path):
     """2 would say that nothing was spent."""
@@ -371,6 +372,7 @@ def test_a_warning_that_cannot_be_printed_does_not_end_a_fit(tmp_path):
     assert ended.returncode == 0 and (tmp_path / "done").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("streams", ["ascii", "closed"])
 def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_fit(streams, tmp_path):
     pd.DataFrame({"größe": np.arange(50.0)}).to_csv(tmp_path / "people.csv", index=False)
@@ -420,6 +422,7 @@ def fit_here(place, extra=()):
     return started
 
 
+@pytest.mark.thorough
 def test_of_two_fits_with_one_output_only_one_spends(table, tmp_path, capsys, unspent):
     running = fit_here(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -431,6 +434,7 @@ def test_of_two_fits_with_one_output_only_one_spends(table, tmp_path, capsys, un
     assert running.returncode == 0 and sorted(os.listdir(tmp_path)) == ["people.csv", "r.json"]
 
 
+@pytest.mark.thorough
 def test_a_killed_fit_leaves_a_name_and_the_way_out(table, tmp_path, capsys):
     running = fit_here(tmp_path)
     running.kill()
@@ -513,6 +517,7 @@ def test_a_full_disk_is_told_in_one_line_and_the_release_is_printed(table, tmp_p
     assert json.loads(captured.out)["method"] == "sketch"
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("always:checkpoint:RuntimeWarning")
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_what_a_full_disk_kept_is_named_and_can_be_resumed(written, table, tmp_path, capsys, full_disk, monkeypatch):

@@ -48,6 +48,7 @@ print(os.environ["XDG_CACHE_HOME"], len(list(pathlib.Path(os.environ["XDG_CACHE_
     assert Path(folder).parent.name.startswith("pm_dpgmm-") and filled == "True"
 
 
+@pytest.mark.thorough
 def test_pymc_arviz_and_matplotlib_load(container):
     done = container("""
 import warnings

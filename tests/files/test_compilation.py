@@ -27,6 +27,7 @@ FIRST = {  # of one column, and of more
 }
 
 
+@pytest.mark.thorough
 def test_a_cold_cache_is_told_once_on_stderr(tmp_path):
     """Without a terminal, as in a pipe; the second fit of the process finds the kernels, and so does another."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

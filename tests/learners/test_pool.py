@@ -155,6 +155,7 @@ def test_the_user_can_stop_a_run_of_one_process_and_nothing_is_left(tmp_path):
     assert not learner_pool._servers and not learner_pool._idle
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("interruptible")
 def test_the_user_can_stop_the_run_and_nothing_goes_on(tmp_path):
     place = tmp_path / "process"

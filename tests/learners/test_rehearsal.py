@@ -55,12 +55,14 @@ def last_bit():
     return learner
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [first_seen, warm_start, shared_generator, own_chance, last_bit])
 def test_a_learner_that_remembers_is_refused(make):
     with pytest.raises(ValueError, match="another mixture for the same rows"):
         rehearse_learner(make(), 100, 1, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "method",
     [dpg.Populous(noise=0.05), dpg.PopulousSingle(), TwoPhase(crude=dpg.Populous(noise=0.05))],
@@ -74,6 +76,7 @@ def test_such_a_learner_costs_no_budget(method, tmp_path):
     assert ledger.spent == (0.0, 0.0)
 
 
+@pytest.mark.thorough(quick=["scikit-learn"])
 @pytest.mark.parametrize(
     "learner",
     [

@@ -76,6 +76,7 @@ def test_with_a_gaussian_release_the_table_is_the_reference(mu):
     assert table.level_for(0.99) >= len(free)
 
 
+@pytest.mark.thorough
 @given(log_delta=st.floats(-32, -2), epsilon=st.floats(0.1, 10), ratio=st.floats(0.2, 0.9), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=examples(25))
 def test_tables_of_any_budget_end_at_1_and_a_larger_entry_is_refused(log_delta, epsilon, ratio, seed):

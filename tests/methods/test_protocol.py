@@ -165,6 +165,7 @@ def test_the_listener_hears_before_the_next_step(name):
     assert name == "two-phase" or not [done for done, _ in steps if done > 0]  # the crude fits come first there
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Populous, TwoPhase, PopulousSingle])
 def test_a_learner_that_cannot_work_is_refused_before_anything_is_spent(kind):
     def broken(subset):

@@ -197,6 +197,7 @@ def test_mixture_distances_are_affine_invariant(data, pair):
         assert abs(distance_gmm(*moved) - distance_gmm(first, second)) <= error + offset
 
 
+@pytest.mark.thorough
 @given(pair=similar_mixtures(2), data=st.data())
 @settings(deadline=None, max_examples=examples(50))
 def test_mixture_distances_are_symmetric_permutation_invariant_and_zero_for_equal_mixtures(pair, data):

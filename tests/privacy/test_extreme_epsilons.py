@@ -21,6 +21,7 @@ METHODS = {
 }
 
 
+@pytest.mark.thorough(quick=["histogram-add-remove"])
 @pytest.mark.parametrize("method, neighbouring", [*((m, "replace-one") for m in METHODS), ("histogram", "add-remove")])
 def test_every_epsilon_is_refused_before_spending_or_gives_a_release_that_loads(method, neighbouring, tmp_path):
     X = np.random.default_rng(1).normal(size=(200, 2 if method == "slices" else 1))

@@ -139,6 +139,7 @@ def test_a_private_sketch_of_blocks_is_that_of_the_array():
     assert np.array_equal(ours.values, sketch(X).values) and ours.n_records == len(X)
 
 
+@pytest.mark.thorough(quick=["add-remove-none"])
 @pytest.mark.parametrize("given", [{"bounds": (-9, 15)}, {}], ids=["bounds", "none"])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 def test_a_fit_of_blocks_is_that_of_the_array(given, neighbouring):
@@ -150,6 +151,7 @@ def test_a_fit_of_blocks_is_that_of_the_array(given, neighbouring):
     assert np.array_equal(ours.means, whole.means)
 
 
+@pytest.mark.thorough
 def test_one_column_and_another_site_come_in_blocks_too():
     column, more = CLUSTERS[["a"]], {}
     for _ in range(2):
@@ -175,6 +177,7 @@ def test_other_methods_need_the_records_in_memory():
         dpg.fit_gmm(RecordBlocks(CLUSTERS), 2, epsilon=1.0, bounds=(-9, 9), progress=False)
 
 
+@pytest.mark.thorough(quick=["dask"])
 @pytest.mark.parametrize("kind", ["parquet", "parquet in one group", "csv", "memmap", "dask"])
 def test_memory_is_that_of_a_block_and_not_of_the_records(kind, tmp_path):
     table = np.random.default_rng(0).normal(size=(250_000 if "parquet" in kind else 120_000, 4))  # nothing to compress

@@ -200,6 +200,7 @@ def test_two_phases_keep_the_crude_release(stop_after, judge, monkeypatch):
     assert set(stopped.value.released.raw) == {"crude_counts", "crude_bounds"}
 
 
+@pytest.mark.thorough
 def test_a_killed_process_leaves_a_complete_checkpoint(tmp_path):
     path = tmp_path / "c.json"
     script = f"""
@@ -336,6 +337,7 @@ def test_bad_checkpoints_are_one_clear_error(change, words, tmp_path):
         dpg.resume(path)
 
 
+@pytest.mark.thorough(quick=["part0"])
 @pytest.mark.parametrize("part", [{"starts": [1]}, {"starts": 3}, {"duels": 1.0}, {"duels": [2]}])
 def test_parts_of_another_kind_are_one_clear_error(part, tmp_path):
     path = tmp_path / "c.json"
@@ -384,6 +386,7 @@ def test_a_source_must_carry_released_numbers(tmp_path):
             dpg.resume(source)
 
 
+@pytest.mark.thorough(quick=["histogram-settings0"])
 @pytest.mark.parametrize("method, settings", [
     ("histogram", {"n_bins": np.int64(16)}), ("slices", {"n_bins": np.int64(8)}), ("sketch", {"order": np.int64(16)}),
 ])  # fmt: skip

@@ -39,6 +39,7 @@ def sites(request):
     return [first, *others]
 
 
+@pytest.mark.thorough
 def test_the_sum_of_four_sites_has_the_noise_of_one_release_with_four_times_the_variance():
     """Kolmogorov-Smirnov, against the normal law and against one such release; false alarms below 2e-5."""
     reference = Reference.of(dpg.fit_gmm(people(2_000, 1), 2, **BUDGET))
@@ -134,6 +135,7 @@ def test_under_add_remove_numbers_of_records_add_up_with_their_noise():
     assert abs(SketchStatistics.from_arrays(both.raw, both.noise).n_records - 5_000) < 100
 
 
+@pytest.mark.thorough
 def test_what_may_not_be_added_is_named(sites):
     first, second, third = sites
     columns = first.n_features

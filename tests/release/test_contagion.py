@@ -83,6 +83,7 @@ KNOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_every_result_of_a_release_that_is_printed_carries_the_mark(seeded):
     for name, make in PRINTED.items():
         for found in make(seeded):
@@ -139,6 +140,7 @@ def test_no_public_function_that_gives_releases_is_forgotten():
     assert set(public_makers(("Guarantee",))) == set(GUARANTEES)
 
 
+@pytest.mark.thorough(quick=["PrivateGaussianMixture"])
 @pytest.mark.parametrize("name", MADE)
 def test_not_private_is_contagious(name, seeded, tmp_path):
     made = MADE[name](seeded, tmp_path)

@@ -32,6 +32,7 @@ def fitted(d, seed, *, n_components=2, n_records=4000, **settings):
     return dpg.fit_gmm(X, n_components, random_seed=seed, **given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "d, neighbouring, n_releases", [(1, "replace-one", 25), (1, "add-remove", 25), (2, "replace-one", 5)]
 )
@@ -46,6 +47,7 @@ def test_p_values_of_right_histograms_are_uniform_and_those_of_wrong_ones_tiny(d
     assert "contradicts the" in wrong.summary() or wrong.p_value == 0.001
 
 
+@pytest.mark.thorough
 def test_a_sketch_is_tested_by_its_exact_law():
     """Four releases, the sum of -2 log p is chi-square: false alarm 1e-4 at either end."""
     p_values = [fitted(1, seed, method="sketch").check_fit().p_value for seed in range(4)]
@@ -111,7 +113,7 @@ def test_a_release_of_parameters_alone_has_nothing_to_compare_with():
     with pytest.raises(ValueError, match="method 'slices', as there is no test for the counts"):
         replace(release, method="slices").check_fit()
     for verb in (release.select_k, lambda: release.refit(3)):
-        with pytest.raises(ValueError, match="needs a release of method 'sketch' or 'histogram'"):
+        with pytest.raises(ValueError, match="needs a release of method 'sketch', 'two-phase' or 'histogram'"):
             verb()
     with pytest.raises(ValueError, match="n_mixtures must be at least 1"):
         check_fit(fitted(1, 1), [])
@@ -148,6 +150,7 @@ def test_simulated_counts_have_the_stated_law():
         np.testing.assert_allclose(draws.var(axis=0), variances, rtol=0.08)
 
 
+@pytest.mark.thorough
 def test_counts_choose_the_number_of_components():
     release = fitted(1, 2, n_components=1, n_records=20_000)
     found = release.select_k(range(1, 5))

@@ -38,6 +38,7 @@ def loss(release, truth):
     return float(np.mean(truth.log_density(fresh) - release.log_density(fresh)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name, truth", [("line", LINE), ("plane", PLANE)])
 def test_a_stored_release_is_refitted_with_another_number(name, truth, request, tmp_path):
     release = request.getfixturevalue(name)
@@ -56,6 +57,7 @@ def test_a_deep_copy_is_the_release_itself(line):
     assert copy.deepcopy({"like": line})["like"] is line  # scikit-learn copies parameters
 
 
+@pytest.mark.thorough
 def test_select_k_finds_the_true_number_and_says_why(line, plane, tmp_path):
     import matplotlib
 
@@ -78,6 +80,7 @@ def test_select_k_finds_the_true_number_and_says_why(line, plane, tmp_path):
     assert found.release.refit(1).noise.get("k_scores") is None
 
 
+@pytest.mark.thorough
 def test_the_price_of_a_parameter(line):
     evidence = SketchStatistics.from_arrays(line.raw, line.noise)
     assert price_of("aic", evidence) == 2 and price_of(3.5, evidence) == 3.5
@@ -132,9 +135,9 @@ def test_more_components_than_rows_and_other_methods_are_refused(tmp_path):
     release = dpg.fit_gmm(records_of(LINE, 500), [2], **settings)  # one number is that number
     assert release.n_components == 2 and "k_scores" not in release.noise
     other = replace(release, method="populous")
-    with pytest.raises(ValueError, match="refit needs a release of method 'sketch' or 'histogram'"):
+    with pytest.raises(ValueError, match="refit needs a release of method 'sketch', 'two-phase' or 'histogram'"):
         other.refit(2)
-    with pytest.raises(ValueError, match="select_k needs a release of method 'sketch' or 'histogram'"):
+    with pytest.raises(ValueError, match="select_k needs a release of method 'sketch', 'two-phase' or 'histogram'"):
         other.select_k()
 
 
@@ -144,6 +147,7 @@ def test_bad_penalties(penalty, kind, line):
         line.select_k([1, 2], penalty=penalty)
 
 
+@pytest.mark.thorough
 def test_fit_gmm_chooses_and_stores_its_scores():
     release = dpg.fit_gmm(records_of(PLANE, 8_000), [4, 3, 2], bounds=(-5, 11), **BUDGET)
     assert release.n_components == 3 and loss(release, PLANE) < 0.02

@@ -86,6 +86,7 @@ def test_intervals_of_one_column_cover_the_truth():
     assert not all_within_binomial_limits(np.array(too_narrow))
 
 
+@pytest.mark.thorough
 def test_intervals_of_two_columns_cover_the_truth():
     """8 data sets with the search. Over 40: weights 0.95, means 0.88, standard deviations 0.89."""
     covered = []
@@ -101,6 +102,7 @@ def test_intervals_of_two_columns_cover_the_truth():
     assert 0.8 < np.mean(covered) < 0.97  # correlated numbers; seeds are fixed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["column", "pair"])
 def test_draws_vary_by_the_standard_errors_around_the_release(name, request):
     release = request.getfixturevalue(name)

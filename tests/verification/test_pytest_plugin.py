@@ -51,6 +51,7 @@ def suite(pytester, monkeypatch):
     return run
 
 
+@pytest.mark.thorough
 def test_sound_claims_pass_and_broken_ones_fail_with_how_to_reproduce(suite):
     result = suite("""
         def test_sound(dp_audit):
@@ -81,6 +82,7 @@ def test_sound_claims_pass_and_broken_ones_fail_with_how_to_reproduce(suite):
     assert "_run(" not in result.stdout.str()  # the traceback ends at the line of the test
 
 
+@pytest.mark.thorough
 def test_must_refute_is_the_other_way_round(suite):
     result = suite("""
         def test_fault_is_caught(dp_audit):
@@ -110,6 +112,7 @@ def bounds(result):
     return re.findall(r"bounds \d.*", result.stdout.str())
 
 
+@pytest.mark.thorough
 def test_seeds_follow_from_the_test_and_the_option_replaces_them(suite):
     first, again, seeded = suite(PRINTS, "-s"), suite(PRINTS, "-s"), suite(PRINTS, "-s", "--dp-audit-seed=7")
     assert len(bounds(first)) == 2
@@ -159,6 +162,7 @@ def test_the_suite_of_this_package_can_use_it(suite, pytester):
     assert bounds(result) == bounds(suite(PRINTS, "-s", "--dp-audit-seed=3", "-n0", subprocess=True))[1:]
 
 
+@pytest.mark.thorough
 def test_an_installed_plugin_on_the_command_line_too_is_no_error(suite, pytester):
     # An installation, as pytest sees it: metadata on the path that names the entry point.
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
@@ -174,11 +178,13 @@ def test_an_installed_plugin_on_the_command_line_too_is_no_error(suite, pytester
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_documentation_runs(suite):
     example = pytest_plugin.__doc__.split("Paste and run:\n\n")[1].split("\nA test whose claims hold")[0]
     suite(example).assert_outcomes(passed=2)
 
 
+@pytest.mark.thorough(quick=["settings0"])
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"delta": 1e-3}])
 def test_too_few_runs_for_twice_the_claim_are_warned_of(settings):
     dp_audit = DpAudit("test", seed=1, n_samples=200)

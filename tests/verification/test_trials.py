@@ -30,7 +30,6 @@ def verdict(specimen, share):
         "svt_noisy_value",
         "noise_reuse",
         "fixed_seed",
-        "S1_populous_radius_one",
         "S2_gamma_variance",
         "S3_wishart_covariance",
         "S9_local_full",
@@ -57,15 +56,12 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
         "fit_gmm_slices_one_direction",
         "fit_gmm_sketch",
         "fit_gmm_sketch_little_noise",
-        "fit_gmm_two_phase",
         "fit_gmm_two_phase_unpaid_domain",
         "populous_single_release",
         "populous_radius_one",
-        "populous",
         "populous_forgets_the_moved_fit",
         "gaussian",
         "gaussian_half_noise",
-        "sites_like",
         "sites_like_next_row",
     ]
 )

@@ -211,7 +211,7 @@ def sampled_by_position(records: FloatArray, n_samples: int, rng: np.random.Gene
     def every_second(n: int, *, probability: float, rng: Rng) -> Any:
         return np.arange(n) % 2 == 0
 
-    with mock.patch.object(box, "coins", every_second):
+    with mock.patch.object(box, "bernoullis", every_second):
         return pairs(records, n_samples, rng, paired=0.5)
 
 

@@ -119,6 +119,7 @@ def test_exponentials_are_those_of_numpy_down_to_the_smallest():
     np.testing.assert_allclose(found, expected, rtol=1e-15, atol=0)
 
 
+@pytest.mark.thorough(quick=["1-1"])
 @pytest.mark.parametrize("k, d", [(1, 1), (3, 2)])
 def test_parameters_at_offsets_and_their_derivatives_are_those_of_the_graph(k, d):
     weights, means, factors = parts(k, d, seed=1)

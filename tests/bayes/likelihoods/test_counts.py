@@ -165,6 +165,7 @@ def test_an_unknown_total_is_integrated_out():
         assert log_density(grid, p) == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.thorough(quick=["2-add-remove-gaussian"])
 @pytest.mark.parametrize(
     "d, neighbouring, form",
     [(1, "add-remove", "exact"), (2, "replace-one", "exact"), (2, "replace-one", "gaussian"),

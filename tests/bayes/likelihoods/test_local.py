@@ -221,6 +221,7 @@ def test_far_from_the_responses_the_density_stays_finite():
 
 
 # ------------------------------------------------------------------ the calibration study
+@pytest.mark.thorough(quick=["2"])
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_study_has_the_density_of_the_package(d):
     rng = np.random.default_rng(3)

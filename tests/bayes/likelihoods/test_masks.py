@@ -88,6 +88,7 @@ def test_the_scaled_bessel_function_is_that_of_scipy():
     np.testing.assert_allclose(log_scaled_bessel(x), np.log(special.i0e(x)), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.thorough
 def test_masked_covariances_follow_the_law():
     """Probability transform of log det in two dimensions; false alarm 1e-4."""
     eta, rng = 0.3, np.random.default_rng(5)
@@ -127,6 +128,7 @@ def test_the_average_of_fits_to_few_records_has_the_known_bias():
     assert (np.abs(np.mean(found, axis=0) - expected) < 6 * error + 2 / n**2).all()
 
 
+@pytest.mark.thorough(quick=["1-exact-populous-single"])
 @pytest.mark.parametrize("method", EVIDENCE)
 @pytest.mark.parametrize("d, form", [(1, "exact"), (2, "exact"), (2, "wishart"), (2, "gaussian")])
 def test_graphs_equal_numpy_and_their_gradients_finite_differences(method, d, form):
@@ -155,6 +157,7 @@ def test_graphs_equal_numpy_and_their_gradients_finite_differences(method, d, fo
             assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.thorough(quick=["populous-single"])
 @pytest.mark.parametrize("method", EVIDENCE)
 def test_the_gradient_is_finite_at_the_release_itself(method):
     """Equal singular values, where eigenvectors have no derivative."""

@@ -131,6 +131,7 @@ def test_mean_and_covariance_equal_those_entry_by_entry(name):
         assert law.log_density(*parts(mixture)) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.thorough(quick=["background"])
 @pytest.mark.parametrize("name", CASES)
 def test_exact_log_density_equals_that_of_scipy(name):
     release = CASES[name]
@@ -141,6 +142,7 @@ def test_exact_log_density_equals_that_of_scipy(name):
         assert float(evaluate(*parts(mixture))[0]) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.thorough(quick=["background"])
 @pytest.mark.parametrize("name", CASES)
 def test_gaussian_log_density_equals_that_of_scipy_with_the_held_covariance(name):
     release = CASES[name]
@@ -180,6 +182,7 @@ def many():
     return dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=[(-6, 6), (-1, 10)], random_seed=4, progress=False)
 
 
+@pytest.mark.thorough
 def test_held_covariance_has_score_and_information_of_the_full_one(many):
     """At the release, in every direction of its parameters; elsewhere densities differ by little."""
     law = SketchLaw.of(many)
@@ -235,6 +238,7 @@ def test_released_numbers_follow_the_law():
     assert p[0] > 1e-6 and p[1] < 1e-6
 
 
+@pytest.mark.thorough
 def test_merged_sites_are_one_sketch_of_all_records():
     rng = np.random.default_rng(7)
     settings = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-6, 8), "progress": False}

@@ -132,6 +132,7 @@ def test_the_density_of_measurements_is_that_of_scipy(holes, each):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_vectors_follow_the_exact_posterior_at_any_value_of_the_other_variables():
     """False alarm 24 * 1e-5 over the tests of four vectors."""
     n_draws = 10_000

@@ -162,6 +162,7 @@ def test_right_draws_are_not_flagged_and_the_expected_shares_are_exact(model):
         assert ("CANNOT TELL" if given is None else "no missed component (") in check.summary()
 
 
+@pytest.mark.thorough
 def test_a_model_on_the_stack_is_used_and_its_variable_found(model):
     vectors = posterior_draws((2, 100), rng=np.random.default_rng(7))
     with model:
@@ -202,6 +203,7 @@ def test_chains_that_contradict_each_other_are_flagged():
     assert check_modes(as_idata(vectors), MIXTURE, random_seed=1).disagreeing
 
 
+@pytest.mark.thorough
 def test_false_alarms_are_as_rare_as_promised():
     """30 checks of three vectors with autocorrelated draws; at 1e-3 each, two or more alarms have probability 5e-4."""
     alarms = 0

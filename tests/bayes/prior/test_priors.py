@@ -53,6 +53,7 @@ def test_density_equals_that_of_the_mixture(mixture):
     np.testing.assert_allclose(alone, expected[0], rtol=1e-12, atol=1e-10)
 
 
+@pytest.mark.thorough(quick=["mixture1-labelled"])
 @pytest.mark.parametrize("form", ["mixture", "labelled"])
 @pytest.mark.parametrize("mixture", [random_mixture(3, 2, seed=6, spread=5), random_mixture(1, 3, seed=7)])
 def test_draws_of_both_forms_follow_the_mixture(mixture, form):

@@ -38,6 +38,7 @@ def judged(counts, mixture, *, noise_scale=2.0, bounds=(-6.0, 6.0)):
     return Judged.of(Counts.of(raw, {"scale": noise_scale}), mixture)
 
 
+@pytest.mark.thorough(quick=["X0-2-0.02-bounds0-too few records"])
 @pytest.mark.parametrize(
     "X, n_components, epsilon, bounds, told",
     [
@@ -60,6 +61,7 @@ def test_a_bad_fit_warns_once_and_says_why(X, n_components, epsilon, bounds, tol
     assert again.warnings == release.warnings and told in again.card(tmp_path / "card.md").read_text()
 
 
+@pytest.mark.thorough(quick=["1-1000"])
 @pytest.mark.parametrize("d, n", [(1, 1_000), (1, 100_000), (2, 5_000), (3, 10_000), (3, 100_000)])
 def test_a_good_fit_is_silent(d, n):
     release, caught = fitted(clusters(n, d), 2, 1.0, (-6, 12))
@@ -78,6 +80,7 @@ def test_a_misfit_of_many_records_that_costs_little_is_silent():
     assert release.noise["dispersion"] > 10 and caught == []
 
 
+@pytest.mark.thorough(quick=["1-0.01"])
 @pytest.mark.parametrize("d, epsilon", [(1, 1.0), (1, 0.01), (2, 0.05), (3, 0.05), (3, 1.0)])
 def test_caveats_are_a_function_of_the_released_numbers_and_files_of_older_versions_have_them_too(d, epsilon, tmp_path):
     release, _ = fitted(clusters(2_000, d), 2, epsilon, (-6, 12))

@@ -17,6 +17,7 @@ def quiet(done, total):
     return None
 
 
+@pytest.mark.thorough
 @given(
     counts=npst.arrays(np.int64, st.sampled_from([(4,), (16,), (4, 4), (8, 8)]), elements=st.integers(-(10**6), 10**6))
     | npst.arrays(np.int64, (16,), elements=st.sampled_from([-3, 0, 1, 10**15])),

@@ -173,6 +173,7 @@ def test_the_search_climbs_and_the_dispersion_tells_a_fit_from_a_misfit():
     assert dispersion(data, Components(found.rates, -found.means, found.factors)) > 3
 
 
+@pytest.mark.thorough
 @given(
     counts=st.lists(st.integers(-(10**6), 10**6), min_size=4, max_size=4)
     | st.lists(st.sampled_from([-3, 0, 1, 10**15]), min_size=4, max_size=4),
@@ -208,6 +209,7 @@ def test_a_mixture_in_three_columns_comes_out_right():
     assert 0.4 < release.noise["dispersion"] < 1.6
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # TRUE has three
 def test_a_release_says_what_was_released_and_the_mixture_follows_from_it(tmp_path):
     records = TRUE.sample(3_000, rng=np.random.default_rng(4))
@@ -232,6 +234,7 @@ def test_add_remove_needs_half_the_noise_and_keeps_the_number_of_records_secret(
     assert release.noise["scale"] == 9.0 and release.n_records is None and 2_000 not in release.noise.values()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # TRUE has three
 def test_records_outside_the_bounds_count_as_the_nearest_limit_and_columns_have_units_of_their_own():
     records = TRUE.sample(4_000, rng=np.random.default_rng(4))
@@ -248,6 +251,7 @@ def test_records_outside_the_bounds_count_as_the_nearest_limit_and_columns_have_
     assert np.allclose((scaled.means - offset) / unit, second.means, atol=0.3)
 
 
+@pytest.mark.thorough
 def test_misfit_is_reported_and_the_answer_stays_finite():
     """Point masses and few records: a mixture fits neither, and the fit says so or stays wide."""
     rng = np.random.default_rng(0)

@@ -216,6 +216,7 @@ def test_a_design_passes_under_its_own_model_and_with_less_noise_when_there_are_
     assert noises[0] > 2 * noises[1] > 4 * noises[2]
 
 
+@pytest.mark.thorough
 def test_a_given_noise_is_kept_and_a_larger_budget_or_separation_needs_fewer_records():
     assumed = Assumed(1, 2, 3, 1.0, 1e-6, 4.0, 0.5)
     assert best_design(replace(assumed, n_records=400_000), 0.05).noise == 0.05

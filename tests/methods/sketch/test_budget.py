@@ -113,6 +113,7 @@ def check_failures(failures, payments, given):
     assert set_aside == (0.0 if "bounds" in given else FAILURE_SHARE * BUDGET["delta"])
 
 
+@pytest.mark.thorough(quick=["both-accepted"])
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
 @KINDS
 def test_every_branch_spends_the_budget_once(given, rejected, judge, payments, scales, failures):

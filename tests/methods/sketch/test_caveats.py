@@ -26,6 +26,7 @@ def records(weights, means, deviations, n, seed=1):
     return mixture.sample(n, rng=np.random.default_rng(seed))
 
 
+@pytest.mark.thorough(quick=["means1-deviations1-10000"])
 @pytest.mark.parametrize("n", [10_000, 100_000])
 @pytest.mark.parametrize(
     "means, deviations", [((-1e9, 1e9), (1.0, 1.0)), ((0.0, 0.0), (1e-3, 1e3)), ((1e9, 1e9 + 10), (1.0, 1e-6))]
@@ -38,12 +39,14 @@ def test_a_column_of_several_scales_is_not_silent(means, deviations, n):
     assert "WARNING" in release.summary() and "WARNING" in repr(release.standard_errors())
 
 
+@pytest.mark.thorough(quick=["36"])
 @pytest.mark.parametrize("seed", [11, 35, 36, 47, 75])  # of one column and two, without bounds and with
 def test_wrong_fits_of_the_study_of_many_scales_warn(seed):
     found = multi_scale.result(seed)
     assert found.variation > multi_scale.LARGE and found.warnings and not found.silent
 
 
+@pytest.mark.thorough(quick=["None-4"])
 @pytest.mark.parametrize("n_features", [1, 2, 4])
 @pytest.mark.parametrize("bounds", [None, (-20, 30)])
 def test_a_good_fit_neither_warns_nor_is_flagged(n_features, bounds):
@@ -98,6 +101,7 @@ def test_misfit_is_the_first_of_the_warnings():
     assert "misfit 50" in first and second == "one"
 
 
+@pytest.mark.thorough
 def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
     """Three clusters in four columns, 342 records: in the old code means lay outside, and nothing was said."""
     bounds = np.array([[30.0, 60.0], [12.0, 23.0], [165.0, 240.0], [2500.0, 6500.0]])
@@ -211,6 +215,7 @@ def test_reasons_about_components_alone_are_a_milder_warning():
     assert warning_for([old, other]) is warning_for([other]) is dpg.FitWarning
 
 
+@pytest.mark.thorough
 def test_a_component_too_many_leaves_the_density_as_good():
     """Three where there are two: the warning is of components, and the density is that of two to 0.01 nats."""
     X = records([0.5, 0.5], (0.0, 6.0), (1.0, 1.0), 20_000)

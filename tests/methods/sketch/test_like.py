@@ -82,6 +82,7 @@ def test_the_whole_budget_is_spent_and_no_more():
     assert np.diff([0.0, *map(float, spent)]) == pytest.approx(asked / asked.sum(), rel=1e-4)
 
 
+@pytest.mark.thorough(quick=["two columns"])
 def test_bounds_clip_and_estimators_take_it(first):
     columns = first.n_features
     records = people(3_000, 2, columns)

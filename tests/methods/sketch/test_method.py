@@ -38,6 +38,7 @@ def loss(release, *, offset=0.0, unit=1.0):
     return float(np.mean(TRUE.log_density(fresh) - release.log_density(offset + unit * fresh) - np.log(unit)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bounds", [(0, 80), (-2_400, 2_400), None], ids=["tight", "loose", "none"])
 def test_a_mixture_comes_out_right(bounds):
     """Seeded: median losses are 1e-4, the worst of 30 seeds 0.07 with loose bounds."""
@@ -49,12 +50,14 @@ def test_a_mixture_comes_out_right(bounds):
     assert abs(release.noise["misfit"]) < 5
 
 
+@pytest.mark.thorough(quick=["-1000000.0-0.001"])
 @pytest.mark.parametrize("offset, unit", [(1e9, 1.0), (-1e6, 1e-3), (0.0, 1e12)])
 def test_offset_and_unit_do_not_matter_without_bounds(offset, unit):
     release = dpg.fit_gmm(records_of(20_000, offset=offset, unit=unit), 3, random_seed=2, **BUDGET)
     assert -0.005 < loss(release, offset=offset, unit=unit) < 0.02
 
 
+@pytest.mark.thorough
 def test_a_release_has_a_gaussian_curve_and_says_what_was_released(tmp_path):
     release = dpg.fit_gmm(records_of(5_000), 3, **BUDGET)
     assert release.private and release.guarantee.delta == 1e-6
@@ -139,6 +142,7 @@ def test_what_cannot_be_finished_is_refused_before_anything_is_spent(monkeypatch
         method.SketchMethod().check(problem)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("budget", [{"bounds": (0, 80)}, {"bounds": None}], ids=["bounds", "none"])
 def test_every_branch_spends_within_the_limit(budget, monkeypatch):
     """Loose, tight, empty and spread-out data take different numbers of histograms; the sum never passes the limit."""
@@ -174,6 +178,7 @@ def test_candidates_too_wide_to_be_seen_explain_nothing():
     assert gain.argmax() == 0
 
 
+@pytest.mark.thorough
 def test_without_noise_the_fit_is_the_truth():
     """Expected values in place of a sketch: the search finds the parameters they came from."""
     frequencies = method.SketchMethod().ladder(

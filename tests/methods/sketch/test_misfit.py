@@ -109,6 +109,7 @@ def test_sizes_are_of_the_fit_wherever_its_bounds_lie(two_for_three):
     assert found[0] == found[1] == found[2] and found[0].gain > 0
 
 
+@pytest.mark.thorough
 def test_a_thin_tail_of_a_single_column_warns(tmp_path):
     """Log-normal: three components leave out the last percent of it, for which 0.02 nats were told and nothing said."""
     X = np.exp(1.5 * np.random.default_rng(1).normal(size=(20_000, 1)))

@@ -38,6 +38,7 @@ def records_of(n_features, n=20_000, seed=0):
     return truth(n_features).sample(n, rng=np.random.default_rng(seed))
 
 
+@pytest.mark.thorough(quick=["2-both"])
 @KINDS
 @pytest.mark.parametrize("n_features", [2, 5])
 def test_a_mixture_comes_out_right(n_features, given):
@@ -73,6 +74,7 @@ def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path
         SketchStatistics.from_arrays({}, {})
 
 
+@pytest.mark.thorough
 def test_outliers_go_to_a_background_of_its_own():
     rng = np.random.default_rng(5)
     records = np.vstack([records_of(2, 38_000), rng.uniform(-15, 20, size=(2_000, 2))])
@@ -106,6 +108,7 @@ def shapeless(kind, n, d, rng):
     }[kind]
 
 
+@pytest.mark.thorough(quick=["accepted-corners"])
 @pytest.mark.parametrize("kind", ["normal", "heavy", "on a line", "corners"])
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
 def test_noise_alone_never_costs_the_release(kind, rejected, judge):

@@ -33,6 +33,7 @@ def test_one_number_for_each_column_or_one_for_all():
         dpg.fit_gmm(rows(1), 2, **BUDGET, reg_covar=[1.0, 1.0, 1.0])
 
 
+@pytest.mark.thorough
 def test_wider_than_the_bounds_is_refused_and_without_bounds_is_no_failure():
     with pytest.raises(ValueError, match="reg_covar must be at most the squared width of the bounds"):
         dpg.fit_gmm(rows(1), 2, **BUDGET, reg_covar=401.0)
@@ -54,6 +55,7 @@ def test_the_ridge_is_part_of_the_model_not_added_to_the_answer(release):
     assert release.settings["reg_covar"] == [0.5, 2.0]
 
 
+@pytest.mark.thorough
 def test_a_ridge_wider_than_the_records_stays_in_every_direction():
     release = dpg.fit_gmm(rows(2), 2, **BUDGET, reg_covar=9.0, random_seed=1)
     assert (np.linalg.eigvalsh(release.covariances) >= 9.0 * (1 - 1e-9)).all()
@@ -93,6 +95,7 @@ def test_a_component_as_good_as_flat_has_its_wider_factor(tiny):
     assert found @ found.swapaxes(1, 2) == pytest.approx(factors @ factors.swapaxes(1, 2), rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_everything_made_of_the_release_keeps_the_ridge(release, tmp_path):
     loaded = dpg.load(release.save(tmp_path / "release.json"))
     assert SketchStatistics.from_arrays(loaded.raw, loaded.noise).variance_floor == pytest.approx([0.005, 0.02])
@@ -109,6 +112,7 @@ def test_everything_made_of_the_release_keeps_the_ridge(release, tmp_path):
     assert np.isfinite(errors.standard_deviations).all() and (errors.standard_deviations < 0.3).all()
 
 
+@pytest.mark.thorough
 def test_one_column_with_a_point_mass_does_not_shrink_onto_it():
     rng = np.random.default_rng(5)
     records = np.where(rng.random(8000) < 0.5, 2.0, rng.normal(-3.0, 1.0, 8000))[:, None]

@@ -108,6 +108,7 @@ def test_planted_faults_are_refuted_below_their_true_epsilon(mechanism, least, t
     assert least < result.epsilon_lower <= truth
 
 
+@pytest.mark.thorough(quick=["<lambda>-settings3"])
 @pytest.mark.parametrize(
     "mechanism, settings",
     [
@@ -341,6 +342,7 @@ def columns(d, share=0.0):
     return lambda data, n, rng: np.where(rng.random((n, d)) < share, np.nan, rng.laplace(size=(n, d)))
 
 
+@pytest.mark.thorough(quick=["<lambda>-100-False-True"])
 @pytest.mark.parametrize(
     "mechanism, n, sequential, looked",
     [
@@ -364,6 +366,7 @@ def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequent
     assert verify(certificate(result)).holds
 
 
+@pytest.mark.thorough
 def test_what_was_looked_for_in_too_many_columns_is_said_of_passes_only():
     result = audit(lambda data, n, rng: data + np.zeros((n, 1_001)), 1, 0, epsilon=1.0, n_samples=400)
     assert result.refuted and NOT_SHARED_NOISE not in result.notes

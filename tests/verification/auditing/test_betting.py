@@ -111,6 +111,7 @@ def best(pair, batches, epsilon, delta):
     return reach((), batches)
 
 
+@pytest.mark.thorough(quick=["False-batches0"])
 @pytest.mark.parametrize("batches", [(1,), (1, 1, 1, 1), (2, 1), (3,)])
 @pytest.mark.parametrize("pure", [True, False])
 def test_no_predictions_make_the_expected_capital_larger_than_one(batches, pure):
@@ -206,6 +207,7 @@ def evidence(number, seed):
         yield counts(*zip(predicted, coins.astype(int), strict=True)), float(rng.choice([0.01, 0.05, 0.3, 0.6]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
 def test_epsilon_bound_is_just_above_the_last_of_the_refuted_points(delta):
     positive = 0

@@ -124,6 +124,7 @@ def test_false_alarms_at_the_claim_are_as_rare_as_promised_however_often_it_look
 
 
 # ------------------------------------------------------------------ stopping
+@pytest.mark.thorough(quick=["settings4"])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -148,6 +149,7 @@ def test_it_stops_at_the_first_look_that_refutes(settings):
     assert result.delta_lower == pytest.approx(at_once, abs=1e-6)  # the resolution of the bound
 
 
+@pytest.mark.thorough
 def test_one_look_earlier_there_was_not_enough():
     result = run(laplace(0.6), 2, n_samples=2_000)
     before = looks(2_000)[looks(2_000).index(result.n_samples) - 1]
@@ -226,6 +228,7 @@ def test_the_detection_limit_is_the_power_it_claims(delta):
     assert caught > 17
 
 
+@pytest.mark.thorough
 def test_a_bet_sees_regions_that_are_no_tails():
     """Noise over sixteen cells, eight of which are nine times as likely on one data set; true epsilon ln 9."""
     cells = np.random.default_rng(5).permutation(16).reshape(2, 8)

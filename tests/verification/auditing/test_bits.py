@@ -118,6 +118,7 @@ def run(mechanism, level, *, seed=1, n_samples=10_000, **settings):
     return audit(mechanism, 0.0, 1.0, n_samples=n_samples, level=level, rng=np.random.default_rng(seed), **settings)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"n_samples": 1_500, "sequential": True}])
 def test_float_laplace_is_refuted_as_bits_and_not_as_numbers(settings):
     as_bits = run(float_laplace, "bit", **settings)
@@ -125,6 +126,7 @@ def test_float_laplace_is_refuted_as_bits_and_not_as_numbers(settings):
     assert not run(float_laplace, "value", **settings).refuted
 
 
+@pytest.mark.thorough(quick=["settings0-grid_laplace"])
 @pytest.mark.parametrize("mechanism", [grid_laplace, rounded_laplace])
 @pytest.mark.parametrize("settings", [{}, {"n_samples": 600, "sequential": True}])
 def test_noise_on_a_grid_is_not_refuted_as_bits(mechanism, settings):
@@ -210,6 +212,7 @@ def test_a_secret_in_any_bit_is_seen_by_the_scores(bit):
     assert np.array_equal(found > 0, label[500:])
 
 
+@pytest.mark.thorough(quick=["<lambda>-1200_0"])
 @pytest.mark.parametrize(
     "mechanism, n_samples",
     [

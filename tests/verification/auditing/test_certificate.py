@@ -75,6 +75,7 @@ def write(tmp_path, text):
 
 
 # ------------------------------------------------------------------ what is written
+@pytest.mark.thorough(quick=["blind"])
 @pytest.mark.parametrize("name", AUDITS)
 def test_every_certificate_holds_and_says_what_the_audit_said(name, tmp_path, capsys):
     path = tmp_path / "certificate.json"
@@ -104,6 +105,7 @@ def test_the_audits_cover_both_verdicts_of_every_kind():
 WRONG_NUMBERS = (None, True, "1", -1.0, 1e-9, 10**400, math.nan, math.inf, "inf", [1.0])
 
 
+@pytest.mark.thorough(quick=["delta_lower-blind"])
 @pytest.mark.parametrize("name", AUDITS)
 @pytest.mark.parametrize("field", ["epsilon_lower", "delta_lower", "p_value", "e_value", "detection_limit"])
 def test_every_changed_number_is_found(name, field):
@@ -192,6 +194,7 @@ def test_a_pure_claim_with_simulated_coins_is_found():
     assert "a pure claim has no simulated coins" in verify(found).problems
 
 
+@pytest.mark.thorough(quick=["sequential passed with delta"])
 @pytest.mark.parametrize("name", ["sequential refuted", "sequential passed", "sequential passed with delta"])
 def test_changed_bets_are_found(name):
     learners = result(name).counts["bets"]

@@ -107,6 +107,7 @@ def test_stages_ascend_to_the_largest_share(n):
     assert set(sizes) <= {round(share * n) for share in fixed_size.STAGES} | {fixed_size.FIRST_RUNS}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_a_learned_choice_depends_on_no_run_that_is_guessed(delta):
     score, label = scored_runs(3_000, 1)
@@ -259,6 +260,7 @@ def test_wrong_runs_just_beyond_a_threshold_count_and_those_beyond_a_gap_do_not(
     assert chosen.upper is None or chosen.flawless  # it keeps off the edge
 
 
+@pytest.mark.thorough
 def test_trees_that_know_better_veto_guesses_in_thin_tails():
     """A flag on one output in a hundred beside noise with tails: a linear score takes the tail for the flag."""
 

@@ -222,6 +222,7 @@ def test_epsilon_bound_is_where_a_scan_of_p_values_first_rises_above_the_error()
     assert positive > 30  # pads are exercised
 
 
+@pytest.mark.thorough
 def test_the_bound_stops_at_the_first_interval_between_pads():
     """A p-value that rises above the error between two pads, and falls below it again at the second."""
     below_and_above = 0

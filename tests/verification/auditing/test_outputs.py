@@ -177,6 +177,7 @@ def test_kinds_may_differ_between_the_data_sets():
     assert np.array_equal(found % 1 == 0, label)
 
 
+@pytest.mark.thorough
 def test_a_mechanism_may_write_every_answer_into_the_same_memory():
     memory = np.empty(10_000)
 
@@ -242,6 +243,7 @@ def test_blocks_are_of_equal_size_up_to_one_and_only_for_many_runs():
         assert not sizes or max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 0.01])
 def test_workers_do_not_change_the_result(delta):
     alone = findings(laplace, n_samples=2_000, delta=delta)
@@ -293,6 +295,7 @@ def test_workers_take_entropy_of_the_operating_system():
 
 
 # ------------------------------------------------------------------ prepare and sample
+@pytest.mark.thorough(quick=["settings0"])
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"n_samples": 2_000}])
 def test_data_are_prepared_once_each_and_the_states_are_sampled(settings):
     prepared_once = Prepared()
@@ -381,6 +384,7 @@ def test_randomness_from_elsewhere_is_noted():
     assert run(laplace).notes == ()
 
 
+@pytest.mark.thorough(quick=["<lambda>-False-None-settings0"])
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}])
 @pytest.mark.parametrize(
     "mechanism, refuted, note",

@@ -28,6 +28,7 @@ def run(mechanism, *, n_samples=1_000, seed=1, **settings):
     return audit(mechanism, 0.0, 1.0, n_samples=n_samples, rng=np.random.default_rng(seed), **settings)
 
 
+@pytest.mark.thorough(quick=["settings0"])
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}, {"level": "bit"}])
 def test_too_little_noise_is_refuted_and_enough_is_not(settings):
     noise = {"scale": 1 / 16} if settings.get("level") == "bit" else {}

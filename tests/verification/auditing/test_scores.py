@@ -157,6 +157,7 @@ def both(mechanism, n, rng):
     return np.where(label[:, None], mechanism(1, n, rng), mechanism(0, n, rng)), label
 
 
+@pytest.mark.thorough(quick=["64-60-value-repeats"])
 @pytest.mark.parametrize("kind, name", [("value", "repeats"), ("large", "column"), ("again", "repeats")])
 @pytest.mark.parametrize("width, column", [(64, 60), (1_000, 990)])
 def test_a_rare_leak_in_one_of_many_columns_is_seen(kind, name, width, column):
@@ -169,6 +170,7 @@ def test_a_rare_leak_in_one_of_many_columns_is_seen(kind, name, width, column):
     assert coins[top].sum() + (~coins[bottom]).sum() >= 8
 
 
+@pytest.mark.thorough
 def test_a_rare_leak_in_one_of_many_columns_is_refuted(monkeypatch):
     """Ten audits with two of the scores; the others can only add to what is found."""
     learn = scores.learn
@@ -216,6 +218,7 @@ def test_a_value_that_comes_again_within_a_run_is_seen():
     assert sure.mean() > 0.2 and np.array_equal(score[sure] > 0, coins[sure])
 
 
+@pytest.mark.thorough
 def test_noise_of_many_columns_and_values_that_repeat_by_design_are_not_refuted():
     for mechanism in (
         lambda data, n, rng: rng.normal(size=(n, 50)),
@@ -367,6 +370,7 @@ def beside_far_marks(mechanism):
     return marked
 
 
+@pytest.mark.thorough(quick=["<lambda>-quadratic-2000"])
 @pytest.mark.parametrize(
     "mechanism, name, n",
     [
@@ -393,6 +397,7 @@ def test_a_secret_that_no_column_shows_is_seen(mechanism, name, n):
     assert accuracy(model, unseen, coins, name) > 0.85
 
 
+@pytest.mark.thorough(quick=["settings0-<lambda>"])
 @pytest.mark.parametrize("mechanism", [opposite, opposite_of_three, two_that_agree, on_a_grid(1.0, 0.5)])
 @pytest.mark.parametrize("settings", [{}, {"sequential": True}])
 def test_it_is_refuted(mechanism, settings):
@@ -400,6 +405,7 @@ def test_it_is_refuted(mechanism, settings):
     assert result.refuted
 
 
+@pytest.mark.thorough(quick=["value"])
 @pytest.mark.parametrize("level", ["value", "bit"])
 def test_sums_not_looked_for_are_said_at_either_level(level):
     """Six columns that each fail in 45 % of the runs, and too few runs in which none does."""
@@ -413,6 +419,7 @@ def test_sums_not_looked_for_are_said_at_either_level(level):
     assert result.refuted or "sums of columns that share noise" not in result.looked_for
 
 
+@pytest.mark.thorough
 def test_bits_of_numbers_do_not_use_up_the_runs_for_sums():
     def mechanism(data, n, rng):
         rows = 1e6 * rng.laplace(size=(n, 30))

@@ -119,6 +119,7 @@ def test_equal_bounds_are_ranked_by_p_value(monkeypatch):
     assert worst.history[0].candidates == (1, 2, 0) and worst.history[0].p_value == (0.2, 0.5, 0.9)
 
 
+@pytest.mark.thorough
 def test_the_worst_of_many_pairs_is_found_and_refuted():
     pairs = [(0.0, distance) for distance in (0.5, 1.0, 0.9, 2.0, 0.1, 0.8, 1.0, 0.7)]
     worst = worst_pair(laplace, pairs, epsilon=1.0, n_samples=40_000, false_alarm=1e-4, rng=np.random.default_rng(1))
@@ -150,6 +151,7 @@ def test_certificates_keep_their_error_where_the_bounds_of_the_search_do_not():
     assert selected > 60
 
 
+@pytest.mark.thorough
 def test_pairs_of_a_strategy_are_drawn_repeatably():
     def found(seed, n_pairs=6):
         rng = np.random.default_rng(seed)
@@ -191,6 +193,7 @@ def test_mechanisms_and_options_are_handed_on(monkeypatch):
     assert set(seen) == {(mechanism, "value")} and len(seen) == 5
 
 
+@pytest.mark.thorough
 def test_a_refuted_pair_shrinks_to_the_smallest_one():
     # 2 is the simplest number beyond the claimed sensitivity of 1, and one record is the least that shows it
     tried = []
@@ -211,6 +214,7 @@ def test_a_refuted_pair_shrinks_to_the_smallest_one():
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["refuted"]
 
 
+@pytest.mark.thorough
 def test_the_final_audit_is_on_fresh_runs_at_the_full_error(audits):
     found = minimal_pair(
         total,

@@ -1,6 +1,7 @@
 """The peer of the speed benchmark computes what the sketch does, and the command says which ratios were passed."""
 
 import numpy as np
+import pytest
 
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch_features import GRID, sketch_sums
@@ -17,6 +18,7 @@ def test_the_plain_loop_sums_the_same_features():
     assert np.allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_command_prints_ratios_and_fails_when_one_is_passed(capsys, monkeypatch):
     monkeypatch.setattr(sketch_speed, "data_set", lambda name, repeat: data_set("small", 0))
     for most, status in ((1e9, 0), (0.0, 1)):

@@ -68,6 +68,7 @@ def test_the_claims_are_those_of_the_ledger_with_its_verdicts():
     assert len(all_claims()) == len(expected)
 
 
+@pytest.mark.thorough
 def test_two_runs_with_one_seed_print_the_same_whatever_the_number_of_workers(capsys):
     names = ["covariance-frobenius-triangle", "mean-metric", "lifting"]
     printed = []

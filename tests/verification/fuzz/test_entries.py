@@ -17,6 +17,7 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_bad_arguments_get_one_clear_error_and_cost_nothing():
     """The longer run: python -m verification.fuzz.entries."""
     report = run(250, seed=1)

@@ -147,6 +147,7 @@ def test_point_bounds_are_too_high_as_rarely_as_promised(name, delta):
     assert sum(profile.delta_bound_at(at) > exact + 1e-8 for profile in profiles) <= limit
 
 
+@pytest.mark.thorough
 def test_the_point_bound_spends_its_error():
     """A bound that is never too high is not tight: of 150 at 0.3 some must be."""
     # It is too high at a rate of 0.16 (82 of 500 other seeds): fewer than 4 of 150 with probability 2e-8.
@@ -156,6 +157,7 @@ def test_the_point_bound_spends_its_error():
     assert sum(profile.epsilon_bound_at(1e-2) > epsilon for profile in profiles) >= 4
 
 
+@pytest.mark.thorough
 def test_tightness():
     """Medians over 3 seeds; one point bound has a standard deviation of 0.004."""
     profiles = [profile_of("gaussian", (5, seed), n_samples=200_000) for seed in range(3)]
@@ -194,6 +196,7 @@ def test_a_fixed_mechanism_is_noted():
     assert profile.notes == ("the mechanism is not random: each data set has a single output",)
 
 
+@pytest.mark.thorough(quick=["one_sided-<lambda>"])
 @pytest.mark.parametrize(
     "name, wrong",
     [
@@ -217,6 +220,7 @@ def test_wrong_densities_are_found(name, wrong):
     assert "densities look wrong" in str(profile) and "says nothing" in str(profile)
 
 
+@pytest.mark.thorough(quick=["response"])
 @pytest.mark.parametrize("name", CASES)
 def test_right_densities_pass(name):
     # 200 tests at 1e-3: more failures than this with probability 1e-8 at most
