@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from pm_dpgmm._arguments import (
 )
 from pm_dpgmm.files.compilation import WORDS, compiles
 from pm_dpgmm.files.frozen_values import plain_values
+from pm_dpgmm.files.untrusted_json import check_depth, parsed
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
@@ -33,7 +34,7 @@ from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.outcome import Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
-from pm_dpgmm.methods.released_checks import check_names
+from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
 from pm_dpgmm.methods.sketch.caveats import warning_for
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
@@ -46,6 +47,7 @@ from pm_dpgmm.release.checkpoint import MOST_COMPONENTS, keeping, release_of
 from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
 
+LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
     kind.name: kind for kind in (SketchMethod, HistogramMethod, SliceMethod, Populous, TwoPhase, PopulousSingle)
 }
@@ -258,10 +260,15 @@ def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem) ->
                 f"method must be 'auto', one of {sorted(METHODS)} or a settings object, got {shown(method)}"
             )
         named: dict[str, Any] = {"the name of method": method.name}
-        check_text(**named)
-        taken = inspect.signature(method.release).parameters
-        if "released" not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
-            raise ValueError(f"method must have a release that takes released=, got {shown(method)}")
+        check_text(longest=LONGEST_NAME, **named)
+        asked = dict.fromkeys(("learner", "n_jobs", "progress", "rng", "released"))
+        try:
+            inspect.signature(method.release).bind(None, problem, **asked)
+        except TypeError as error:
+            rule = (
+                "method must have a release that takes records, problem, learner=, n_jobs=, progress=, rng=, released="
+            )
+            raise ValueError(f"{rule}, got {shown(method)}: {error}") from None
         if settings:
             raise TypeError(f"settings must be inside the settings object, got {sorted(settings)} beside it")
         return method
@@ -309,8 +316,12 @@ def _check_together(
 def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ...], *, private: bool) -> dict[str, Any]:
     """What a release or a checkpoint says beside its numbers; TypeError unless a file can hold the settings."""
     settings = chosen.recorded()
+    check_flag(private=chosen.private)
     try:
-        json.dumps(plain_values(settings), allow_nan=False)
+        text = json.dumps(plain_values(settings), allow_nan=False)
+        if not isinstance(settings, Mapping) or len(text) > LONGEST_SETTINGS:
+            raise ValueError(f"{shown(settings)}, no mapping or one of more than {LONGEST_SETTINGS} characters")
+        check_depth(parsed(text), name="settings")  # as whoever reads the file will
     except (TypeError, ValueError) as error:
         raise TypeError(f"settings must be numbers and texts that a release file can hold, got {error}") from None
     return {

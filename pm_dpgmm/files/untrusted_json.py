@@ -41,17 +41,18 @@ def read_json(path: Path, *, kind: str) -> Any:
     if len(content) > MOST_BYTES:
         raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
     try:
-        found = json.loads(
-            content.decode("utf-8"),
-            parse_constant=_refused,
-            parse_float=_finite,
-            parse_int=_integer,
-            object_pairs_hook=distinct_keys,
-        )
+        found = parsed(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
     check_depth(found, name=kind)
     return found
+
+
+def parsed(text: str) -> Any:
+    """What a JSON text holds; ValueError for what :func:`read_json` refuses but for depth and size."""
+    return json.loads(
+        text, parse_constant=_refused, parse_float=_finite, parse_int=_integer, object_pairs_hook=distinct_keys
+    )
 
 
 def check_depth(value: Any, *, name: str) -> None:

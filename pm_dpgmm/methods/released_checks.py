@@ -67,22 +67,29 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"background must be null or have means and covariances, got {shown(broad)}")
     weight = fields.get("background_weight", 0.0)
     check_real(background_weight=weight)
+    guarantee = Guarantee.from_dict(fields["guarantee"])
     parts = {
         "mixture": _mixture(fields["weights"], fields["means"], fields["covariances"]),
-        "guarantee": Guarantee.from_dict(fields["guarantee"]),
+        "guarantee": guarantee,
         "method": fields["method"],
         "settings": fields["settings"],
         "raw": {name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
         "noise": fields["noise"],
         "feature_names": tuple(names),
         "n_records": fields["n_records"],
-        "private": fields["private"],
+        "private": private_in_file(fields["private"], guarantee),
         "version": fields["version"],
         "background_weight": float(weight),
         "background": None if broad is None else _mixture([1.0], broad["means"], broad["covariances"]),
     }
     check_statistics(parts["raw"], parts["noise"], parts["mixture"], parts["guarantee"], parts["method"])
     return parts
+
+
+def private_in_file(private: Any, guarantee: Guarantee) -> bool:
+    """Whether what a file holds is private: it says so in two places, and one that denies it is enough."""
+    check_flag(private=private)
+    return bool(private) and guarantee.private
 
 
 def check_names(names: object) -> None:

@@ -21,7 +21,7 @@ from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome
-from pm_dpgmm.methods.released_checks import check_names, check_public
+from pm_dpgmm.methods.released_checks import check_names, check_public, private_in_file
 from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
@@ -140,14 +140,15 @@ class Checkpoint:
             for name in ("settings", "raw", "noise"):
                 if not isinstance(fields[name], dict):
                     raise ValueError(f"{name} must be a mapping, got {shown(fields[name])}")
+            guarantee = Guarantee.from_dict(fields["guarantee"])
             return cls(
                 method=fields["method"],
                 settings=fields["settings"],
                 n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
                 feature_names=tuple(fields["feature_names"]),
                 n_records=fields["n_records"],
-                private=fields["private"],
-                guarantee=Guarantee.from_dict(fields["guarantee"]),
+                private=private_in_file(fields["private"], guarantee),
+                guarantee=guarantee,
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
                 noise=fields["noise"],
                 version=fields["version"],

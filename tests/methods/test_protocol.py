@@ -1,9 +1,11 @@
 """Every method through the protocol that the front door knows it by: all its parts, before and after it has spent."""
 
+import functools
 import inspect
 import json
 from dataclasses import FrozenInstanceError, dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import fit
 from pm_dpgmm.files.frozen_values import plain_values
+from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.outcome import Method, Outcome, Problem, kept_by_nobody
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
@@ -20,6 +23,7 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 
 RNG = np.random.default_rng(0)
 FEW, MANY = RNG.normal(size=(3_000, 1)), RNG.normal(size=(60_000, 1))
+ROWS = [[float(i % 5)] for i in range(100)]
 BOUNDS = np.array([[-6.0, 6.0]])
 
 
@@ -223,4 +227,50 @@ def test_what_is_no_settings_object_is_refused(thing, tmp_path):
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", epsilon=1.0)
     with pytest.raises(ValueError, match=r"method must be 'auto', one of .* or a settings object, got"):
         dpg.fit_gmm(FEW, 1, epsilon=1.0, bounds=(-5, 5), method=thing, ledger=ledger)
+    assert ledger.spent == (0.0, 0.0)
+
+
+class Odd(HistogramMethod):
+    """Settings of somebody's own, with one thing that a file could not hold."""
+
+    told: ClassVar[object] = None
+
+    def recorded(self):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        [1],
+        {"a": 2**70},
+        {1: 2, "1": 3},
+        {"a": float("nan")},
+        {"a": "x" * 200_000},
+        functools.reduce(lambda inner, _: {"a": inner}, range(40), 1),
+    ],
+    ids=["nothing", "list", "integer", "key twice", "nan", "long", "deep"],
+)
+def test_settings_that_a_file_cannot_hold_are_refused_before_anything_is_spent(told, monkeypatch, tmp_path):
+    monkeypatch.setattr(Odd, "told", told)
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0)
+    with pytest.raises((TypeError, ValueError), match="settings must be"):
+        dpg.fit_gmm(ROWS, 1, epsilon=1.0, bounds=(0, 5), method=Odd(), ledger=ledger)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_release_of_another_form_or_a_mark_that_is_none_is_refused_before_anything_is_spent(monkeypatch, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0)
+    given = {"epsilon": 1.0, "bounds": (0, 5), "ledger": ledger}
+    monkeypatch.setattr(Odd, "told", {})
+    monkeypatch.setattr(Odd, "private", None)
+    with pytest.raises(TypeError, match="private must be"):
+        dpg.fit_gmm(ROWS, 1, **given, method=Odd())
+    monkeypatch.setattr(Odd, "release", lambda self, records, problem, *, released: None)
+    with pytest.raises(ValueError, match="method must have a release that takes records, problem"):
+        dpg.fit_gmm(ROWS, 1, **given, method=Odd())
+    for name in ("n_subsets", "assumed_records"):
+        with pytest.raises(ValueError, match=f"{name} must be at most"):
+            dpg.Populous(**{name: 10**30})
     assert ledger.spent == (0.0, 0.0)

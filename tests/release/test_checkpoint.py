@@ -247,7 +247,7 @@ def test_a_method_that_tells_nobody_what_it_released_is_refused_before_it_spends
         def release(self, records, problem, *, learner, n_jobs, progress, rng):
             pytest.fail("budget was spent")
 
-    with pytest.raises(ValueError, match="method must have a release that takes released="):
+    with pytest.raises(ValueError, match="method must have a release that takes records, problem"):
         dpg.fit_gmm(records_of(1), 1, method=Old(), **BOUNDS, **BUDGET)
 
 

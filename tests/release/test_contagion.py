@@ -185,3 +185,11 @@ def test_a_private_reference_leaves_a_release_private(seeded):
     assert private.private is True
     assert "NOT PRIVATE" not in repr(private) + private.summary()
     assert dpg.fit_gmm(RECORDS, 1, like=private, random_seed=1, **BUDGET).private is False
+
+
+def test_either_mark_is_enough():
+    """A file whose release says private and whose guarantee says it is not."""
+    fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
+    assert fields["private"] is False
+    release = dpg.Release.from_dict(fields | {"private": True, "guarantee": fields["guarantee"] | {"private": False}})
+    assert not release.private and not release.guarantee.private and "NOT PRIVATE" in release.summary()

@@ -41,6 +41,7 @@ from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from pm_dpgmm.privacy.noise import IntArray, Rng, permutation, random_assignment, seeds
 
 LEAST_NOISE = 1e-9  # relative; the records that less would need exceed 2^53
+MOST_GUESSED = 2**53  # records or subsets: whole as a double, and beyond anything that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,9 @@ class Populous(Method):
             raise ValueError(f"efficiency must be at most 1, got {self.efficiency}")
         check_choice(tuple(SEPARATION), core=self.core)
         if self.n_subsets is not None:
-            check_count(least=4, n_subsets=self.n_subsets)
+            check_count(least=4, most=MOST_GUESSED, n_subsets=self.n_subsets)
         if self.assumed_records is not None:
-            check_count(assumed_records=self.assumed_records)
+            check_count(most=MOST_GUESSED, assumed_records=self.assumed_records)
         if self.time_limit is not None:
             check_positive(time_limit=self.time_limit)
         if self.design is not None:
