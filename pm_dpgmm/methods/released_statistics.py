@@ -32,6 +32,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
 MOST_RECORDS = 2**53  # larger integers are no exact floats
+MOST_BINS = 100_000  # of a column, kept: far more than any fit needs
 LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
 LONGEST_TEXT = 1000  # characters of a caveat or a fingerprint
 MOST_CAVEATS = 16  # of a release; a fit notes up to three
@@ -113,6 +114,15 @@ def _check_box(raw: Mapping[str, FloatArray], n_features: int) -> None:
             finite_numbers(raw[name], f"raw[{name!r}]", shape)
         if not (np.asarray(raw[first]) >= 0).all():
             raise ValueError(f"{first} must be at least 0, got {raw[first].min()}")
+    for j in range(n_features):
+        counts, index = raw.get(f"bin_counts_{j}"), raw.get(f"bin_index_{j}")
+        if counts is not None and not (counts.ndim == 1 and counts.size <= MOST_BINS):
+            raise ValueError(f"bin_counts_{j} must be one row of at most {MOST_BINS}, got shape {counts.shape}")
+        if index is not None and index.shape != (None if counts is None else counts.shape):
+            raise ValueError(f"bin_index_{j} must be as long as bin_counts_{j}, got shape {index.shape}")
+    width = raw.get("bin_width")
+    if width is not None and width.shape != (n_features,):
+        raise ValueError(f"bin_width must have {n_features} numbers, got shape {width.shape}")
 
 
 def check_histogram(raw: Mapping[str, Any], noise: Mapping[str, Any], n_features: int) -> None:

@@ -574,3 +574,19 @@ def test_counts_without_noise_are_refused_where_their_deviations_are_needed():
     for action in (lambda: release.check_fit(random_seed=1), lambda: release.select_k([1, 2])):
         with pytest.raises(ValueError, match="the release must have noise in every cell"):
             action()
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"bin_index_0": [0.0] * 200_000, "bin_counts_0": [1.0] * 200_000}, "bin_counts_0 must be one row of at most"),
+        ({"bin_index_0": [0.0], "bin_counts_0": [1.0, 2.0]}, "bin_index_0 must be as long as"),
+        ({"bin_counts_0": [[1.0]]}, "bin_counts_0 must be one row"),
+        ({"bin_width": [1.0, 2.0]}, "bin_width must have 1 numbers"),
+    ],
+    ids=["many", "unequal", "square", "widths"],
+)
+def test_bins_of_a_file_are_few_and_have_their_places(change, words):
+    fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
+    with pytest.raises(ValueError, match=words):
+        dpg.Release.from_dict(fields | {"raw": fields["raw"] | change})
