@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, plain_numbers, shown
+from pm_dpgmm._arguments import FloatArray, plain_numbers
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
@@ -39,12 +40,7 @@ class HistogramMethod(Method):
     name: ClassVar[str] = "histogram"
 
     def __init__(self, n_bins: int | None = None, *, n_cells: int | None = None) -> None:
-        if n_bins is not None and n_cells is not None:
-            raise TypeError(f"n_bins must be given alone, got n_cells={shown(n_cells)}, its former name, beside it")
-        n_bins = n_cells if n_bins is None else n_bins
-        if n_bins is not None:
-            check_count(least=2, n_bins=n_bins)
-        object.__setattr__(self, "n_bins", n_bins)
+        object.__setattr__(self, "n_bins", read_bins(n_bins, n_cells))
         plain_numbers(self)
 
     @property
