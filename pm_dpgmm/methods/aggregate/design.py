@@ -1,0 +1,150 @@
+"""Everything that is fixed before the subsets are looked at, from the released sketch and public numbers alone.
+
+The learner is simulated: it fits subsets of synthetic records of the released mixture, which costs no budget. From
+these fits follow what the waves explain of a fit, the directions in which the rest scatters, the ball that holds most
+of it, and what shrinking to the ball does to an average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.covariance import oas
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.methods.aggregate.chart import Chart
+from pm_dpgmm.methods.aggregate.control import Waves
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import IntArray
+
+PUBLIC_SEED = 20261123
+SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
+FIRST_RECORDS = 12  # of a subset, for each number of a fit
+FEWEST_SUBSETS = 12
+TYPICAL = 0.9  # share of the simulated fits that decide what is typical
+QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
+FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
+POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
+LARGE, MOST_LARGE = 10, 4  # records of a large simulated sample, in subsets; how many of them
+
+FitParts = Callable[[FloatArray, IntArray], Fits]  # rows and edges of subsets in them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Public numbers of a run; P numbers of a fit, Q directions in which fits differ."""
+
+    chart: Chart
+    waves: Waves
+    n_subsets: int
+    subset_records: int
+    gain: FloatArray  # (P, S): how a fit follows the S predictors of its waves
+    middle: FloatArray  # (P,) of a fit to a subset of the released mixture
+    onto: FloatArray  # (Q, P)
+    back: FloatArray  # (P, Q)
+    radius: float
+    scatter: FloatArray  # (n, Q): simulated vectors, in the coordinates of the ball
+    answer: FloatArray  # (P,): the learner's answer to the released mixture, without the error of few records
+    sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
+    failed: float  # share of the simulated subsets that had no fit
+
+    def vectors(self, fits: Fits, predictors: FloatArray) -> FloatArray:
+        """What is left of fits, in the coordinates of the ball, shape (t, Q); ``predictors`` (t, S) of their subsets.
+
+        Row i is a function of fit i and of predictors i.
+        """
+        with np.errstate(all="ignore"):
+            rest = self.chart.vectors(fits) - self.middle - (predictors - self.waves.released) @ self.gain.T
+            return np.asarray(rest @ self.onto.T)
+
+    def expected(self, offset: FloatArray) -> FloatArray:
+        """Mean of the simulated vectors (Q,), moved by an offset (Q,) and shrunk to the ball."""
+        moved = self.scatter + offset
+        lengths = np.linalg.norm(moved, axis=1)
+        return np.asarray((moved * np.minimum(1.0, self.radius / np.maximum(lengths, 1e-300))[:, None]).mean(axis=0))
+
+    def inside(self, offset: FloatArray) -> float:
+        """Share of the simulated vectors that stay in the ball."""
+        return float((np.linalg.norm(self.scatter + offset, axis=1) <= self.radius).mean())
+
+
+def subset_size(n_records: float, n_numbers: int, records_per_number: float) -> tuple[int, int]:
+    """Records of a subset, about, and number of subsets."""
+    size = max(1, math.ceil(records_per_number * n_numbers))
+    n_subsets = max(FEWEST_SUBSETS, int(n_records // size))
+    return max(1, int(n_records // n_subsets)), n_subsets
+
+
+def simulated(
+    fit: FitParts, density: Mixture, chart: Chart, waves: Waves, *, n_records: float, n_subsets: int, size: int,
+    rng: np.random.Generator,
+) -> Design:  # fmt: skip
+    """The design for subsets of ``size`` records."""
+    n = SIMULATED + MORE * chart.coordinates.size
+    rows = density.sample(n * size, rng=rng)
+    edges = np.arange(n + 1) * size
+    fits = fit(rows, edges)
+    vectors = chart.vectors(fits)
+    predictors = np.array([waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
+    predictors -= waves.means(rows)  # of the released mixture itself, up to a little
+    good = np.isfinite(vectors).all(axis=1)
+    gain, middle, typical = _regression(vectors[good], predictors[good])
+    rest = vectors[good] - middle - predictors[good] @ gain.T
+    covariance = _typical_covariance(rest)
+    by_noise = gain @ waves.noise @ gain.T
+    sampling = np.cov(vectors[good][typical].T).reshape(covariance.shape) * size / n_records
+    values, axes = np.linalg.eigh(covariance + by_noise)
+    kept = values > FLAT * values[-1]
+    values, axes = values[kept], axes[:, kept]
+    onto, back = (axes * values**POWER).T, axes * values**-POWER
+    scatter = rest @ onto.T
+    errors = rng.multivariate_normal(np.zeros(len(by_noise)), by_noise + sampling, size=len(scatter), method="eigh")
+    radius = float(np.quantile(np.linalg.norm(scatter + errors @ onto.T, axis=1), QUANTILE))
+    return Design(
+        chart, waves, n_subsets, size, gain, middle, onto, back, radius, scatter, middle, sampling,
+        1.0 - float(good.mean()),
+    )  # fmt: skip
+
+
+def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.random.Generator) -> Design:
+    """The design with the learner's answer to many records, which fits to few are biased about."""
+    size = LARGE * design.subset_records
+    rows = density.sample(MOST_LARGE * size, rng=rng)
+    edges = np.arange(MOST_LARGE + 1) * size
+    vectors = design.chart.vectors(fit(rows, edges))
+    predictors = np.array([design.waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
+    exact = design.waves.means(density.sample(200_000, rng=rng))
+    answers = vectors - (predictors - exact) @ design.gain.T
+    answers = answers[np.isfinite(answers).all(axis=1)]
+    if not len(answers):
+        return design
+    large = np.median(answers, axis=0)
+    return replace(design, answer=large + (large - design.middle) / (LARGE - 1))  # a bias of order 1/size goes
+
+
+def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How typical vectors follow the predictors (P, S), their middle (P,), and which were typical (n,)."""
+    offsets = vectors - np.median(vectors, axis=0)
+    spread = np.maximum(np.median(np.abs(offsets), axis=0), 1e-12)
+    lengths = np.linalg.norm(offsets / spread, axis=1)
+    typical = lengths <= np.quantile(lengths, TYPICAL)
+    x, y = predictors[typical], vectors[typical]
+    deviations = np.maximum(x.std(axis=0), 1e-300)
+    scaled = np.vstack([x / deviations, 0.03 * math.sqrt(len(x)) * np.eye(x.shape[1])])  # a little ridge
+    centred = np.vstack([y - y.mean(axis=0), np.zeros((x.shape[1], y.shape[1]))])
+    scaled[: len(x)] -= scaled[: len(x)].mean(axis=0)
+    slopes = np.linalg.lstsq(scaled, centred, rcond=None)[0]
+    gain = (slopes / deviations[:, None]).T
+    return gain, y.mean(axis=0) - gain @ x.mean(axis=0), typical
+
+
+def _typical_covariance(rest: FloatArray) -> FloatArray:
+    """Covariance of vectors, the longest tenth shortened, shrunk for their number (Chen et al. 2010)."""
+    scaled = rest / np.maximum(np.median(np.abs(rest), axis=0), 1e-12)
+    lengths = np.linalg.norm(scaled, axis=1)
+    most = np.quantile(lengths, TYPICAL)
+    return np.asarray(oas(rest * np.minimum(1.0, most / np.maximum(lengths, 1e-300))[:, None], assume_centered=True)[0])
