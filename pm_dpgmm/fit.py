@@ -43,7 +43,7 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.reading import read_bounds, read_records
-from pm_dpgmm.release.checkpoint import MOST_COMPONENTS, keeping, release_of
+from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping, release_of
 from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
 
@@ -207,7 +207,7 @@ def _checked(
     random_seed: Any,
 ) -> tuple[tuple[int, ...], Neighbouring, np.random.Generator | None]:
     """Numbers of components, relation and generator, once all that says nothing of the records is as it must be."""
-    choices = read_choices(n_components, most=MOST_COMPONENTS)
+    choices = read_choices(n_components, most=MOST_ASKED_COMPONENTS)
     check_positive(epsilon=epsilon)
     if delta is not None:
         check_delta(delta)

@@ -11,7 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import check_count, generator_of, read_choices
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.released_checks import MOST_COMPONENTS
+from pm_dpgmm.methods.released_checks import MOST_RELEASED_COMPONENTS
 from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
@@ -116,7 +116,7 @@ def check_release(
 
 def refit(release: AnyRelease, n_components: int) -> AnyRelease:
     """See :meth:`pm_dpgmm.Release.refit`."""
-    (number,) = read_choices([n_components], most=MOST_COMPONENTS)
+    (number,) = read_choices([n_components], most=MOST_RELEASED_COMPONENTS)
     refitted = ALLOWED[release.statistic].refit
     if refitted is None:
         raise ValueError(_refused(release, "refit"))
@@ -126,7 +126,7 @@ def refit(release: AnyRelease, n_components: int) -> AnyRelease:
 
 def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
     """See :meth:`pm_dpgmm.Release.select_k`."""
-    numbers = read_choices(n_components, most=MOST_COMPONENTS)
+    numbers = read_choices(n_components, most=MOST_RELEASED_COMPONENTS)
     select = ALLOWED[release.statistic].select
     if select is None:
         raise ValueError(_refused(release, "select_k"))

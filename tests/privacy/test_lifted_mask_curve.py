@@ -82,7 +82,7 @@ def test_the_curve_is_a_falling_step_function_at_every_real_epsilon_and_survives
     for epsilon in (0.25, 1.0, 3.0):  # grid points
         mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * loss.delta(epsilon)
         assert loss.delta(-epsilon) <= mirrored * (1 + 1e-11)
-    assert profile_from_dict(loss.to_dict()) == loss and loss.worst_pair() is None
+    assert profile_from_dict(loss.to_dict()) == loss and loss.dominating_pair() is None
     assert 0 < loss.delta(math.inf) < 1e-100
 
 

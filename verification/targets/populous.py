@@ -95,7 +95,7 @@ def mechanism(using: Constants, sample: Any = release) -> Prepared:
     return Prepared(functools.partial(fits, using=using), functools.partial(sample, using=using))
 
 
-def worst_pair(using: Constants) -> tuple[FloatArray, FloatArray]:
+def first_fit_moved(using: Constants) -> tuple[FloatArray, FloatArray]:
     """All fits agree but the first, one friend radius below or above the others: that is the one released."""
     step = 0.999 * using.friend_radius - 1e-8  # inside the friend radius, rounding margin included
     low = np.full(using.n_subsets, step)
@@ -125,10 +125,10 @@ def targets() -> list[Specimen]:
     claim, inf = (EPSILON, DELTA), math.inf
     sound, no_noise = mechanism(exact), mechanism(silent(exact))
     as_printed, unrounded = mechanism(paper), mechanism(exact, release_unrounded)
-    pair, tests = worst_pair(exact), test_pair(exact)
+    pair, tests = first_fit_moved(exact), test_pair(exact)
     paper_tests = test_pair(paper)
     loose = dataclasses.replace(exact, friend_radius=1 / 3, mask_radius=1.0)  # the proof of Theorem 6.2, as printed
-    far = worst_pair(loose)
+    far = first_fit_moved(loose)
     calm = np.zeros(exact.n_subsets)
     alarm = calm.copy()
     alarm[0] = 2 * LARGE
@@ -142,7 +142,7 @@ def targets() -> list[Specimen]:
         at_bits("populous_single_bits", MODULE, sound, *pair, *claim, 1.0, False, 3_000),
         Specimen("populous_single_test", MODULE, sound, *tests, *claim, 1.0, False, 3_000),
         Specimen("populous_paper_test", MODULE, as_printed, *paper_tests, *claim, 1.0, False, 2_000),
-        at_bits("populous_paper_bits", MODULE, as_printed, *worst_pair(paper), *claim, 1.0, False, 2_000),
+        at_bits("populous_paper_bits", MODULE, as_printed, *first_fit_moved(paper), *claim, 1.0, False, 2_000),
         Specimen("populous_learner_with_memory", "learners/subsets.py", apart, calm, alarm, *claim, 1.0, False, 1_000),
         Specimen(
             "populous_memory_in_one_process",
