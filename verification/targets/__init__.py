@@ -16,13 +16,13 @@ __all__ = ["all_targets"]
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
-        aggregated,
         counts,
         lifted,
         masks,
         numbers,
         phases,
         populous,
+        populous_single,
         releases,
         sites,
         sketch_fits,
@@ -36,8 +36,8 @@ def all_targets() -> list[Specimen]:
         numbers,
         masks,
         lifted,
+        populous_single,
         populous,
-        aggregated,
         phases,
         releases,
         sketches,
