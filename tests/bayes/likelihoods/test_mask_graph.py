@@ -9,8 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from scipy import integrate, special, stats
 
-from pm_dpgmm.bayes.likelihoods import masks as mask_evidence
-from pm_dpgmm.bayes.likelihoods import populous as lifted_evidence
+from pm_dpgmm.bayes.likelihoods import populous, populous_single
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_covariance, mask_mixture
 from pm_dpgmm.methods.populous.agreement import AgreementRule
@@ -27,7 +26,7 @@ def entries(factor):
     return [[factor[..., i, j] for j in range(i + 1)] for i in range(factor.shape[-1])]
 
 
-EVIDENCE = {"populous": lifted_evidence, "populous-single": mask_evidence}
+EVIDENCE = {"populous": populous, "populous-single": populous_single}
 
 
 @pytest.mark.parametrize("eta", [0.01, 0.05, 0.2, 1.0, 3.0])
@@ -197,7 +196,7 @@ def test_the_released_number_of_records_is_not_needed():
     law = dict(release.noise) | {"subset_records": None}
     private = Release(release.mixture, Guarantee(1.0, 1e-6, Neighbouring.ADD_REMOVE, "test", PointProfile(1.0, 1e-6)),
                       "populous", {}, release.raw, law, ("x0",), None)  # fmt: skip
-    masked = lifted_evidence.statistics(private)
+    masked = populous.statistics(private)
     assert masked.eta == pytest.approx(np.full(2, 0.1)) and masked.form == "exact"
 
 
@@ -205,9 +204,9 @@ def test_a_wrong_form_and_too_much_noise_are_refused():
     release = a_release("populous-single", 1, eta=0.3)
     point = [release.weights, release.means, np.linalg.cholesky(release.covariances)]
     with pytest.raises(ValueError, match="likelihood must be one of"):
-        mask_evidence.log_likelihood(release, *point, likelihood="student")
+        populous_single.log_likelihood(release, *point, likelihood="student")
     with pytest.raises(ValueError, match="use 'exact'"):
-        mask_evidence.log_likelihood(release, *point, likelihood="wishart")
+        populous_single.log_likelihood(release, *point, likelihood="wishart")
 
 
 @pytest.mark.parametrize("method", EVIDENCE)
