@@ -31,11 +31,11 @@ from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
+from pm_dpgmm.methods.fit_warnings import warning_for
 from pm_dpgmm.methods.outcome import Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
-from pm_dpgmm.methods.sketch.caveats import warning_for
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak

@@ -15,8 +15,8 @@ from pm_dpgmm.methods.released_checks import MOST_RELEASED_COMPONENTS
 from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.release.count_selection import refit_counts
 from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
+from pm_dpgmm.release.number_of_components_from_counts import refit_counts
 from pm_dpgmm.release.resumption import Interrupted, resumed_histogram, resumed_sketch, resumed_slices
 from pm_dpgmm.release.selection import KSelection, refit_sketch, selection_of_counts, selection_of_sketches
 

@@ -15,7 +15,6 @@ from pm_dpgmm.bayes.likelihoods import counts, em, local, populous, populous_sin
 from pm_dpgmm.bayes.parameters.named_parameters import without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
-from pm_dpgmm.methods.populous import mask_law
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.records.feature_names import check_order
@@ -49,8 +48,8 @@ LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     Statistic.GRID_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
     Statistic.SLICE_COUNTS: "whose histograms share their records: the joint law of slices along many directions is not"
     " known",
-    Statistic.LIFTED_MASK: Likelihood(mask_law.FORMS, populous.log_likelihood, ordered=True),
-    Statistic.MASK: Likelihood(mask_law.FORMS, populous_single.log_likelihood, ordered=True),
+    Statistic.LIFTED_MASK: Likelihood(populous.LIKELIHOODS, populous.log_likelihood, ordered=True),
+    Statistic.MASK: Likelihood(populous_single.LIKELIHOODS, populous_single.log_likelihood, ordered=True),
     Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
     Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
     Statistic.UNKNOWN: "which has no likelihood here",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm.bayes.likelihoods.mask_graph import log_masked
-from pm_dpgmm.methods.populous.mask_law import MaskedMixture, masked_mixture
+from pm_dpgmm.methods.populous.mask_law import FORMS, MaskedMixture, masked_mixture
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.methods.released import Released
+
+LIKELIHOODS = FORMS
 
 
 def statistics(release: Released) -> MaskedMixture:
