@@ -26,9 +26,15 @@ FAST = {"mode": "FAST_COMPILE"}
 PAIR = Mixture([0.7, 0.3], [[0.0, 0.0], [7.0, 3.0]], [[[1.0, 0.3], [0.3, 1.0]], [[0.8, -0.2], [-0.2, 1.2]]])
 PARTS = ("name", "latent", "offset", "label")
 QUICK = {
-    "draws": 10, "tune": 10, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1,
-    "compute_convergence_checks": False, "compile_kwargs": FAST,
-}  # fmt: skip
+    "draws": 10,
+    "tune": 10,
+    "chains": 1,
+    "cores": 1,
+    "progressbar": False,
+    "random_seed": 1,
+    "compute_convergence_checks": False,
+    "compile_kwargs": FAST,
+}
 COPIES = {
     "do": lambda model: pm.do(model, {"scale": 1.5}),
     "observe": lambda model: pm.observe(model, {"scale": 1.5}),

@@ -45,9 +45,11 @@ def test_share_of_the_exact_omega_is_the_stated_one(eta, least):
 
 
 @given(
-    share=st.floats(0.02, 1.0), eta=st.floats(0.02, 1.0), dimension=st.integers(2, 12),
+    share=st.floats(0.02, 1.0),
+    eta=st.floats(0.02, 1.0),
+    dimension=st.integers(2, 12),
     epsilon=st.floats(-2.0, 9.0),
-)  # fmt: skip
+)
 @settings(deadline=None, max_examples=examples(60))
 def test_no_exact_curve_of_one_eigenvalue_or_of_weights_exceeds_the_bound(share, eta, dimension, epsilon):
     omega = share * min(0.6, 1.5 * eta)

@@ -337,11 +337,14 @@ def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
 def a_leaf(rng):
     size = int(10 ** rng.uniform(0, 3))
     return [
-        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3}, {"kind": "geometric", "scale": 2.0, "n_counts": size},
-        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15}, lifted(int(rng.integers(1000))), table(20 * size),
+        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3},
+        {"kind": "geometric", "scale": 2.0, "n_counts": size},
+        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15},
+        lifted(int(rng.integers(1000))),
+        table(20 * size),
         {"kind": "truncated-laplace", "scale": 1e4, "bound": 10**6, "shift": 7},
         {"kind": "renyi", "orders": [2.0 + i for i in range(size)], "divergences": [0.1] * size},
-    ][rng.integers(7)]  # fmt: skip
+    ][rng.integers(7)]
 
 
 def a_loss(rng, depth, room):

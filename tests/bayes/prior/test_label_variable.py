@@ -28,9 +28,15 @@ FAST = {"mode": "FAST_COMPILE"}
 PAIR = Mixture([0.5, 0.5], [[0.0], [6.0]], [[[1.0]], [[1.0]]])
 REFUSED = r"labels of 'x' must be moved by MixtureLabels.*pm.sample\(\) without a step.*form='mixture'.*label_density"
 QUICK = {
-    "draws": 10, "tune": 10, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1,
-    "compute_convergence_checks": False, "compile_kwargs": FAST,
-}  # fmt: skip
+    "draws": 10,
+    "tune": 10,
+    "chains": 1,
+    "cores": 1,
+    "progressbar": False,
+    "random_seed": 1,
+    "compute_convergence_checks": False,
+    "compile_kwargs": FAST,
+}
 
 
 def labelled():
