@@ -23,8 +23,8 @@ _PUBLIC = {
     "RecordBlocks": "records.blocks",
     "Release": "release.release",
     "BackgroundWarning": "mixture.background",
-    "ComponentWarning": "methods.sketch.caveats",
-    "FitWarning": "methods.sketch.caveats",
+    "ComponentWarning": "methods.fit_warnings",
+    "FitWarning": "methods.fit_warnings",
     "Checkpoint": "release.checkpoint",
     "resume": "release.checkpoint",
     "KSelection": "release.selection",
@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from pm_dpgmm.learners.batched_em import BatchedEM
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
+    from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
     from pm_dpgmm.methods.populous.method import Populous
     from pm_dpgmm.methods.populous_single.method import PopulousSingle
-    from pm_dpgmm.methods.sketch.caveats import ComponentWarning, FitWarning
     from pm_dpgmm.methods.sketch.misfit import Misfit
     from pm_dpgmm.mixture.background import BackgroundWarning
     from pm_dpgmm.mixture.mixture import Mixture

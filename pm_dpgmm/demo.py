@@ -19,7 +19,7 @@ from pm_dpgmm.files.writing import make_folder
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.learners.subsets import mixture_from_estimator
 from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
-from pm_dpgmm.methods.sketch.caveats import FitWarning
+from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.release.plots import contours, plot_prior_posterior, plot_release

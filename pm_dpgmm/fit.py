@@ -31,11 +31,11 @@ from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
+from pm_dpgmm.methods.fit_warnings import warning_for
 from pm_dpgmm.methods.outcome import Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
-from pm_dpgmm.methods.sketch.caveats import warning_for
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
@@ -43,7 +43,7 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.reading import read_bounds, read_records
-from pm_dpgmm.release.checkpoint import MOST_COMPONENTS, keeping, release_of
+from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping, release_of
 from pm_dpgmm.release.paid_for import warn_after_spending
 from pm_dpgmm.release.release import Release
 
@@ -207,7 +207,7 @@ def _checked(
     random_seed: Any,
 ) -> tuple[tuple[int, ...], Neighbouring, np.random.Generator | None]:
     """Numbers of components, relation and generator, once all that says nothing of the records is as it must be."""
-    choices = read_choices(n_components, most=MOST_COMPONENTS)
+    choices = read_choices(n_components, most=MOST_ASKED_COMPONENTS)
     check_positive(epsilon=epsilon)
     if delta is not None:
         check_delta(delta)

@@ -56,13 +56,17 @@ LONGEST = 400  # lines; a module past 300 is asked to split, past 400 it must
 def imports(tree):
     """(imported module or name in it, whether inside a function) for every import that is run."""
     inside = {
-        id(node) for function in ast.walk(tree) if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         for node in ast.walk(function)
-    }  # fmt: skip
+    }
     type_only = {
-        id(node) for block in ast.walk(tree) if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for node in ast.walk(block)
-    }  # fmt: skip
+    }
     for node in ast.walk(tree):
         if id(node) in type_only:
             continue
@@ -175,10 +179,13 @@ def test_few_modules_stand_at_the_root():
 
 def core_violations(source):
     return [
-        target for target, _ in imports(ast.parse(source))
+        target
+        for target, _ in imports(ast.parse(source))
         if target.split(".")[0] == "pm_dpgmm"
-        or (target.split(".")[0] == "verification" and target.split(".")[1] not in [*AUDIT_CORE, "audit", "AuditResult"])
-    ]  # fmt: skip
+        or (
+            target.split(".")[0] == "verification" and target.split(".")[1] not in [*AUDIT_CORE, "audit", "AuditResult"]
+        )
+    ]
 
 
 def core():
@@ -203,9 +210,13 @@ def test_hypothesis_loads_only_where_a_strategy_is_searched():
 
 # Named unlike their modules, or brought by a dependency whose own interface they are.
 DISTRIBUTIONS = {
-    "sklearn": "scikit-learn", "threadpoolctl": "scikit-learn", "dp_accounting": "dp-accounting", "pytensor": "pymc", "xarray": "arviz",
+    "sklearn": "scikit-learn",
+    "threadpoolctl": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "pytensor": "pymc",
+    "xarray": "arviz",
     "llvmlite": "numba",
-}  # fmt: skip
+}
 OPTIONAL = {"pytest": {"verification.pytest_plugin"}}  # loaded by pytest alone
 
 
@@ -251,9 +262,11 @@ def test_one_module_knows_the_inside_of_pymc():
 
 def test_modules_stay_short():
     too_long = {
-        name: lines for package in ("pm_dpgmm", "verification") for name, path in modules(package)
+        name: lines
+        for package in ("pm_dpgmm", "verification")
+        for name, path in modules(package)
         if (lines := len(path.read_text().splitlines())) > LONGEST
-    }  # fmt: skip
+    }
     assert too_long == {}
 
 
@@ -306,9 +319,10 @@ def test_every_public_name_loads():
 def borrowed(source):
     """Test modules that a test module imports: what two of them need has a module in ``tests/builders``."""
     return [
-        target for target, _ in imports(ast.parse(source))
+        target
+        for target, _ in imports(ast.parse(source))
         if target.startswith("tests.") and any(part.startswith("test_") for part in target.split(".")[1:])
-    ]  # fmt: skip
+    ]
 
 
 def dotted_patches(source):

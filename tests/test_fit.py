@@ -371,9 +371,10 @@ def closed():
 
 
 @pytest.mark.parametrize(
-    "stream", [lambda: None, NoFile, closed, *(functools.partial(HangsUp, n) for n in (0, 3, 5))],
+    "stream",
+    [lambda: None, NoFile, closed, *(functools.partial(HangsUp, n) for n in (0, 3, 5))],
     ids=["none", "no file", "closed", "hung up", "hangs up at the start", "hangs up later"],
-)  # fmt: skip
+)
 def test_a_stderr_that_fails_costs_no_release(stream, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream())

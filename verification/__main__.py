@@ -123,14 +123,10 @@ def _data(text: str) -> Any:
 
 def _trials(options: argparse.Namespace) -> int:
     from verification.specimens import all_specimens
-    from verification.targets import all_targets
+    from verification.targets import all_targets, targets_beside_specimens
     from verification.trials import FALSE_ALARM, Trial, run_trials
 
-    if options.command == "targets":
-        chosen = all_targets()
-    else:
-        releases = [target for target in all_targets() if target.name.endswith("_release")]
-        chosen = [*all_specimens(), *releases]
+    chosen = all_targets() if options.command == "targets" else [*all_specimens(), *targets_beside_specimens()]
     if options.only:
         known = {specimen.name: specimen for specimen in chosen}
         missing = sorted(set(options.only) - set(known))

@@ -16,7 +16,7 @@ from pm_dpgmm.learners.univariate_moments import component_moments, features, fi
 from pm_dpgmm.mixture.kmeans_start import mixture_of_cells
 from pm_dpgmm.mixture.mixture import Mixture
 
-MOST_COMPONENTS = 5  # none of the measurements had more
+MOST_MOMENT_COMPONENTS = 5  # none of the measurements had more
 SEARCH_ROWS, PURSUIT_ROWS = 20_000, 4_000  # the last round reads all rows
 PURSUIT_STEPS, PURSUIT_FREQUENCIES = 40, (1.0, 1.7, 2.5)
 SAME_DIRECTION = 0.95  # cosine
@@ -103,8 +103,8 @@ class ProjectionMoments:
         check_count(n_components=self.n_components, n_directions=self.n_directions, n_bases=self.n_bases)
         check_count(n_rounds=self.n_rounds)
         check_count(least=0, seed=self.seed)
-        if self.n_components > MOST_COMPONENTS:
-            raise ValueError(f"n_components must be at most {MOST_COMPONENTS}, got {self.n_components}")
+        if self.n_components > MOST_MOMENT_COMPONENTS:
+            raise ValueError(f"n_components must be at most {MOST_MOMENT_COMPONENTS}, got {self.n_components}")
 
     def __call__(self, subset: ArrayLike) -> Mixture:
         """Mixture of ``subset`` (M, D), in its unit."""

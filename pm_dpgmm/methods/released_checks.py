@@ -14,7 +14,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.files.untrusted_json import check_depth
-from pm_dpgmm.methods.released_statistics import MOST_RECORDS, check_statistics
+from pm_dpgmm.methods.released_statistics import MOST_RECORDS, check_released_statistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 
@@ -36,7 +36,8 @@ FIELDS = (
     "raw",
     "noise",
 )
-MOST_COMPONENTS, MOST_FEATURES = 4096, 1024  # of a mixture in a file: its density and summary take seconds then
+MOST_RELEASED_COMPONENTS = 4096  # of a mixture in a file: its density and summary take seconds then
+MOST_RELEASED_FEATURES = 1024  # likewise
 LONGEST_NAME = 1000  # characters
 
 
@@ -82,7 +83,7 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         "background_weight": float(weight),
         "background": None if broad is None else _mixture([1.0], broad["means"], broad["covariances"]),
     }
-    check_statistics(parts["raw"], parts["noise"], parts["mixture"], parts["guarantee"], parts["method"])
+    check_released_statistics(parts["raw"], parts["noise"], parts["mixture"], parts["guarantee"], parts["method"])
     return parts
 
 
@@ -142,8 +143,7 @@ def check_plain(
 
 def _mixture(weights: Any, means: Any, covariances: Any) -> Mixture:
     centres = finite_numbers(means, "means")
-    if centres.ndim == 2 and not (centres.shape[0] <= MOST_COMPONENTS and centres.shape[1] <= MOST_FEATURES):
-        raise ValueError(
-            f"means must have at most {MOST_COMPONENTS} rows and {MOST_FEATURES} columns, got shape {centres.shape}"
-        )
+    most = MOST_RELEASED_COMPONENTS, MOST_RELEASED_FEATURES
+    if centres.ndim == 2 and not (centres.shape[0] <= most[0] and centres.shape[1] <= most[1]):
+        raise ValueError(f"means must have at most {most[0]} rows and {most[1]} columns, got shape {centres.shape}")
     return Mixture(finite_numbers(weights, "weights"), centres, finite_numbers(covariances, "covariances"))

@@ -49,7 +49,7 @@ class StatisticRules:
     caveats: Callable[[Raw, Noise, Mixture], Sequence[str]] | None = None  # for files that are older than theirs
 
 
-def check_statistics(
+def check_released_statistics(
     raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, guarantee: Guarantee, method: str
 ) -> None:
     """Raise unless the released numbers and their law are what methods of a release read."""

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.fit import fit_gmm
-from pm_dpgmm.methods.sketch.caveats import FitWarning
+from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData

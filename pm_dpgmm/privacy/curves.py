@@ -1,9 +1,9 @@
-"""Privacy profiles: delta as a function of epsilon, exact where the worst pair of output laws is known.
+"""Privacy profiles: delta as a function of epsilon, exact where a dominating pair of output laws is known.
 
 Each class is one family of mechanisms. ``delta(epsilon)`` is never below the true hockey-stick divergence
 sup_S P(S) - exp(epsilon) Q(S), and ``to_dict`` keeps the few public numbers that define the curve. Guarantees are
-composed by :func:`pm_dpgmm.privacy.guarantee.compose` (``worst_pair.py``, with its proof); what stands here is basic
-composition inside one method.
+composed by :func:`pm_dpgmm.privacy.guarantee.compose` (``dominating_pair.py``, with its proof); what stands here is
+basic composition inside one method.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray, check_count, check_delta, check_non_negative, check_positive, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.privacy.curve_values import values
+from pm_dpgmm.privacy.dominating_pair import DominatingPair, response
 from pm_dpgmm.privacy.gaussian_curve import gaussian_delta, gaussian_deltas
-from pm_dpgmm.privacy.worst_pair import WorstPair, response
 
 SPLITS = 202  # of epsilon that a composition of two releases tries
 
@@ -40,7 +40,7 @@ class PrivacyProfile(Protocol):
         """Kind and parameters, JSON-ready."""
         ...
 
-    def worst_pair(self) -> WorstPair | None:
+    def dominating_pair(self) -> DominatingPair | None:
         """What composes; None where the curve alone is known."""
         ...
 
@@ -54,7 +54,7 @@ class _Parameters:
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
-    def worst_pair(self) -> WorstPair | None:
+    def dominating_pair(self) -> DominatingPair | None:
         return None
 
 
@@ -78,7 +78,7 @@ class PointProfile(_Parameters):
         pure = max(pure, -math.expm1(epsilon))  # the larger below -epsilon0, where all outputs are in the worst set
         return self.delta0 + (1 - self.delta0) * pure
 
-    def worst_pair(self) -> WorstPair:
+    def dominating_pair(self) -> DominatingPair:
         return response(self.epsilon0, self.delta0)
 
 
@@ -110,7 +110,7 @@ class GeometricProfile(_Parameters):
                 total -= mass * math.expm1(-excess)
         return total
 
-    def worst_pair(self) -> WorstPair:
+    def dominating_pair(self) -> DominatingPair:
         return response(math.nextafter(1 / self.scale, math.inf)).power(self.n_counts)
 
 
@@ -158,9 +158,9 @@ class GaussianProfile(_Parameters):
         quantile = float(special.ndtri(min(1.0, self.slack / (1 - self.failure))))
         return max(-self.mu * (quantile + self.mu / 2), 0.0)
 
-    def worst_pair(self) -> WorstPair:
+    def dominating_pair(self) -> DominatingPair:
         """Without the slack; :func:`pm_dpgmm.compose` adds the slacks of all parts to its curve."""
-        return WorstPair(self.mu**2 * (1 + 4e-16), infinite=self.failure)
+        return DominatingPair(self.mu**2 * (1 + 4e-16), infinite=self.failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,12 +301,12 @@ class MaximumProfile(_Parameters):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
-    def worst_pair(self) -> WorstPair | None:
+    def dominating_pair(self) -> DominatingPair | None:
         gaussian = [part for part in self.parts if isinstance(part, GaussianProfile)]
         if len(gaussian) < len(self.parts):
             return None
         # larger parameters dominate
-        return GaussianProfile(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).worst_pair()
+        return GaussianProfile(max(g.mu for g in gaussian), failure=max(g.failure for g in gaussian)).dominating_pair()
 
 
 @dataclass(frozen=True, slots=True)

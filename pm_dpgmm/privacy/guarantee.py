@@ -28,7 +28,7 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.privacy.bisection import arithmetic, bisected
 from pm_dpgmm.privacy.curve_files import profile_from_dict
 from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile, TableProfile
-from pm_dpgmm.privacy.worst_pair import WorstPair
+from pm_dpgmm.privacy.dominating_pair import DominatingPair
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
 LONGEST_COMPOSITION = 10_000  # characters of the names of what was composed; the rest is cut off
@@ -242,7 +242,7 @@ def smallest_epsilon(
 def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     """Guarantee of publishing all the releases together, at ``delta``.
 
-    Where the worst pair of output laws is known their product is taken, with losses that are rounded up; a release
+    Where a dominating pair of output laws is known their product is taken, with losses that are rounded up; a release
     known only by its curve enters by its stated (epsilon, delta). The result is an upper bound: of Gaussian releases it
     exceeds the exact curve by less than a part in 10^9 and 1e-14, of pure ones by the rounding of their losses. All
     must use the same neighbouring relation and be made with independent noise; later ones may depend on earlier ones.
@@ -269,9 +269,9 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
     relations = {guarantee.neighbouring for guarantee in guarantees}
     if len(relations) > 1:
         raise ValueError(f"neighbouring relations must agree, got {sorted(map(str, relations))}")
-    total, slack = WorstPair(), 0.0
+    total, slack = DominatingPair(), 0.0
     for guarantee in guarantees:
-        pair = guarantee.loss.worst_pair() or PointProfile(guarantee.epsilon, guarantee.delta).worst_pair()
+        pair = guarantee.loss.dominating_pair() or PointProfile(guarantee.epsilon, guarantee.delta).dominating_pair()
         total = total.times(pair)
         slack += getattr(guarantee.loss, "slack", 0.0)  # total variation of each sampler, so these add up
 

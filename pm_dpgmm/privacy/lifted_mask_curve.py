@@ -137,8 +137,8 @@ class LiftedMaskProfile:
         """Kind and parameters, JSON-ready."""
         return {"kind": self.kind, **asdict(self)}
 
-    def worst_pair(self) -> None:
-        """None: the worst pair of laws is not known, only its curve is bounded."""
+    def dominating_pair(self) -> None:
+        """None: a dominating pair of laws is not known, only its curve is bounded."""
         return None
 
 

@@ -87,6 +87,6 @@ class ProposeTestReleaseProfile:
         """Kind and parameters, JSON-ready."""
         return {"kind": self.kind, "probabilities": list(self.probabilities), "loss": self.loss.to_dict()}
 
-    def worst_pair(self) -> None:
+    def dominating_pair(self) -> None:
         """None: only the curve is known."""
         return None

@@ -11,12 +11,12 @@ import numpy as np
 from pm_dpgmm._arguments import check_count, generator_of, read_choices
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.released_checks import MOST_COMPONENTS
+from pm_dpgmm.methods.released_checks import MOST_RELEASED_COMPONENTS
 from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.release.count_selection import refit_counts
 from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
+from pm_dpgmm.release.number_of_components_from_counts import refit_counts
 from pm_dpgmm.release.resumption import Interrupted, resumed_histogram, resumed_sketch, resumed_slices
 from pm_dpgmm.release.selection import KSelection, refit_sketch, selection_of_counts, selection_of_sketches
 
@@ -116,7 +116,7 @@ def check_release(
 
 def refit(release: AnyRelease, n_components: int) -> AnyRelease:
     """See :meth:`pm_dpgmm.Release.refit`."""
-    (number,) = read_choices([n_components], most=MOST_COMPONENTS)
+    (number,) = read_choices([n_components], most=MOST_RELEASED_COMPONENTS)
     refitted = ALLOWED[release.statistic].refit
     if refitted is None:
         raise ValueError(_refused(release, "refit"))
@@ -126,7 +126,7 @@ def refit(release: AnyRelease, n_components: int) -> AnyRelease:
 
 def select_k(release: Release, n_components: Iterable[int], *, penalty: float | str = PRICE) -> KSelection:
     """See :meth:`pm_dpgmm.Release.select_k`."""
-    numbers = read_choices(n_components, most=MOST_COMPONENTS)
+    numbers = read_choices(n_components, most=MOST_RELEASED_COMPONENTS)
     select = ALLOWED[release.statistic].select
     if select is None:
         raise ValueError(_refused(release, "select_k"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pm_dpgmm._arguments import printable
-from pm_dpgmm.methods.sketch.caveats import ComponentWarning, warning_for
+from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
 from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from pm_dpgmm.release.resumption import Interrupted
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
 MODE = 0o600  # numbers that nobody has decided to publish yet
-MOST_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
+MOST_ASKED_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
 MOST_CRUDE = 1_000_000  # numbers of a crude release from a file: factors and eigenvalues take seconds
 
 
@@ -144,7 +144,7 @@ class Checkpoint:
             return cls(
                 method=fields["method"],
                 settings=fields["settings"],
-                n_components=read_choices(fields["n_components"], most=MOST_COMPONENTS),
+                n_components=read_choices(fields["n_components"], most=MOST_ASKED_COMPONENTS),
                 feature_names=tuple(fields["feature_names"]),
                 n_records=fields["n_records"],
                 private=private_in_file(fields["private"], guarantee),

@@ -16,7 +16,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
-from pm_dpgmm.release.count_selection import compared_counts, count_price
+from pm_dpgmm.release.number_of_components_from_counts import compared_counts, count_price
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release

@@ -41,8 +41,10 @@ def test_with_group_adds_or_replaces_and_leaves_the_original_alone(kind):
     more = arviz_compat.with_group(changed, "label_probs", dataset(7.0))
     assert isinstance(more, kind) and more.attrs["epsilon"] == 1.0
     assert [float(arviz_compat.group_of(more, name)["x"].mean()) for name in ("posterior", "prior", "label_probs")] == [
-        5.0, 2.0, 7.0
-    ]  # fmt: skip
+        5.0,
+        2.0,
+        7.0,
+    ]
     assert float(arviz_compat.posterior_of(idata)["x"].mean()) == 1.0
     assert "label_probs" not in arviz_compat.group_names(idata)
 

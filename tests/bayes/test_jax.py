@@ -71,9 +71,12 @@ MODELS = {
     "rows": lambda: rows(False),
     "rows with holes": lambda: rows(True),
     **{f"{method}, auto": lambda method=method: evidence(method, "auto") for method in CASES if method != "histogram"},
-    **{f"{method}, {other}": lambda method=method, other=other: evidence(method, other) for method, other in ALSO.items()},
+    **{
+        f"{method}, {other}": lambda method=method, other=other: evidence(method, other)
+        for method, other in ALSO.items()
+    },
     "histogram, gaussian": lambda: evidence("histogram", "gaussian"),
-}  # fmt: skip
+}
 
 
 def agree(model):
@@ -124,9 +127,14 @@ def test_jax_agrees_on_exact_counts():
 @pytest.mark.skipif(importlib.util.find_spec("numpyro") is None, reason="numpyro is not installed")
 def test_numpyro_samples_and_refuses_labels():
     quick = {
-        "draws": 30, "tune": 30, "chains": 1, "nuts_sampler": "numpyro", "progressbar": False, "random_seed": 1,
+        "draws": 30,
+        "tune": 30,
+        "chains": 1,
+        "nuts_sampler": "numpyro",
+        "progressbar": False,
+        "random_seed": 1,
         "compute_convergence_checks": False,
-    }  # fmt: skip
+    }
     with measurements():
         draws = posterior_of(pm.sample(**quick))
     assert draws["x"].shape == (1, 30, 3, 2) and np.isfinite(draws["x"]).all()

@@ -19,16 +19,12 @@ from pm_dpgmm.bayes.marks import centred_variables
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.bayes.prior.priors import prior_variables
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST, QUICK
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
-FAST = {"mode": "FAST_COMPILE"}
 PAIR = Mixture([0.7, 0.3], [[0.0, 0.0], [7.0, 3.0]], [[[1.0, 0.3], [0.3, 1.0]], [[0.8, -0.2], [-0.2, 1.2]]])
 PARTS = ("name", "latent", "offset", "label")
-QUICK = {
-    "draws": 10, "tune": 10, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1,
-    "compute_convergence_checks": False, "compile_kwargs": FAST,
-}  # fmt: skip
 COPIES = {
     "do": lambda model: pm.do(model, {"scale": 1.5}),
     "observe": lambda model: pm.observe(model, {"scale": 1.5}),

@@ -26,9 +26,7 @@ from verification import claims, report, trials
 from verification.__main__ import main as verify
 
 N_EXAMPLES = int(os.environ.get("FUZZ", examples(120)))
-QUIET = settings(
-    max_examples=N_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # fmt: skip
+QUIET = settings(max_examples=N_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 JUNK = [
     "", " ", "-", "--", "---", ".", "..", "/", "~", "*", "\0", "a\0b", "\ud800", "\N{GREEK SMALL LETTER EPSILON}", "n" * 300,
     "a/b/c", "/dev/null", "/proc/self/x", "missing.csv", "people.csv", "release.json", "folder", "l.sqlite", "empty.csv",
@@ -119,9 +117,7 @@ def refused(self, problem):
 
 
 def contents_of(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }  # fmt: skip
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def run(command, arguments):

@@ -382,9 +382,12 @@ def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_f
         f"{close}import sys; from pm_dpgmm.cli.main import main; sys.exit(main({[*arguments, '--output', 'r.json']}))"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | {"PYTHONIOENCODING": "ascii"}, cwd=tmp_path,
-        capture_output=True, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
+    )
     assert ended.returncode == 0, ended.stderr
     assert dpg.load(tmp_path / "r.json").feature_names == ("größe",)
     assert (b"gr\\xf6\\xdfe" in ended.stdout) == (streams == "ascii")

@@ -85,9 +85,14 @@ def scikit_learn(rows, start, *, tol, reg=0.0):
     from sklearn.mixture import GaussianMixture
 
     model = GaussianMixture(
-        start.n_components, tol=tol, max_iter=100_000, reg_covar=reg, weights_init=start.weights,
-        means_init=start.means, precisions_init=np.linalg.inv(start.covariances),
-    ).fit(rows)  # fmt: skip
+        start.n_components,
+        tol=tol,
+        max_iter=100_000,
+        reg_covar=reg,
+        weights_init=start.weights,
+        means_init=start.means,
+        precisions_init=np.linalg.inv(start.covariances),
+    ).fit(rows)
     return Mixture(model.weights_ / model.weights_.sum(), model.means_, model.covariances_), model.n_iter_
 
 

@@ -212,9 +212,13 @@ def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypat
     monkeypatch.setattr(learner_pool, "supervised_fit", supervise)
     done = []
     fit_subsets(
-        lambda rows: None, [np.ones((1, 1))] * 4, 1, seeds=range(4), n_jobs=2,
+        lambda rows: None,
+        [np.ones((1, 1))] * 4,
+        1,
+        seeds=range(4),
+        n_jobs=2,
         progress=lambda *counts: done.append(counts),
-    )  # fmt: skip
+    )
     assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert tried.count(3) == losses + 1
 

@@ -144,7 +144,7 @@ def test_failure_adds_to_the_curve_and_is_stored():
     loss = GaussianProfile(0.5, slack=1e-12, failure=1e-3)
     assert loss.delta(1.0) == pytest.approx(1e-3 + (1 - 1e-3) * gaussian_delta(1.0, 0.5), rel=1e-6)
     assert profile_from_dict(loss.to_dict()) == loss
-    assert loss.worst_pair().curve(np.array([1.0]))[0] >= GaussianProfile(0.5, failure=1e-3).delta(1.0)
+    assert loss.dominating_pair().curve(np.array([1.0]))[0] >= GaussianProfile(0.5, failure=1e-3).delta(1.0)
     deltas = [loss.delta(epsilon) for epsilon in np.linspace(0, 40, 200)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(deltas))
 

@@ -61,9 +61,12 @@ def exact_log_moment(z, p, q, noise):
 
 
 @given(
-    d=st.integers(1, 4), radius=st.floats(1e-4, 0.029), share=st.floats(0.1, 0.99), seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 4),
+    radius=st.floats(1e-4, 0.029),
+    share=st.floats(0.1, 0.99),
+    seed=st.integers(0, 2**32 - 1),
     single=st.booleans(),
-)  # fmt: skip
+)
 @settings(deadline=None, max_examples=examples(150))
 def test_no_close_pair_exceeds_the_bound_in_either_order(d, radius, share, seed, single):
     rng = np.random.default_rng(seed)
@@ -116,9 +119,12 @@ def test_radii_agree_with_an_independent_derivation(d, k, renyi, lemmas):
 
 
 @given(
-    epsilon=st.floats(0.05, 1), log_delta=st.floats(-25, -3), d=st.integers(1, 8), k=st.integers(1, 6),
+    epsilon=st.floats(0.05, 1),
+    log_delta=st.floats(-25, -3),
+    d=st.integers(1, 8),
+    k=st.integers(1, 6),
     noise=st.floats(0.02, 0.2),
-)  # fmt: skip
+)
 @settings(deadline=None, max_examples=examples(40))
 def test_published_constants_are_private_and_never_better_than_exact_ones(epsilon, log_delta, d, k, noise):
     size = {"epsilon": epsilon, "delta": math.exp(log_delta), "noise": MaskNoise(noise, noise, noise)}

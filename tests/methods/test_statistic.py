@@ -61,8 +61,9 @@ def test_a_likelihood_says_its_forms_and_a_refusal_why():
     for kind, row in LIKELIHOODS.items():
         assert row if isinstance(row, str) else isinstance(row, Likelihood) and row.forms, kind
     assert {kind for kind, row in LIKELIHOODS.items() if getattr(row, "ordered", False)} == {
-        Statistic.MASK, Statistic.LIFTED_MASK,
-    }  # fmt: skip
+        Statistic.MASK,
+        Statistic.LIFTED_MASK,
+    }
 
 
 def dispatches(source):

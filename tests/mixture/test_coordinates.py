@@ -50,9 +50,12 @@ def differences(function, vector):
 
 
 @given(
-    size=st.sampled_from(SIZES), seed=st.integers(0, 10**6), power=st.integers(-60, 60), light=st.integers(-250, 0),
+    size=st.sampled_from(SIZES),
+    seed=st.integers(0, 10**6),
+    power=st.integers(-60, 60),
+    light=st.integers(-250, 0),
     chart=st.integers(0, 5),
-)  # fmt: skip
+)
 def test_a_mixture_comes_back_from_its_vector(size, seed, power, light, chart):
     """Scales from 1e-60 to 1e60, weights down to 1e-250: the origin has the unit of the mixture."""
     k, d = size

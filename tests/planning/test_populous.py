@@ -59,11 +59,13 @@ def test_a_plan_tells_the_settings_and_how_well_fits_agree(compiled):
     assert 0.7 < found.efficiency <= 1 and found.strays == 0
     table = repr(compiled)
     for words in (
-        "predicted pass probability (mean)", f"stability level ({found.level_needed} needed)",
-        f"{found.n_subsets} subsets of about 30 records", "friends are within 1.5 (components)",
+        "predicted pass probability (mean)",
+        f"stability level ({found.level_needed} needed)",
+        f"{found.n_subsets} subsets of about 30 records",
+        "friends are within 1.5 (components)",
         f"top {found.top}, full {found.full}; noise eta 0.05, omega {found.omega:.3g}; made for efficiency 0.6",
         "ENOUGH: n is large enough: a run passes with probability 1;",
-    ):  # fmt: skip
+    ):
         assert words in table
     read = json.loads(json.dumps(compiled.as_dict(), allow_nan=False))
     assert read["agreement"]["probability"] == found.probability and read["settings"]["noise"] == 0.05
@@ -81,8 +83,11 @@ def test_a_simulated_run_is_the_fit_with_the_settings_of_the_plan(compiled):
     assert error == pytest.approx(compiled.trials[1].means, rel=1e-9)
     law = release.noise
     assert (law["n_subsets"], law["top"], law["fit_radius"], law["eta"]) == (
-        compiled.agreement.n_subsets, compiled.agreement.top, compiled.agreement.fit_radius, compiled.agreement.noise
-    )  # fmt: skip
+        compiled.agreement.n_subsets,
+        compiled.agreement.top,
+        compiled.agreement.fit_radius,
+        compiled.agreement.noise,
+    )
 
 
 @pytest.mark.thorough

@@ -107,9 +107,13 @@ def test_point_loss_is_the_curve_of_randomised_response_with_a_leak(epsilon0, de
 
 
 @given(
-    epsilon0=st.floats(0, 4), delta0=st.sampled_from([0.0, 0.01]), shift=st.integers(1, 20), scale=st.floats(0.3, 40),
-    extra=st.integers(0, 40), epsilon=st.floats(-6, 0),
-)  # fmt: skip
+    epsilon0=st.floats(0, 4),
+    delta0=st.sampled_from([0.0, 0.01]),
+    shift=st.integers(1, 20),
+    scale=st.floats(0.3, 40),
+    extra=st.integers(0, 40),
+    epsilon=st.floats(-6, 0),
+)
 @settings(deadline=None)
 def test_curves_of_known_pairs_hold_below_0_where_pass_tables_ask(epsilon0, delta0, shift, scale, extra, epsilon):
     more, less = (1 - delta0) * special.expit([epsilon0, -epsilon0])

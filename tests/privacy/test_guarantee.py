@@ -155,8 +155,11 @@ def test_a_claim_of_a_tiny_delta_below_its_curve_is_refused(claimed):
 
 def test_a_pure_claim_below_its_exact_curve_is_refused():
     """2 / scale in floats is epsilon, in rationals it is a little more."""
-    epsilon = next(e for e in np.random.default_rng(0).uniform(0.1, 3, 1000) if 2 / Fraction(2 / e) > Fraction(e)
-                   and 2 / (2 / e) == e)  # fmt: skip
+    epsilon = next(
+        e
+        for e in np.random.default_rng(0).uniform(0.1, 3, 1000)
+        if 2 / Fraction(2 / e) > Fraction(e) and 2 / (2 / e) == e
+    )
     with pytest.raises(ValueError, match="delta must be at least"):
         guarantee(GeometricProfile(2 / epsilon, 2), epsilon=epsilon, delta=0.0)
     assert 0 < GeometricProfile(2 / epsilon, 2).delta(epsilon) < 1e-15

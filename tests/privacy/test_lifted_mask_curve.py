@@ -45,9 +45,11 @@ def test_share_of_the_exact_omega_is_the_stated_one(eta, least):
 
 
 @given(
-    share=st.floats(0.02, 1.0), eta=st.floats(0.02, 1.0), dimension=st.integers(2, 12),
+    share=st.floats(0.02, 1.0),
+    eta=st.floats(0.02, 1.0),
+    dimension=st.integers(2, 12),
     epsilon=st.floats(-2.0, 9.0),
-)  # fmt: skip
+)
 @settings(deadline=None, max_examples=examples(60))
 def test_no_exact_curve_of_one_eigenvalue_or_of_weights_exceeds_the_bound(share, eta, dimension, epsilon):
     omega = share * min(0.6, 1.5 * eta)
@@ -82,7 +84,7 @@ def test_the_curve_is_a_falling_step_function_at_every_real_epsilon_and_survives
     for epsilon in (0.25, 1.0, 3.0):  # grid points
         mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * loss.delta(epsilon)
         assert loss.delta(-epsilon) <= mirrored * (1 + 1e-11)
-    assert profile_from_dict(loss.to_dict()) == loss and loss.worst_pair() is None
+    assert profile_from_dict(loss.to_dict()) == loss and loss.dominating_pair() is None
     assert 0 < loss.delta(math.inf) < 1e-100
 
 

@@ -131,9 +131,13 @@ def test_workers_can_sum_their_own_blocks(tmp_path):
 def test_a_private_sketch_of_blocks_is_that_of_the_array():
     def sketch(records):
         return noisy_sketch(
-            records, FRAMES, budget=GaussianFilter.of(1.0, 1e-6), share=1,
-            neighbouring=Neighbouring.REPLACE_ONE, rng=np.random.default_rng(0),
-        )[0]  # fmt: skip
+            records,
+            FRAMES,
+            budget=GaussianFilter.of(1.0, 1e-6),
+            share=1,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            rng=np.random.default_rng(0),
+        )[0]
 
     ours = sketch(RecordBlocks(dd.from_pandas(FRAME, npartitions=4)))
     assert np.array_equal(ours.values, sketch(X).values) and ours.n_records == len(X)

@@ -78,9 +78,25 @@ PRINTED = {
 # Numbers without a word about where they are from, or of which the draws are another's.
 BARE = {"Mixture", "Misfit", "ModeCheck"}
 KNOWN = {
-    "Any", "FloatArray", "MixturePrior", "None", "Path", "Self", "TensorVariable", "dict", "float", "list", "set",
-    "str", "tuple", "bool", "int", "Released", "os", "PathLike",
-}  # fmt: skip
+    "Any",
+    "FloatArray",
+    "MixturePrior",
+    "None",
+    "Path",
+    "Self",
+    "TensorVariable",
+    "dict",
+    "float",
+    "list",
+    "set",
+    "str",
+    "tuple",
+    "bool",
+    "int",
+    "Released",
+    "os",
+    "PathLike",
+}
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.like import Reference
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_statistics
+from pm_dpgmm.methods.sketch.statistics_checks import check_sketch_statistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.privacy.curve_files import _steps, profile_from_dict
 from pm_dpgmm.privacy.curves import RenyiProfile, TableProfile
@@ -155,12 +155,12 @@ def test_evidence_checks_what_belongs_together():
     evidence = SketchStatistics.from_arrays(*_parts())
     other = replace(evidence.sketches[0], frequencies=replace(evidence.sketches[0].frequencies, centre=9.0))
     with pytest.raises(ValueError, match="sketches must have the same centre"):
-        check_statistics(replace(evidence, sketches=(evidence.sketches[0], other)))
+        check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], other)))
     noisy = replace(evidence.sketches[0], n_records_scale=2.0)
     with pytest.raises(ValueError, match="number of records with noise, or none, got both"):
-        check_statistics(replace(evidence, sketches=(evidence.sketches[0], noisy)))
+        check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], noisy)))
     with pytest.raises(ValueError, match="unit must be a row of positive numbers"):
-        check_statistics(replace(evidence, unit=np.array([-1.0])))
+        check_sketch_statistics(replace(evidence, unit=np.array([-1.0])))
 
 
 # ---------------------------------------------------------------------- doors of compiled kernels
@@ -337,11 +337,14 @@ def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
 def a_leaf(rng):
     size = int(10 ** rng.uniform(0, 3))
     return [
-        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3}, {"kind": "geometric", "scale": 2.0, "n_counts": size},
-        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15}, lifted(int(rng.integers(1000))), table(20 * size),
+        {"kind": "point", "epsilon0": 1.0, "delta0": 1e-3},
+        {"kind": "geometric", "scale": 2.0, "n_counts": size},
+        {"kind": "gaussian", "mu": 0.5, "slack": 1e-15},
+        lifted(int(rng.integers(1000))),
+        table(20 * size),
         {"kind": "truncated-laplace", "scale": 1e4, "bound": 10**6, "shift": 7},
         {"kind": "renyi", "orders": [2.0 + i for i in range(size)], "divergences": [0.1] * size},
-    ][rng.integers(7)]  # fmt: skip
+    ][rng.integers(7)]
 
 
 def a_loss(rng, depth, room):

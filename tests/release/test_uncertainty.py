@@ -69,9 +69,13 @@ def test_intervals_of_one_column_cover_the_truth():
     prior, rng, covered, too_narrow = Prior(0.5, 1 / 6), np.random.default_rng(3), [], []
     for _ in range(200):
         sketch, _ = noisy_sketch(
-            COLUMN.sample(10_000, rng=rng), ladder, budget=GaussianFilter.of(1.0, 1e-6), share=Fraction(1),
-            neighbouring=Neighbouring.REPLACE_ONE, rng=rng,
-        )  # fmt: skip
+            COLUMN.sample(10_000, rng=rng),
+            ladder,
+            budget=GaussianFilter.of(1.0, 1e-6),
+            share=Fraction(1),
+            neighbouring=Neighbouring.REPLACE_ONE,
+            rng=rng,
+        )
         data = SketchData.of([sketch], np.array([40.0]))
         found = reweighted(data, truth, prior)
         root = error_root(data, found, prior)

@@ -9,7 +9,7 @@ import pytest
 from verification.__main__ import main
 from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
-from verification.targets import all_targets
+from verification.targets import BESIDE_SPECIMENS, all_targets, targets_beside_specimens
 from verification.trials import Trial, run_trials
 
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
@@ -69,6 +69,12 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
 def test_faults_are_caught_and_the_package_is_not_refuted(name):
     trial = verdict(TARGETS[name], share=0.5)
     assert trial.right, str(trial.result)
+
+
+def test_sound_releases_of_the_package_are_audited_beside_the_specimens():
+    found = targets_beside_specimens()
+    assert sorted(target.name for target in found) == sorted(BESIDE_SPECIMENS)
+    assert not any(target.broken for target in found)
 
 
 def test_names_are_unique_and_every_specimen_is_complete():

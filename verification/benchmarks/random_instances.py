@@ -40,9 +40,10 @@ from verification.benchmarks.sets import Domain
 from verification.benchmarks.truths import draw, turned
 
 EPSILON, N_HELD_OUT = 1.0, 10_000
-N_FEATURES, MOST_COMPONENTS = (1, 2, 3, 5, 8, 12, 20), 8
+N_FEATURES, MOST_TRUE_COMPONENTS = (1, 2, 3, 5, 8, 12, 20), 8
 N_RECORDS, N_RECORDS_CHANCES = (1_000, 10_000, 100_000, 1_000_000), (0.2, 0.4, 0.37, 0.03)
-MOST_FEATURES, MOST_COMPONENTS_AT = {1_000: 3, 10_000: 12}, {1_000: 4, 10_000: 6}  # beyond, even a good start fails
+MOST_FEATURES_AT, MOST_TRUE_COMPONENTS_AT = {1_000: 3, 10_000: 12}, {1_000: 4, 10_000: 6}
+# beyond those, by number of records, even a good start fails
 SEPARATIONS, BALLS = (1.5, 3.0, 6.0), (1.2, 3.0, 10.0, 100.0, None)  # None: no bounds
 LEAST_WEIGHT, VARIANCES, FLOOR = 0.03, (0.3, 2.0), 1e-4
 BAD_GAP, GOOD_GAP = -0.3, -0.05
@@ -112,9 +113,9 @@ class Result:
 def instance(seed: int) -> Instance:
     """The random problem with this number."""
     rng = np.random.default_rng([seed, PARAMETERS])
-    d, k = int(rng.choice(N_FEATURES)), int(rng.integers(1, MOST_COMPONENTS + 1))
+    d, k = int(rng.choice(N_FEATURES)), int(rng.integers(1, MOST_TRUE_COMPONENTS + 1))
     n = int(rng.choice(N_RECORDS, p=N_RECORDS_CHANCES))
-    d, k = min(d, MOST_FEATURES.get(n, d)), min(k, MOST_COMPONENTS_AT.get(n, k))
+    d, k = min(d, MOST_FEATURES_AT.get(n, d)), min(k, MOST_TRUE_COMPONENTS_AT.get(n, k))
     separation, ball = float(rng.choice(SEPARATIONS)), BALLS[int(rng.integers(len(BALLS)))]
     weights = rng.dirichlet(np.full(k, 2.0))
     while weights.min() < LEAST_WEIGHT:

@@ -1,5 +1,5 @@
 """The privacy profile of a mechanism with known log densities: the curve delta(epsilon) with a confidence band."""
 
-from verification.profile.profile import PrivacyProfile, privacy_profile
+from verification.profile.profile import MeasuredProfile, privacy_profile
 
-__all__ = ["PrivacyProfile", "privacy_profile"]
+__all__ = ["MeasuredProfile", "privacy_profile"]

@@ -14,9 +14,9 @@ from verification.auditing.audit import MIN_SAMPLES, check_jobs
 from verification.profile.bounds import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile.points import default_epsilons, delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import calibration
-from verification.profile.result import PrivacyProfile
+from verification.profile.result import MeasuredProfile
 
-__all__ = ["PrivacyProfile", "privacy_profile"]
+__all__ = ["MeasuredProfile", "privacy_profile"]
 
 FloatArray = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def privacy_profile(
     n_jobs: int = 1,
     progress: bool = False,
     rng: np.random.Generator | None = None,
-) -> PrivacyProfile:
+) -> MeasuredProfile:
     """Certify the whole curve delta(epsilon) of one pair of data sets, from below and from above.
 
     Parameters
@@ -68,7 +68,7 @@ def privacy_profile(
 
     Returns
     -------
-    PrivacyProfile
+    MeasuredProfile
         The band at any epsilon; bounds of epsilon at any delta; tighter ones at a single point chosen beforehand.
 
     Raises
@@ -136,7 +136,7 @@ def privacy_profile(
     # Both directions, half of the error probability each.
     bands = [band_direction(*pair, grid, error=false_alarm / 2, pilot=pilot) for pair in ((s, r), (r, s))]
     lines, at_infinity, upper, estimate = (np.array([band[i] for band in bands]) for i in range(4))
-    return PrivacyProfile(
+    return MeasuredProfile(
         epsilons=grid,
         estimate=estimate,
         upper=upper,

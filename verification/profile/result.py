@@ -22,7 +22,7 @@ STEPS = 80  # of a bisection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrivacyProfile:
+class MeasuredProfile:
     """delta as a function of epsilon for one pair of data sets, with a band that holds at every epsilon at once.
 
     The profile of the pair is the larger one of the two directions. Everything here relies on exact log densities:

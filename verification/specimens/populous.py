@@ -86,7 +86,7 @@ def sound_constants(epsilon: float, delta: float, n_components: int = 1) -> Cons
     return PopulousSingle(noise=NOISE.mean).constants(problem)
 
 
-def worst_pair(friend_radius: float, n_subsets: int) -> tuple[FloatArray, FloatArray]:
+def first_block_moved(friend_radius: float, n_subsets: int) -> tuple[FloatArray, FloatArray]:
     """All blocks agree but the first, which sits one friend radius below or above the others."""
     low = np.zeros(n_subsets)
     low[0] = -0.999 * friend_radius  # inside the friend radius, rounding margin included
@@ -159,7 +159,7 @@ def specimens() -> list[Specimen]:
     x_neighbour = x.copy()
     x_neighbour[0] = 2 * x[1]
     constants = sound_constants(*claimed)
-    twin = worst_pair(constants.friend_radius, constants.n_subsets)
+    twin = first_block_moved(constants.friend_radius, constants.n_subsets)
     true = float(gaussian_epsilon(claimed[1], noise_multiplier=NOISE.mean / float(x_neighbour[0])))
     total = (TEST[0] + MASK[0], TEST[1] + MASK[1])
     camps = two_camps(-1.5 * FRIEND), two_camps(1.5 * FRIEND)

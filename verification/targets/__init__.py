@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from verification.specimens import Specimen
 
-__all__ = ["all_targets"]
+__all__ = ["all_targets", "targets_beside_specimens"]
+
+# Sound releases of this package that the command ``specimens`` audits beside the zoo: counts, slices, a masked fit.
+BESIDE_SPECIMENS = ("histogram_release", "populous_single_release", "slices_release")
 
 
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
-        aggregated,
         counts,
         lifted,
         masks,
         numbers,
         phases,
         populous,
+        populous_single,
         releases,
         sites,
         sketch_fits,
@@ -36,8 +39,8 @@ def all_targets() -> list[Specimen]:
         numbers,
         masks,
         lifted,
+        populous_single,
         populous,
-        aggregated,
         phases,
         releases,
         sketches,
@@ -47,3 +50,8 @@ def all_targets() -> list[Specimen]:
         slices,
     )
     return [target for module in modules for target in module.targets()]
+
+
+def targets_beside_specimens() -> list[Specimen]:
+    """The targets of ``BESIDE_SPECIMENS``, in the order of :func:`all_targets`."""
+    return [target for target in all_targets() if target.name in BESIDE_SPECIMENS]

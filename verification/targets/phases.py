@@ -24,8 +24,8 @@ from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.specimens import Specimen
-from verification.targets.aggregated import NOISE, Coded, constants
 from verification.targets.lifted import PARTS
+from verification.targets.populous import NOISE, Coded, constants
 from verification.targets.runs import DELTA, EPSILON, rows_of
 from verification.targets.sketch_fits import ORDER, in_one_column, quick_fit
 

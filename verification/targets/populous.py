@@ -1,4 +1,8 @@
-"""The Private Populous Estimator on subsets of one record: its test and its mask, fits and friend counts done once."""
+"""Method "populous", the aggregated estimator, on prepared fits: friends done once, coin, average and mask as released.
+
+Fits lie on a line of the affine-invariant metric: N(0, e^x) for x in a range, where distances are |x - x'|. One fit
+moves; the others are placed so that it moves the average as far as the theorem allows, or decides whether they count.
+"""
 
 from __future__ import annotations
 
@@ -10,152 +14,262 @@ from unittest import mock
 
 import numpy as np
 
+from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.subsets import fit_subsets
-from pm_dpgmm.mechanisms.masks import MaskNoise
-from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous_single import method as populous_single
-from pm_dpgmm.methods.populous_single.agreement import friend_table
-from pm_dpgmm.methods.populous_single.method import Constants, PopulousSingle, test_and_mask
+from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.subsets import FitsTogether
+from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
+from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
+from pm_dpgmm.methods.populous import average as populous_average
+from pm_dpgmm.methods.populous import method as populous
+from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
+from pm_dpgmm.methods.populous.average import moved_mass
+from pm_dpgmm.methods.populous.design import Design
+from pm_dpgmm.methods.populous.method import Constants, Populous, test_and_release
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile
-from pm_dpgmm.privacy.guarantee import Neighbouring
-from pm_dpgmm.privacy.noise import IntArray
+from pm_dpgmm.privacy.guarantee import Unstable
+from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
+from pm_dpgmm.privacy.noise import bernoulli
 from verification.references.references import gaussian_epsilon
 from verification.specimens import Specimen
-from verification.specimens.populous import learner
-from verification.targets.masks import PARTS, unrounded_mask
-from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, fits_here, rows_of
+from verification.targets.lifted import PARTS, flat, single_epsilon, tightest_level
+from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, rows_of
 
-MODULE = "methods/populous_single/method.py"
-FAULT = f"fault in {MODULE}"
-NOISE = 1 / 32  # a power of two, as for the masks
-LARGE = 10.0  # a record that a learner may remember
-Fits = tuple[list[Mixture | None], IntArray]
+METHOD = "methods/populous/method.py"
+FAULT = f"fault in {METHOD}"
+NOISE = 1 / 64  # a power of two, as for the mask
+LEVELS = 15  # of a table at this budget and share
+SHARE = 0.9  # of the largest omega, where a table has room
+NEAR = 1 - 1e-4  # of the radius, inside the allowance for rounding
+GONE = math.nan  # position of a fit that is not valid
+SEPARATED = 6.0  # log variances of two components
 REFUSED = np.full(len(PARTS), np.nan)
 
 
 @functools.cache
-def constants(accounting: str = "exact") -> Constants:
-    """Constants of the package's own method, from public facts only."""
-    problem = Problem(10**6, 1, 1, EPSILON, DELTA, None, Neighbouring.REPLACE_ONE)
-    return PopulousSingle(noise=NOISE, accounting=accounting).constants(problem)
+def constants(n_subsets: int, top: int, full: int, noise: float = NOISE, n_components: int = 1) -> Constants:
+    """Constants with a radius that makes omega ``SHARE`` of the largest; from public facts only."""
+    limit = SHARE * largest_omega(epsilon=EPSILON, delta=DELTA, eta=noise, dimension=2)
+    rule = AgreementRule(n_components, 1, 1.0, 1.0, largest_condition=10.0)
+    mass = moved_mass(n_subsets, floor=rule.core_floor(n_subsets), top=top, full=full)
+    radius = (limit - 2 * rule.average_error) / (2 * mass)
+    reach = 1.01 * radius if n_components == 1 else SEPARATED / 4.5
+    rule = dataclasses.replace(rule, component_radius=reach, fit_radius=radius)
+    return made(Design(n_subsets, rule, top, full, noise), limit)
 
 
-def silent(sound: Constants) -> Constants:
-    """Fault: the agreement test without noise."""
-    test = TruncatedLaplaceProfile(scale=1e-3, bound=sound.test.bound, shift=sound.test.shift)
-    return dataclasses.replace(sound, test=test)
+def made(design: Design, omega: float) -> Constants:
+    """Constants of a design whose mask and table are made for ``omega``."""
+    loss = LiftedMaskProfile(omega=omega, eta=design.noise, dimension=2)
+    table = pass_probabilities(loss, epsilon=EPSILON, delta=DELTA)
+    return Constants(design, LiftedMaskNoise(design.noise, design.rule.kappa), table)
 
 
-def fits(data: FloatArray, *, using: Constants) -> Fits:
-    """One fit per record, and its number of friends."""
-    found: list[Mixture | None] = [learner(block) for block in data.reshape(-1, 1, 1)]
-    return found, friend_table(found, using.friend_radius).sum(axis=1)
+def less_noise(sound: Constants, omega: float) -> Constants:
+    """Fault: mask and table made for a smaller ``omega``, the noise as small as that allows."""
+    noise = sound.design.noise * omega / sound.design.omega  # omega is proportional to eta where both are small
+    return made(dataclasses.replace(sound.design, noise=noise), omega)
 
 
-class Panicking:
-    """A learner with a memory: once it has seen a large record, its answers are all over the place."""
+def on_a_line(positions: FloatArray) -> Fits:
+    """One component a fit, N(0, e^x); a NaN is no fit."""
+    t, given = len(positions), ~np.isnan(positions)
+    variances = np.exp(np.where(given, positions, 0.0)).reshape(t, 1, 1, 1)
+    return Fits(np.ones((t, 1)), np.zeros((t, 1, 1)), variances, given)
 
-    def __init__(self) -> None:
-        self.panic = 0
+
+def two_weights(positions: FloatArray) -> Fits:
+    """Two components a fit, far apart, the first with the weight at ``positions``."""
+    t = len(positions)
+    variances = np.tile(np.exp([0.0, SEPARATED]).reshape(2, 1, 1), (t, 1, 1, 1))
+    return Fits(np.column_stack([positions, 1 - positions]), np.zeros((t, 2, 1)), variances, np.ones(t, dtype=bool))
+
+
+def mechanism(
+    using: Constants, *, fits_of: Any = on_a_line, rule: AgreementRule | None = None, simulated: bool = False
+) -> Prepared:
+    """Friends and average once, by the package's functions; coin and mask in every run, as released.
+
+    ``simulated`` takes NumPy's noise, for faults: quick, and the seed decides the verdict.
+    """
+    if rule is not None:  # a fault: friends under another rule than the noise
+        using = dataclasses.replace(using, design=dataclasses.replace(using.design, rule=rule))
+
+    def prepare(positions: FloatArray) -> tuple[Fits, BoolArray, Any]:
+        fits = fits_of(positions)
+        friends = friend_table(fits, using.design.rule)
+        return fits, friends, populous.average_core(fits, friends, using.design.rule, top=using.design.top)
+
+    def sample(state: tuple[Fits, BoolArray, Any], n_samples: int, rng: np.random.Generator) -> Any:
+        fits, friends, average = state
+
+        def run() -> FloatArray:
+            raw = test_and_release(fits, friends, using, rng=rng if simulated else None)
+            return np.full(flat_width(using), np.nan) if raw is None else flat(raw)
+
+        with mock.patch.object(populous, "average_core", return_value=average):
+            return rows_of(run, n_samples)
+
+    return Prepared(prepare, sample)
+
+
+def flat_width(using: Constants) -> int:
+    """Numbers that a release publishes, in one column."""
+    return 4 * using.design.rule.n_components
+
+
+def with_threshold(using: Constants) -> Prepared:
+    """Fault: every core fit has full weight."""
+    inner = mechanism(using, simulated=True)
+
+    def prepare(positions: FloatArray) -> Any:
+        def all_or_nothing(counts: Any, *, floor: int, top: int) -> FloatArray:
+            return np.asarray(counts > floor, dtype=float)
+
+        with mock.patch.object(populous_average, "core_weights", all_or_nothing):
+            return inner.prepare(positions)
+
+    return Prepared(prepare, inner.sample)
+
+
+class OpenTable:
+    """Fault: a table whose first entry is too large; ``PassProbabilities`` itself would refuse it."""
+
+    def __init__(self, sound: PassProbabilities, first: float) -> None:
+        self.first, self.sound = first, sound
+
+    def passes(self, level: int, *, rng: Any = None) -> bool:
+        return bernoulli(self.first, rng=rng) if level == 1 else self.sound.passes(level, rng=rng)
+
+
+class Coded(FitsTogether):
+    """A learner for subsets of one record: the record is the position of the fit."""
+
+    def fit_all(self, records: FloatArray, edges: Any, n_components: int, **named: Any) -> Fits:
+        return on_a_line(records[:, 0])
 
     def __call__(self, subset: FloatArray) -> Mixture:
-        """The mean, or a place that no other answer is near."""
-        if self.panic or np.abs(subset).max() > LARGE:
-            self.panic += 1
-        return Mixture([1.0], [subset.mean(axis=0) + 1e3 * self.panic], [[[1.0]]])
+        return Mixture([1.0], [[0.0]], [[[math.exp(subset[0, 0])]]])
 
 
-def remembered_fits(data: FloatArray, *, using: Constants, fitted: Any) -> Fits:
-    """Fits of a learner with a memory, by ``fit_subsets`` or a stand-in for it."""
-    subsets, n = list(data.reshape(-1, 1, 1)), len(data)
-    found = fitted(Panicking(), subsets, 1, seeds=range(n), n_jobs=None, progress=lambda done, total: None)
-    return found, friend_table(found, using.friend_radius).sum(axis=1)
-
-
-def release(state: Fits, n_samples: int, rng: np.random.Generator, *, using: Constants) -> Any:
-    """Test and mask as released; a refusal is a row of NaN."""
+def by_fit_gmm(records: FloatArray, n_samples: int, rng: np.random.Generator, *, using: Constants) -> Any:
+    """``method="populous"`` from records to release, subsets of one record; a refusal is a row of NaN."""
+    settings: Any = Populous(design=using.design)
+    budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "learner": Coded(), "progress": False}
 
     def run() -> FloatArray:
-        raw = test_and_mask(*state, using, noise=MaskNoise(NOISE, NOISE, NOISE), rng=None)
-        return REFUSED if raw is None else np.concatenate([raw[name].ravel() for name in PARTS])
+        try:
+            return flat(dict(fit_gmm(records, 1, method=settings, **budget).raw))
+        except Unstable:
+            return REFUSED
 
-    return rows_of(run, n_samples)
-
-
-def release_unrounded(state: Fits, n_samples: int, rng: np.random.Generator, *, using: Constants) -> Any:
-    """Fault: the mask without its last step."""
-    with mock.patch.object(populous_single, "mask_mixture", unrounded_mask):
-        return release(state, n_samples, rng, using=using)
+    with mock.patch.object(Populous, "constants", return_value=using):
+        return rows_of(run, n_samples)
 
 
-def mechanism(using: Constants, sample: Any = release) -> Prepared:
-    """Fits once per data set, then ``sample``."""
-    return Prepared(functools.partial(fits, using=using), functools.partial(sample, using=using))
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """Constants of ``t`` fits with room for ``spare`` levels above what always passes."""
+
+    t: int
+    using: Constants
+
+    @classmethod
+    def of(cls, t: int, *, spare: int = 0, noise: float = NOISE, n_components: int = 1) -> Setting:
+        """A table has about 15 levels here; ``spare`` more fits may be missing."""
+        top = t - LEVELS - spare
+        return cls(t, constants(t, top, top, noise, n_components))
+
+    @property
+    def radius(self) -> float:
+        """Largest distance of friends, inside the allowance for rounding."""
+        return NEAR * self.using.design.rule.fit_radius
 
 
-def worst_pair(using: Constants) -> tuple[FloatArray, FloatArray]:
-    """All fits agree but the first, one friend radius below or above the others: that is the one released."""
-    step = 0.999 * using.friend_radius - 1e-8  # inside the friend radius, rounding margin included
-    low = np.full(using.n_subsets, step)
-    low[0] = 0.0  # the noise of a mean of 0 stays on the grid of the sampler
-    high = low.copy()
-    high[0] = 2 * step
-    return low, high
+Pair = tuple[FloatArray, FloatArray]
 
 
-def test_pair(using: Constants) -> tuple[FloatArray, FloatArray]:
-    """Fits that agree just enough to pass without noise, and neighbours that just do not."""
-    t, needed = using.n_subsets, using.threshold + using.test.bound
-    # g fits agree, the rest are far apart from all: the sum of friend counts is g^2 + t - g
-    g = next(g for g in range(t + 1) if g * g + t - g >= needed)
-    if g * g + t - g - 2 * (g - 1) >= needed:
-        raise AssertionError("one fit does not move the sum across the threshold")
-    x = np.zeros(t)
-    x[g:] = 100.0 + 10.0 * np.arange(t - g)
-    x_neighbour = x.copy()
-    x_neighbour[0] = -100.0
-    return x, x_neighbour
+def across(t: int = 400) -> tuple[Setting, Pair]:
+    """One fit goes straight through the centre of all others: it moves the average by 2 s_2/t."""
+    setting = Setting.of(t)
+    others, far = np.zeros(setting.t - 1), setting.radius
+    return setting, (np.append(others, far), np.append(others, -far))
+
+
+def at_level(level: int) -> tuple[Setting, Pair]:
+    """A fit at the radius leaves: the level falls from ``level`` to the one below, and the average moves."""
+    setting = Setting.of(400, spare=LEVELS)
+    n = setting.using.design.top + level - 1
+    rest = np.append(np.zeros(n), np.full(setting.t - n - 1, GONE))
+    return setting, (np.append(rest, setting.radius), np.append(rest, GONE))
+
+
+def on_the_ramp() -> tuple[Setting, Pair]:
+    """With one fit a crowd at the radius has just enough friends to count in the average, without it not."""
+    t, full = 600, 340
+    setting = Setting(t, constants(t, t - 1 - LEVELS, full))
+    radius, floor, centre = setting.radius, setting.using.design.floor, full + LEVELS
+    groups = {0.0: centre, radius: floor - centre, -0.01 * radius: t - 1 - floor}
+    rest = np.concatenate([np.full(n, place) for place, n in groups.items()])
+    return setting, (np.append(rest, radius), np.append(rest, GONE))
+
+
+def of_weights() -> tuple[Setting, Pair, AgreementRule]:
+    """One fit's weights go as far as a rule allows that forgets kappa."""
+    setting = Setting.of(400, noise=1 / 256, n_components=2)
+    rule = dataclasses.replace(setting.using.design.rule, weight_scale=1.0)
+    step = setting.radius / math.sqrt(2)
+    others = np.full(setting.t - 1, 0.5)
+    return setting, (np.append(others, 0.5 + step), np.append(others, 0.5 - step)), rule
 
 
 def targets() -> list[Specimen]:
-    """Mask and test under the exact accounting, the mask under the paper's, a learner with a memory, four faults."""
-    exact, paper = constants(), constants("paper")
+    """The average moved as far as it can, the test near its threshold, a fit that decides whether others count."""
     claim, inf = (EPSILON, DELTA), math.inf
-    sound, no_noise = mechanism(exact), mechanism(silent(exact))
-    as_printed, unrounded = mechanism(paper), mechanism(exact, release_unrounded)
-    pair, tests = worst_pair(exact), test_pair(exact)
-    paper_tests = test_pair(paper)
-    loose = dataclasses.replace(exact, friend_radius=1 / 3, mask_radius=1.0)  # the proof of Theorem 6.2, as printed
-    far = worst_pair(loose)
-    calm = np.zeros(exact.n_subsets)
-    alarm = calm.copy()
-    alarm[0] = 2 * LARGE
-    apart, together = (
-        Prepared(functools.partial(remembered_fits, using=exact, fitted=fitted), sound.sample)
-        for fitted in (fit_subsets, fits_here)
-    )
-    true = float(gaussian_epsilon(DELTA, noise_multiplier=NOISE / far[1][0]))
+    wide, straight = across()
+    design, sound = wide.using.design, mechanism(wide.using)
+    distance, spread = 2 * wide.radius / wide.t, (wide.t - 1 - design.full) / (design.top - design.floor)
+    halved = less_noise(wide.using, design.omega / 2)
+    forgetful = less_noise(wide.using, 2 * design.rule.fit_radius * spread / (design.full + 1 + spread))
+    small, _ = at_level(1)
+    level = tightest_level(small.using.table) + 1
+    steep, first = at_level(level)[1], at_level(1)[1]
+    tested = mechanism(small.using)
+    raised = dataclasses.replace(small.using, table=OpenTable(small.using.table, 10 * DELTA))  # type: ignore[arg-type]
+    ramp, counted = on_the_ramp()
+    share = (ramp.using.design.floor - ramp.using.design.full - LEVELS) / ramp.t
+    leaving = ramp.radius * share  # of the average, when all of them leave it at once
+    mixed, weights, loose = of_weights()
+    shift = 2 * (weights[0][-1] - 0.5) * math.sqrt(2) / mixed.t / mixed.using.noise.weight(1)
+    unscaled = float(gaussian_epsilon(DELTA, noise_multiplier=1 / shift))
+    smaller, few = across(200)
+    whole = functools.partial(by_fit_gmm, using=smaller.using)
+    records = few[0][:, None], few[1][:, None]
+    fault = functools.partial(mechanism, simulated=True)
+    near, far = functools.partial(single_epsilon, -distance), single_epsilon(-leaving, NOISE, 2)
+    by_weights = mechanism(mixed.using, fits_of=two_weights)
+    unscaled_friends = fault(mixed.using, fits_of=two_weights, rule=loose)
+    half, lost = near(halved.design.noise, 2), near(forgetful.design.noise, 2)
     return [
-        Specimen("populous_single_release", MODULE, sound, *pair, *claim, 1.0, False, 3_000),
-        at_bits("populous_single_bits", MODULE, sound, *pair, *claim, 1.0, False, 3_000),
-        Specimen("populous_single_test", MODULE, sound, *tests, *claim, 1.0, False, 3_000),
-        Specimen("populous_paper_test", MODULE, as_printed, *paper_tests, *claim, 1.0, False, 2_000),
-        at_bits("populous_paper_bits", MODULE, as_printed, *worst_pair(paper), *claim, 1.0, False, 2_000),
-        Specimen("populous_learner_with_memory", "learners/subsets.py", apart, calm, alarm, *claim, 1.0, False, 1_000),
-        Specimen(
-            "populous_memory_in_one_process",
-            "fault in learners/subsets.py",
-            together,
-            calm,
-            alarm,
-            *claim,
-            inf,
-            True,
-            1_000,
-        ),
-        Specimen("populous_no_test_noise", FAULT, no_noise, *tests, *claim, inf, True, 2_000),
-        Specimen("populous_radius_one", FAULT, mechanism(loose), *far, *claim, true, True, 1_000),
-        at_bits("populous_unrounded_bits", FAULT, unrounded, *pair, *claim, inf, True, 2_000),
+        Specimen("populous", METHOD, sound, *straight, *claim, 1.0, False, 3_000),
+        at_bits("populous_bits", METHOD, sound, *straight, *claim, 1.0, False, 3_000),
+        Specimen("populous_near_threshold", METHOD, tested, *steep, *claim, 1.0, False, 4_000),
+        at_bits("populous_near_threshold_bits", METHOD, tested, *steep, *claim, 1.0, False, 3_000),
+        Specimen("populous_from_below", METHOD, tested, *steep[::-1], *claim, 1.0, False, 4_000),
+        Specimen("populous_first_level", METHOD, tested, *first, *claim, 1.0, False, 4_000),
+        Specimen("populous_on_the_ramp", METHOD, mechanism(ramp.using), *counted, *claim, 1.0, False, 3_000),
+        Specimen("populous_weights", METHOD, by_weights, *mild(mixed), *claim, 1.0, False, 3_000),
+        Specimen("fit_gmm_populous_aggregated", METHOD, whole, *records, *claim, 1.0, False, 1_000),
+        Specimen("populous_half_omega", FAULT, fault(halved), *straight, *claim, half, True, 30_000),
+        Specimen("populous_forgets_the_moved_fit", FAULT, fault(forgetful), *straight, *claim, lost, True, 2_000),
+        Specimen("populous_high_first_level", FAULT, fault(raised), *first, *claim, inf, True, 16_000),
+        Specimen("populous_threshold_core", FAULT, with_threshold(ramp.using), *counted, *claim, far, True, 6_000),
+        Specimen("populous_weights_without_scale", FAULT, unscaled_friends, *weights, *claim, unscaled, True, 16_000),
     ]
+
+
+def mild(setting: Setting) -> Pair:
+    """One fit's weights as far apart as the sound rule allows."""
+    step = setting.radius * setting.using.design.rule.kappa / math.sqrt(2)
+    others = np.full(setting.t - 1, 0.5)
+    return np.append(others, 0.5 + step), np.append(others, 0.5 - step)

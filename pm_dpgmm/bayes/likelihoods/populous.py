@@ -1,18 +1,18 @@
-"""Noise-aware evidence of method "populous": weights and lifted components of an average of many fits, masked."""
+"""Likelihood of method "populous": weights and lifted components of an average of many fits, masked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pm_dpgmm.bayes.likelihoods.masks import log_masked
-from pm_dpgmm.methods.populous.mask_law import MaskedMixture, masked_mixture
+from pm_dpgmm.bayes.likelihoods.mask_graph import log_masked
+from pm_dpgmm.methods.populous.mask_law import FORMS, MaskedMixture, masked_mixture
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.methods.released import Released
 
-LIKELIHOODS: tuple[str, ...] = ("exact", "wishart", "gaussian")
+LIKELIHOODS = FORMS
 
 
 def statistics(release: Released) -> MaskedMixture:

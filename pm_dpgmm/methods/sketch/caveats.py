@@ -2,12 +2,12 @@
 
 A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
 finest wave, scales beyond the interval, more parameters than the budget pays for. The words about a misfit are in
-``misfit.py``, those about counts in ``methods/counts/caveats.py``; the warnings' classes serve every method.
+``misfit.py``, those about counts in ``methods/counts/caveats.py``; the warnings' classes are in ``fit_warnings.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,30 +33,6 @@ OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that cou
 LOST, LOST_SURE = 0.01, 3.5  # the same of what is there beyond what the mixture has there: false alarm 3e-4 a column
 TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
 LIKELY_NOISE = 0.5  # chance of a component to be noise
-
-
-class FitWarning(UserWarning):
-    """The fit is not to be relied on: ``release.warnings`` says why. Made of released and public numbers alone.
-
-    ``release`` is the release that it is about, for those who turn warnings into errors: its budget is spent.
-    """
-
-    def __init__(self, message: str, release: Any = None) -> None:
-        super().__init__(message)
-        self.release = release
-
-
-class ComponentWarning(FitWarning):
-    """Some components are not to be relied on, and nothing speaks against the density.
-
-    Who needs components (``means``, ``params``, ``initvals``, ``predict``) should take fewer; ``log_density``,
-    ``sample`` and ``prior`` are as good as without them.
-    """
-
-
-def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
-    """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
-    return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning
 
 
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:

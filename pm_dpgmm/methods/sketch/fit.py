@@ -13,10 +13,11 @@ from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates
 from pm_dpgmm.methods.sketch.scaled_mixture import packed as _packed
 from pm_dpgmm.methods.sketch.scaled_mixture import unpacked as _unpacked
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_covariance
+from pm_dpgmm.mixture.coordinates import triangle
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
@@ -247,10 +248,9 @@ def _slopes(
     n_features = data.frequencies.shape[1]
     found = _unpacked(theta, n_components, n_features, has_background)
     _, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
-    if has_background:  # its mean and factor are fixed
-        last_mean, entries = (n_components + 1) + n_components * n_features, n_features * (n_features + 1) // 2
-        fixed = [*range(last_mean, last_mean + n_features), *range(-entries, 0)]
-        jacobian = np.delete(jacobian, fixed, axis=1)
+    if has_background:  # last of K + 1 components; its mean and factor are fixed
+        own = (np.arange(n_components + 1) < n_components)[:, None]
+        jacobian = jacobian[:, fit_coordinates(n_components + 1, n_features, False).filled(1.0, own, own, own) > 0]
     slopes = np.concatenate([jacobian.real, jacobian.imag])
     if whitener is None:
         slopes *= (data.gain / data.deviations)[:, None]
@@ -262,20 +262,12 @@ def _slopes(
 def _prior_rows(
     n_components: int, n_features: int, prior: Prior, has_background: bool
 ) -> tuple[FloatArray, FloatArray]:
-    row, column = np.tril_indices(n_features)
-    diagonal = row == column
-    scale = np.broadcast_to(prior.scale, n_features)[row]
-    factor_middle = np.where(diagonal, np.log(scale), 0.0)
-    factor_spread = np.where(diagonal, prior.log_scales, prior.slopes * scale)
-    logits = np.zeros(n_components + has_background)
-    logits[n_components:] = BACKGROUND_LOGIT
-    middle = [logits, np.zeros(n_components * n_features), np.tile(factor_middle, n_components)]
-    spread = [
-        np.full(logits.size, prior.logits),
-        np.full(n_components * n_features, prior.radius),
-        np.tile(factor_spread, n_components),
-    ]
-    return np.concatenate(middle), np.concatenate(spread)
+    """Middles and standard deviations of a fit's coordinates under the prior, each (P,)."""
+    chart = fit_coordinates(n_components, n_features, has_background)
+    scale = np.broadcast_to(prior.scale, n_features)[triangle(n_features)[0]]  # of an entry's row
+    logits = np.repeat([0.0, BACKGROUND_LOGIT], [n_components, chart.n_more])
+    middle = chart.filled(logits, 0.0, np.log(scale), 0.0)
+    return middle, chart.filled(prior.logits, prior.radius, prior.log_scales, prior.slopes * scale)
 
 
 def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:
@@ -296,7 +288,7 @@ def _inside(data: SketchData, theta: FloatArray, n_components: int, has_backgrou
     """The parameters with the means moved into the bounds."""
     if data.bounds is None:
         return theta
-    n_logits, n_means = n_components + has_background, n_components * data.frequencies.shape[1]
-    moved_in, place = theta.copy(), slice(n_logits, n_logits + n_means)
+    moved_in = theta.copy()
+    place = fit_coordinates(n_components, data.frequencies.shape[1], has_background).blocks[1]
     moved_in[place] = data.inside(theta[place].reshape(n_components, -1)).ravel()
     return moved_in

@@ -19,7 +19,7 @@ from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_start, check_statistics
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_sketch_statistics, check_start
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
@@ -50,7 +50,7 @@ class Reference:
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        check_statistics(self.evidence)
+        check_sketch_statistics(self.evidence)
         check_fittable(self.evidence, "like")
         check_sizes(self.evidence, "like")
         for start in self.starts.values():

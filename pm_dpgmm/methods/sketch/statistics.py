@@ -16,7 +16,7 @@ from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_statistics
+from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_sketch_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 
@@ -144,7 +144,7 @@ class SketchStatistics:
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
         """Inverse of :meth:`to_arrays` for numbers from anywhere; ValueError unless they fit each other.
 
-        See :func:`pm_dpgmm.methods.sketch.statistics_checks.check_statistics`.
+        See :func:`pm_dpgmm.methods.sketch.statistics_checks.check_sketch_statistics`.
         """
         if "sketches" not in law:
             raise ValueError("release must be one of method 'sketch', got one without sketches")
@@ -154,7 +154,7 @@ class SketchStatistics:
             raise ValueError(f"a release with sketches must have {error.args[0]!r}, got none") from None
         except TypeError as error:  # one kind of value where another belongs
             raise ValueError(f"a release with sketches must be complete: {error}") from None
-        check_statistics(found)
+        check_sketch_statistics(found)
         return found
 
     @classmethod

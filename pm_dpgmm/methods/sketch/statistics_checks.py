@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_SKETCHES, MOST_TABLES = 64, 64  # each sketch is a pass over the records; a fit makes 1 to 3, and 2 to 12 tables
 MOST_PARTS = 256  # of a table: 4 for each of 64 components; pairs of them are compared
-MOST_COMPONENTS, MOST_TOGETHER = 64, 256  # of a fit; of all numbers of components that are compared
+MOST_SKETCH_COMPONENTS, MOST_TOGETHER = 64, 256  # of a fit; of all numbers of components that are compared
 MOST_FITTED = {True: 2**11, False: 2**15}  # numbers that a fit weighs together: of one column, of more
 # Nothing that a fit computes overflows or vanishes within these; what releases hold stays far inside.
 LEAST_NOISE = LEAST_SCALE * GRID * (1 - 1e-9)
@@ -36,7 +36,7 @@ LARGEST_TURN = 1e15  # frequency times unit: components are wider than e^-12 uni
 LARGEST_PART = 1e9  # centres and radii of parts, and the mixture, in units
 
 
-def check_statistics(evidence: SketchStatistics) -> None:
+def check_sketch_statistics(evidence: SketchStatistics) -> None:
     """Raise unless shapes fit each other, numbers are finite, and scales and units positive.
 
     Raises
@@ -108,8 +108,8 @@ def check_numbers(numbers: Sequence[int], n_features: int, n_released: int | Non
     ``n_released``: numbers of the sketches, where they are known; there must be one for each weight and coordinate of a
     mean.
     """
-    if max(numbers) > MOST_COMPONENTS:
-        raise ValueError(f"n_components must be at most {MOST_COMPONENTS} for a sketch, got {max(numbers)}")
+    if max(numbers) > MOST_SKETCH_COMPONENTS:
+        raise ValueError(f"n_components must be at most {MOST_SKETCH_COMPONENTS} for a sketch, got {max(numbers)}")
     if sum(numbers) > MOST_TOGETHER:
         raise ValueError(
             f"n_components must add up to at most {MOST_TOGETHER}, got {len(numbers)} numbers of {sum(numbers)}"

@@ -123,8 +123,9 @@ def test_exponentials_are_those_of_numpy_down_to_the_smallest():
 @pytest.mark.parametrize("k, d", [(1, 1), (3, 2)])
 def test_parameters_at_offsets_and_their_derivatives_are_those_of_the_graph(k, d):
     weights, means, factors = parts(k, d, seed=1)
-    anchor = plain_anchor(Mixture(weights, means, factors @ factors.swapaxes(1, 2)), weight_conc=20.0, mean_scale=0.3,
-                          cov_scale=0.3)  # fmt: skip
+    anchor = plain_anchor(
+        Mixture(weights, means, factors @ factors.swapaxes(1, 2)), weight_conc=20.0, mean_scale=0.3, cov_scale=0.3
+    )
     free = pt.vector("free", shape=(anchor.n_parameters,))
     rng = np.random.default_rng(2)
     compiled = parameters_at(free, anchor.root, anchor)

@@ -38,8 +38,15 @@ def a_point(d):
 def a_release(d, neighbouring="replace-one", n_cells=6):
     mixture = Mixture(*a_point(d)[:2], a_point(d)[2] @ np.swapaxes(a_point(d)[2], 1, 2))
     records = mixture.sample(300, rng=np.random.default_rng(2))
-    return dpg.fit_gmm(records, 2, epsilon=1.0, method=HistogramMethod(n_cells), bounds=BOUNDS[:d],
-                       neighbouring=neighbouring, random_seed=3)  # fmt: skip
+    return dpg.fit_gmm(
+        records,
+        2,
+        epsilon=1.0,
+        method=HistogramMethod(n_cells),
+        bounds=BOUNDS[:d],
+        neighbouring=neighbouring,
+        random_seed=3,
+    )
 
 
 @pytest.mark.parametrize("mean, sd", [(0.3, 1.0), (-40.0, 1.0), (55.0, 2.0), (2.0, 0.01), (0.0, 300.0)])
@@ -86,9 +93,12 @@ def test_records_fall_into_the_cells_with_these_probabilities(d):
 
 
 def test_counts_equal_the_direct_sum_and_slopes_the_one_a_count_lower():
-    counts, expected = (grid.ravel() for grid in np.meshgrid(
-        [-60.0, -5, -1, 0, 1, 2, 20, 100, 1000, 3000], [1e-50, 1e-6, 0.03, 1, 7.3, 90, 1000, 2500]
-    ))  # fmt: skip
+    counts, expected = (
+        grid.ravel()
+        for grid in np.meshgrid(
+            [-60.0, -5, -1, 0, 1, 2, 20, 100, 1000, 3000], [1e-50, 1e-6, 0.03, 1, 7.3, 90, 1000, 2500]
+        )
+    )
     y = np.arange(6_000)
     poisson = y * np.log(expected)[:, None] - expected[:, None] - special.gammaln(y + 1)
     m = pt.dvector()

@@ -60,10 +60,14 @@ def test_channels_are_exactly_as_private_as_stated(epsilon):
     ratios = []
     for bits in itertools.product((0, 1), repeat=3):
         likelihood = [
-            np.prod([(own if j == cell else other) ** b * (1 - (own if j == cell else other)) ** (1 - b)
-                     for j, b in enumerate(bits)])
+            np.prod(
+                [
+                    (own if j == cell else other) ** b * (1 - (own if j == cell else other)) ** (1 - b)
+                    for j, b in enumerate(bits)
+                ]
+            )
             for cell in range(3)
-        ]  # fmt: skip
+        ]
         ratios.append(max(likelihood) / min(likelihood))
     assert_allclose(np.log(max(ratios)), epsilon, rtol=1e-12)
     own, other = response_channel("direct", epsilon, 3)
@@ -136,14 +140,32 @@ def test_cell_probabilities_equal_those_of_scipy(d):
     for place in itertools.product(*(range(len(e) - 1) for e in ends)):
         low, high = ([e[i + up] for e, i in zip(ends, place, strict=True)] for up in (0, 1))
         if d == 1:
-            expected.append(sum(a * np.diff(stats.norm(m[0], c[0, 0]).cdf([low[0], high[0]]))[0]
-                                for a, m, c in zip(w, mu, chol, strict=True)))  # fmt: skip
+            expected.append(
+                sum(
+                    a * np.diff(stats.norm(m[0], c[0, 0]).cdf([low[0], high[0]]))[0]
+                    for a, m, c in zip(w, mu, chol, strict=True)
+                )
+            )
         else:
-            expected.append(sum(a * integrate.dblquad(
-                lambda y, x, m=m, c=c: np.exp(-0.5 * np.square(np.linalg.solve(c, [x - m[0], y - m[1]])).sum())
-                / (2 * np.pi * c[0, 0] * c[1, 1]),
-                max(low[0], -9), min(high[0], 9), max(low[1], -9), min(high[1], 9), epsabs=1e-9)[0]
-                for a, m, c in zip(w, mu, chol, strict=True)) if place in ((0, 0), (1, 2), (2, 1)) else np.nan)  # fmt: skip
+            expected.append(
+                sum(
+                    a
+                    * integrate.dblquad(
+                        lambda y, x, m=m, c=c: (
+                            np.exp(-0.5 * np.square(np.linalg.solve(c, [x - m[0], y - m[1]])).sum())
+                            / (2 * np.pi * c[0, 0] * c[1, 1])
+                        ),
+                        max(low[0], -9),
+                        min(high[0], 9),
+                        max(low[1], -9),
+                        min(high[1], 9),
+                        epsabs=1e-9,
+                    )[0]
+                    for a, m, c in zip(w, mu, chol, strict=True)
+                )
+                if place in ((0, 0), (1, 2), (2, 1))
+                else np.nan
+            )
     known = np.isfinite(expected)
     assert known.sum() >= 3
     assert_allclose(found[known], np.array(expected)[known], atol=1e-12 if d == 1 else 1e-7)

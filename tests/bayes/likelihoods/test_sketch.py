@@ -46,9 +46,17 @@ def release_of(mixture, frequencies, *, n_records=800, noise=(20.0, 13.0), count
     raw, law = SketchStatistics(tuple(sketches), np.ones(mixture.n_features)).to_arrays()
     relation = Neighbouring.ADD_REMOVE if count_scale else Neighbouring.REPLACE_ONE
     return Release(
-        mixture, guarantee(relation), "sketch", {}, raw, law, tuple(f"x{j}" for j in range(mixture.n_features)),
-        None if count_scale else n_records, background_weight=0.07 if background else 0.0, background=background,
-    )  # fmt: skip
+        mixture,
+        guarantee(relation),
+        "sketch",
+        {},
+        raw,
+        law,
+        tuple(f"x{j}" for j in range(mixture.n_features)),
+        None if count_scale else n_records,
+        background_weight=0.07 if background else 0.0,
+        background=background,
+    )
 
 
 def guarantee(relation):
@@ -225,9 +233,13 @@ def test_released_numbers_follow_the_law():
     for relation in Neighbouring:
         for _ in range(100):
             found, _ = noisy_sketch(
-                COLUMN.sample(3000, rng=rng), LADDER, budget=GaussianFilter.of(2.0, 1e-6), share=Fraction(1),
-                neighbouring=relation, rng=rng,
-            )  # fmt: skip
+                COLUMN.sample(3000, rng=rng),
+                LADDER,
+                budget=GaussianFilter.of(2.0, 1e-6),
+                share=Fraction(1),
+                neighbouring=relation,
+                rng=rng,
+            )
             raw, noise = SketchStatistics((found,), np.ones(1)).to_arrays()
             n_records = 3000 if relation is Neighbouring.REPLACE_ONE else None
             law = SketchLaw.of(Release(COLUMN, guarantee(relation), "sketch", {}, raw, noise, ("x",), n_records))

@@ -18,7 +18,7 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import registry
-from pm_dpgmm.bayes.parameters.anchor import (  # fmt: skip
+from pm_dpgmm.bayes.parameters.anchor import (
     Anchor,
     mixture_at,
     offsets_of,
@@ -77,9 +77,7 @@ def test_offsets_and_mixtures_are_inverse_to_each_other(seed, k, d):
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(2, k, d, d))
     covariances = roots @ np.swapaxes(roots, -1, -2) + 0.3 * np.eye(d)
-    one, two = (
-        Mixture(rng.dirichlet(np.full(k, 3.0)), rng.normal(scale=5, size=(k, d)), s) for s in covariances
-    )  # fmt: skip
+    one, two = (Mixture(rng.dirichlet(np.full(k, 3.0)), rng.normal(scale=5, size=(k, d)), s) for s in covariances)
     offsets = offsets_of(one, two)
     back = mixture_at(offsets, two)
     np.testing.assert_allclose(back.weights, one.weights, atol=1e-12)
@@ -171,9 +169,14 @@ def test_scales_of_a_histogram_are_those_of_repeated_fits():
     from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 
     release = dpg.fit_gmm(
-        LINE.sample(3_000, rng=np.random.default_rng(2)), 2, epsilon=1.0, bounds=(-8, 12), method="histogram",
-        random_seed=2, progress=False,
-    )  # fmt: skip
+        LINE.sample(3_000, rng=np.random.default_rng(2)),
+        2,
+        epsilon=1.0,
+        bounds=(-8, 12),
+        method="histogram",
+        random_seed=2,
+        progress=False,
+    )
     rng, scale = np.random.default_rng(4), release.noise["scale"]
     found = []
     for _ in range(60):
@@ -237,8 +240,11 @@ def test_prior_draws_have_the_law_of_the_anchor(sketch):
     offsets = pm.draw(model["g_offset"], 4_000, random_seed=1, mode="FAST_COMPILE")
     assert stats.kstest(offsets.ravel(), stats.norm.cdf).pvalue > 1e-6
     assert [rv.name for rv in model.free_RVs] == ["g_offset"]
-    names = {"g_weights": ("component",), "g_means": ("component", "feature"),
-             "g_covariances": ("component", "feature", "feature_bis")}  # fmt: skip
+    names = {
+        "g_weights": ("component",),
+        "g_means": ("component", "feature"),
+        "g_covariances": ("component", "feature", "feature_bis"),
+    }
     assert {v.name: model.named_vars_to_dims[v.name] for v in model.deterministics} == names
     assert model.coords["feature"] == sketch.feature_names == model.coords["feature_bis"]
     assert model.coords["component"] == (0, 1)
@@ -300,9 +306,14 @@ def test_close_components_warn_once_and_name_the_pair(sketch):
 def test_one_component_one_feature_and_other_dims_work():
     with pm.Model() as model:
         th = mixture_params(
-            "g", Mixture([1.0], [[2.0]], [[[4.0]]]), weight_conc=1, mean_scale=0.5, cov_scale=0.2,
-            dims=("cluster", "column"), feature_names=("height",),
-        )  # fmt: skip
+            "g",
+            Mixture([1.0], [[2.0]], [[[4.0]]]),
+            weight_conc=1,
+            mean_scale=0.5,
+            cov_scale=0.2,
+            dims=("cluster", "column"),
+            feature_names=("height",),
+        )
         weights, means, covariances, _ = variables(th, np.array([1.0, 1.0]))
     assert model.coords["column"] == ("height",) and model["g_means"].eval().shape == (1, 1)
     np.testing.assert_allclose([weights[0], means[0, 0], covariances[0, 0, 0]], [1, 3, 4 * np.exp(0.4)])

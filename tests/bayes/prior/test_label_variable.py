@@ -16,6 +16,7 @@ from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.prior import label_step
 from pm_dpgmm.bayes.prior.label_variable import licences_of
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST, QUICK
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning"),
@@ -24,13 +25,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Intermediate results:UserWarning"),
 ]
 
-FAST = {"mode": "FAST_COMPILE"}
 PAIR = Mixture([0.5, 0.5], [[0.0], [6.0]], [[[1.0]], [[1.0]]])
 REFUSED = r"labels of 'x' must be moved by MixtureLabels.*pm.sample\(\) without a step.*form='mixture'.*label_density"
-QUICK = {
-    "draws": 10, "tune": 10, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1,
-    "compute_convergence_checks": False, "compile_kwargs": FAST,
-}  # fmt: skip
 
 
 def labelled():

@@ -232,9 +232,15 @@ def test_samplers_find_every_component_with_unknown_noise(sampler):
         scale = pm.LogNormal("scale", 0.0, 0.5)
         measured("x", LINE, rows, scale**2 * np.eye(1), dims=("patient", "feature"))
         found = pm.sample(
-            1000, tune=500, chains=2, cores=1, nuts_sampler=sampler, random_seed=3, progressbar=False,
+            1000,
+            tune=500,
+            chains=2,
+            cores=1,
+            nuts_sampler=sampler,
+            random_seed=3,
+            progressbar=False,
             compute_convergence_checks=False,
-        )  # fmt: skip
+        )
     posterior = posterior_of(found)
     draws, scales = posterior["x"].values.reshape(2000, 4), posterior["scale"].values.ravel()
     for i, y in enumerate(rows):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
-import importlib
 import json
 import pickle
 from typing import Protocol, runtime_checkable
@@ -162,21 +160,3 @@ def test_wrong_arguments_of_the_unnamed_form_are_named(arguments, error, message
 def test_wrong_settings_are_named_before_there_is_a_model(arguments, error, message):
     with pytest.raises(error, match=message):
         MixturePrior(**{"mixture": CLOSE, **arguments})
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "prior.priors",
-        "prior.prior_factory",
-        "prior.modes",
-        "prior.label_variable",
-        "starts.starting_values",
-        "inference_data",
-        "arviz_compat",
-    ],
-)
-def test_docstring_examples_run(name):
-    module = importlib.import_module(f"pm_dpgmm.bayes.{name}")
-    result = doctest.testmod(module, extraglobs={"np": np})
-    assert result.attempted and not result.failed

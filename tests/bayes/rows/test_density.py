@@ -255,8 +255,11 @@ def test_a_release_like_object_and_shared_data_are_accepted_and_dist_is_the_twin
     rows = mixture.sample(3, rng=np.random.default_rng(2))
     expected = mixture.log_density(rows)
     with pm.Model() as model:
-        gmm("y", SimpleNamespace(weights=mixture.weights, means=mixture.means, covariances=mixture.covariances),
-            observed=pm.Data("data", rows))  # fmt: skip
+        gmm(
+            "y",
+            SimpleNamespace(weights=mixture.weights, means=mixture.means, covariances=mixture.covariances),
+            observed=pm.Data("data", rows),
+        )
     np.testing.assert_allclose(model.compile_logp(mode="FAST_COMPILE")({}), expected.sum(), rtol=1e-12)
     assert dpg.gmm is gmm and gmm.dist is gmm_dist
 

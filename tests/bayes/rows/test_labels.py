@@ -177,10 +177,12 @@ def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are
         draws = pm.draw([th.weights, th.means, th.covariances, x], 100, random_seed=1)
     dims = ("chain", "draw", "component", "feature", "feature_bis")
     posterior = xr.Dataset(
-        {name: (dims[: part.ndim + 1], part[None]) for name, part in zip(
-            ("g_weights", "g_means", "g_covariances"), draws[:3], strict=True)}
+        {
+            name: (dims[: part.ndim + 1], part[None])
+            for name, part in zip(("g_weights", "g_means", "g_covariances"), draws[:3], strict=True)
+        }
         | {"x": (("chain", "draw", "feature"), draws[3][None])},
-    )  # fmt: skip
+    )
     readers = {
         "g_means": (lambda idata: dpg.relabel(idata, to=release), release.check_fit),
         "x": (lambda idata: dpg.check_modes(idata, release, name="x", random_seed=1),),

@@ -1,4 +1,3 @@
-import doctest
 import importlib.util
 import subprocess
 import sys
@@ -116,8 +115,3 @@ def test_two_columns_with_correlation():
     mixture = fit.transformed(np.diag(1 / rows.std(axis=0)), -rows.mean(axis=0) / rows.std(axis=0))
     gradient = posterior.loss(posterior.pack(mixture), (rows - rows.mean(axis=0)) / rows.std(axis=0))[1]
     assert np.abs(gradient).max() < 1e-4
-
-
-def test_the_docstring_example_runs():
-    result = doctest.testmod(map_learner, extraglobs={"np": np})
-    assert result.attempted and not result.failed

@@ -263,9 +263,14 @@ def test_pm_sample_starts_at_the_values_without_a_jitter_of_its_own():
         pm.Normal("mu", 0, 10, shape=3, transform=ordered)
     starts = initvals(LINE, model, chains=2, jitter=0.1, random_seed=1)
     points, _ = pm.init_nuts(
-        init="adapt_diag", chains=2, random_seed=1, progressbar=False, model=model, initvals=starts,
+        init="adapt_diag",
+        chains=2,
+        random_seed=1,
+        progressbar=False,
+        model=model,
+        initvals=starts,
         compile_kwargs={"mode": "FAST_COMPILE"},
-    )  # fmt: skip
+    )
     for point, start in zip(points, starts, strict=True):
         back = make_initial_point_fn(model=model, overrides=start)(0)
         assert all((point[name] == back[name]).all() for name in back)

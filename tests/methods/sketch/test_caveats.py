@@ -11,8 +11,9 @@ from scipy import stats
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from pm_dpgmm.methods.fit_warnings import warning_for
 from pm_dpgmm.methods.sketch import caveats
-from pm_dpgmm.methods.sketch.caveats import pair_shares, warning_for, warnings_of
+from pm_dpgmm.methods.sketch.caveats import pair_shares, warnings_of
 from pm_dpgmm.release.release import Release
 from verification.benchmarks import multi_scale
 

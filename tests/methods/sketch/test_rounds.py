@@ -137,9 +137,14 @@ def test_a_noisy_number_of_records_below_one_counts_as_one():
     assert SketchStatistics((sketch,), np.ones(2)).n_records == 1.0
     assert SketchData.of((sketch,), np.ones(2)).n_records == 1.0
     one_column = dpg.fit_gmm(
-        np.linspace(0, 1, 5)[:, None], 1, bounds=(0, 1), method="sketch", neighbouring="add-remove", random_seed=4,
+        np.linspace(0, 1, 5)[:, None],
+        1,
+        bounds=(0, 1),
+        method="sketch",
+        neighbouring="add-remove",
+        random_seed=4,
         **(BUDGET | {"epsilon": 0.05}),
-    )  # fmt: skip
+    )
     assert np.isfinite(one_column.means).all()
 
 

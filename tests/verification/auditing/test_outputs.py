@@ -447,9 +447,9 @@ def test_a_stderr_that_fails_ends_no_audit(monkeypatch, kind):
 
 
 @pytest.mark.parametrize(
-    "columns, shown, terminal, told", [(1_000, True, True, True), (999, True, True, False), (1_000, False, True, False),
-    (1_000, True, False, False)],
-)  # fmt: skip
+    "columns, shown, terminal, told",
+    [(1_000, True, True, True), (999, True, True, False), (1_000, False, True, False), (1_000, True, False, False)],
+)
 def test_an_audit_that_will_take_long_says_so_before_it_starts(monkeypatch, columns, shown, terminal, told):
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)

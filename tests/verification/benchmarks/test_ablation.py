@@ -49,8 +49,10 @@ def test_pairs_are_compared_and_only_what_is_not_known_is_fitted(monkeypatch):
     monkeypatch.setattr(ablation, "scored", scored)
     rows = [row for seed in (0, 1) for row in ablation.study(trials, one, seed, {(SEEN.label, "made up", 1)})]
     assert [(row.trial, row.seed, row.changed) for row in rows] == [
-        (trials[0].label, 0, True), (trials[1].label, 0, False), (trials[1].label, 1, False)
-    ]  # fmt: skip
+        (trials[0].label, 0, True),
+        (trials[1].label, 0, False),
+        (trials[1].label, 1, False),
+    ]
     lines = list(ablation.table(rows))
     assert lines[2].startswith("| box.SEEN = 1.0 | +0.1000 ± nan |") and "1/1" in lines[2]
     assert "0/2" in lines[3]

@@ -199,6 +199,12 @@ def test_the_searches_find_the_maximum_that_is_there():
     assert worst(Finding(0.5, "a", 3), Finding(2.0, "b", 4)).where == "b"
 
 
+def test_a_finding_with_figures_is_the_same_finding():
+    found = over([(0.5, "a"), (0.7, "b")], tolerance=1e-9, figures={"first": 1.0})
+    more = found.with_figures({"second": 2.0})
+    assert more.figures == {"first": 1.0, "second": 2.0} and replace(more, figures=found.figures) == found
+
+
 def test_the_certified_share_of_rare_hits_is_exact_in_the_far_tail():
     """Once or always has a closed form: 1 - (1 - a)^(1/n), a^(1/n)."""
     for n in (10, 10**6, 10**12):

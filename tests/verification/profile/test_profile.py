@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from verification import proof_notes
-from verification.profile import PrivacyProfile, privacy_profile
+from verification.profile import MeasuredProfile, privacy_profile
 from verification.profile.bounds import mean_lower, refuted_in_a_row, weights
 from verification.profile.profile import PROVED
 from verification.profile.ratio_calibration import calibration
@@ -328,7 +328,7 @@ def test_outputs_in_parts():
 
 def test_the_result_is_frozen_plain_and_can_be_read():
     profile = profile_of("gaussian", 16)
-    assert isinstance(profile, PrivacyProfile)
+    assert isinstance(profile, MeasuredProfile)
     for name in ("epsilons", "estimate", "upper", "lines", "lower_at_infinity", "log_ratio"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(profile, name)[...] = 0

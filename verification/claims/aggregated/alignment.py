@@ -83,7 +83,7 @@ def aligned(effort: Effort, *, separation: dict[bool, float]) -> Finding:
 
     figures: dict[str, float] = {}
     found = over(cases(), tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(

@@ -71,7 +71,7 @@ def table(effort: Effort, *, shifted: bool, first: float) -> Finding:
                     yield found / delta, {"epsilon": epsilon, "D": size, "eta": eta, "omega": omega, "p": p, "q": q}
 
     found = over(cases(), tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 def pass_table(epsilon: float, delta: float, bound: Curve, *, shifted: bool = True, first: float = 1.0) -> list[float]:

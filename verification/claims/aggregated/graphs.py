@@ -130,7 +130,7 @@ def common_friends(effort: Effort, *, together: dict[bool, int], lowered: int) -
     found = every(cases())
     names = {False: "pair rule: groups without a common friend", True: "triple rule: groups without a common friend"}
     figures = {names[rule]: float(n) for rule, n in failing.items()}
-    return Finding(found.largest, found.where, found.n_cases, figures=figures)
+    return found.with_figures(figures)
 
 
 @claim(

@@ -175,7 +175,7 @@ def curve(effort: Effort, *, share: float) -> Finding:
         proved_omega, exact = (largest_omega(1.0, 1e-6, 6, eta, exact=way) for way in (False, True))
         figures[f"admitted omega over exact, D = 6, eta = {eta:g}"] = proved_omega / exact
     figures["largest omega at (1, 1e-6), D = 3, eta = .05"] = largest_omega(1.0, 1e-6, 3, 0.05, exact=False)
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -265,7 +265,7 @@ def weight_noise(effort: Effort, *, share: float) -> Finding:
             )
 
     found = over(cases(), tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 def _least_share(epsilon: float, delta: float, omega: float, size: int, eta: float) -> float:

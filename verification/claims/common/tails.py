@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def log_ratio_tail(effort: Effort, *, root: float, linear: float, mean: float) -
         "largest with .98 ||A||": (2.0, 2.0, 0.98),
     }
     figures = {name: _log_ratio_search(effort, *factors, mixed=False).largest for name, factors in others.items()}
-    return replace(found, figures=figures)
+    return found.with_figures(figures)
 
 
 @claim(

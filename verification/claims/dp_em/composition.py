@@ -66,7 +66,7 @@ def pure(effort: Effort, *, share: float) -> Finding:
         tau2 = float((2 * _log_moments(z - p @ z, p) / LAMBDAS**2).max())
         figures |= {f"mean / (eps'^2/2), eps' = {epsilon:g}": float(p @ z) / (epsilon**2 / 2)}
         figures |= {f"tau^2 / eps'^2, eps' = {epsilon:g}": tau2 / epsilon**2}
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
+    return found.with_figures(figures)
 
 
 @claim(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def weights(effort: Effort, *, share: float) -> Finding:
     split = effort.rng.dirichlet(np.ones(3))
     none = float(np.prod(stats.laplace.cdf(-split, scale=2 / (10 * 0.1))))
     figures = {"all weights clipped, k = 3, N = 10, eps' = 0.1": none, "2^-k exp(-N eps' / 2)": math.exp(-0.5) / 8}
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -99,7 +100,7 @@ def absolute_sum(effort: Effort, *, all_signs: bool) -> Finding:
     found = maximised(ratio, starts, tolerance=ROUNDING)
     steepest = maximised(lambda x: float(np.abs(x).sum() / np.linalg.norm(x)) / math.sqrt(len(x)), starts)
     figures = {"sup of sum|x_l| / (sqrt(d) |x|)": steepest.largest}
-    return Finding(found.largest, found.where, found.n_cases + steepest.n_cases, ROUNDING, figures)
+    return replace(found, n_cases=found.n_cases + steepest.n_cases).with_figures(figures)
 
 
 @claim(
@@ -134,7 +135,7 @@ def means(effort: Effort, *, share: float) -> Finding:
         return max(found.values()) / share
 
     found = by_property(pairs(), ratio, effort, tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, largest)
+    return found.with_figures(largest)
 
 
 @claim(
@@ -196,7 +197,7 @@ def centred(effort: Effort, *, with_centre: bool) -> Finding:
     for name, norm in (("spectral", 2), ("Frobenius", "fro")):
         uncentred = maximised(lambda x, norm=norm: change(x, centre=np.zeros(2), norm=norm), starts, steps=1500)  # type: ignore[misc]
         figures[f"{name} norm without centring"] = uncentred.largest
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -233,7 +234,7 @@ def maximum_norm(effort: Effort, *, own: bool) -> Finding:
     starts = effort.rng.uniform(-1, 1, (effort.of(200, 2000), 6))
     found = maximised(lambda x: loss(*sizes(x)), starts, tolerance=ROUNDING, shown_as=sizes)
     figures = {f"999 records at 1, the last from 1 to {end:g}": loss(1.0, 1.0, end) for end in (REACH, -REACH)}
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures)
+    return found.with_figures(figures)
 
 
 def _moment(pair: Pair, power: int) -> FloatArray:

@@ -109,7 +109,7 @@ def quoted(effort: Effort, *, share: Fraction | None) -> Finding:
 
     found = over(cases())
     figures = {f"{name}, change over bound": float(value) for name, value in worst_of.items()}
-    return Finding(found.largest, found.where, found.n_cases, 0.0, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -139,7 +139,7 @@ def weights(effort: Effort, *, share: Fraction) -> Finding:
                     yield float(sum(map(abs, change)) * n / (2 * share)), f"labels {labels} become {other}"
 
     found = over(cases())
-    return Finding(found.largest, found.where, found.n_cases, 0.0, {"n times the change of one weight": float(entry)})
+    return found.with_figures({"n times the change of one weight": float(entry)})
 
 
 @claim(
@@ -196,7 +196,7 @@ def cluster_mean(effort: Effort, *, own_count: bool) -> Finding:
         f"loss, n_k = {m}": 0.08 * ratio(N_RECORDS, m, 0.0, 0.0, float(np.nextafter(BORDER, 0)))
         for m in (500, 100, 10, 1)
     }
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, figures if own_count else {})
+    return found.with_figures(figures if own_count else {})
 
 
 @claim(
@@ -260,7 +260,7 @@ def cluster_variance(effort: Effort, *, bound: Callable[[int, int], Fraction]) -
                     yield float(change / bound(n, size)), where
 
     found = over(cases())
-    return Finding(found.largest, found.where, found.n_cases, 0.0, by_size)
+    return found.with_figures(by_size)
 
 
 def _grid(parts: int, low: int) -> list[Fraction]:

@@ -166,7 +166,7 @@ def binned(effort: Effort, *, public: bool) -> Finding:
             yield finite_loss(first, second) / epsilon, f"records {(x, rest)} and {(y, rest)}"
 
     found = over(cases(), tolerance=ROUNDING)
-    return Finding(found.largest, found.where, found.n_cases, ROUNDING, {"delta at epsilon = 20": largest_delta})
+    return found.with_figures({"delta at epsilon = 20": largest_delta})
 
 
 @claim(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from scipy import special, stats
@@ -194,7 +193,7 @@ def covariance_noise_and_dimension(effort: Effort, *, root: bool) -> Finding:
         return cleared_or_refuted(found, figures=figures)
 
     finding = constant_exists(*(tried(c1) for c1 in ANY_C1))
-    return finding if root else replace(finding, figures=dict(finding.figures) | _simulated(effort))
+    return finding if root else finding.with_figures(_simulated(effort))
 
 
 def _log_failure(alpha: float, noise: float) -> float:

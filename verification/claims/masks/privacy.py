@@ -127,7 +127,7 @@ def weight_mask(effort: Effort, *, factor: float, largest_epsilon: float) -> Fin
     figures = {f"first epsilon that fails at delta = {delta:g}": first_failure(delta) for delta in (0.5, 0.1, 1e-2)}
     least = optimize.minimize_scalar(first_failure, bounds=(0.8, 0.99), method="bounded")
     figures |= {"first epsilon that fails at any delta": float(least.fun)}
-    return replace(finding, figures=dict(finding.figures) | figures)
+    return finding.with_figures(figures)
 
 
 @claim(
@@ -184,7 +184,7 @@ def mean_mask(effort: Effort, *, factor: float, largest_alpha: float) -> Finding
         return laws.largest_log_delta(1.0, made.pairs(1.0)) - made.log_claim
 
     figures["first alpha that fails at epsilon = 1, delta = 1e-6, d = 1"] = float(optimize.brentq(excess, 1.0, 1e3))
-    return replace(finding, figures=dict(finding.figures) | figures)
+    return finding.with_figures(figures)
 
 
 @claim(
@@ -233,11 +233,11 @@ def covariance_mask(effort: Effort, *, factor: float, frobenius: bool) -> Findin
     if effort.thorough:
         grid += itertools.product((2, 3, 8), (0.05, 0.3, 1.0), (0.1, 1.0, 5.0, 20.0), deltas)
     finding = judged(itertools.starmap(case, grid), factor=factor)
-    figures = dict(finding.figures)
-    for d in (1, 4):
-        figures[f"slack at d = {d}, eta = 0.05, epsilon = 1, delta = 1e-6"] = _slack(case(d, 0.05, 1.0, 1e-6))
+    figures = {
+        f"slack at d = {d}, eta = 0.05, epsilon = 1, delta = 1e-6": _slack(case(d, 0.05, 1.0, 1e-6)) for d in (1, 4)
+    }
     figures["delta of random spectra over that of the worst pairs"] = _other_spectra(effort, frobenius)
-    return replace(finding, figures=figures)
+    return finding.with_figures(figures)
 
 
 @claim(

@@ -57,7 +57,7 @@ def whole_law(effort: Effort, *, factor: float, growth: float) -> Finding:
     shares: dict[int, float] = {}
     found = over(cases(), tolerance=ROUNDING)
     figures = {f"worst delta at 2 epsilon over delta, t = {t}": share for t, share in shares.items()}
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -97,7 +97,7 @@ def subsets_needed(effort: Effort, *, constant: float) -> Finding:
     ]
     figures = {name: 0.0 for name, _, _ in settings}
     found = over(cases())
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(

@@ -54,7 +54,7 @@ def concentrated_masks(effort: Effort, *, radius: float, beta: float) -> Finding
 
     figures: dict[str, float] = {}
     found = over(cases(), tolerance=1e-6)  # of the linear programme
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -143,7 +143,7 @@ def radius(effort: Effort, *, r: float) -> Finding:
         "largest r with this noise of the mean": 1.5 * largest,
     }
     found = over(cases())
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 @claim(
@@ -190,7 +190,7 @@ def learner_accuracy(effort: Effort, *, share: Callable[[float], float]) -> Find
         largest = optimize.brentq(lambda tv, g=gamma: _apart(tv) - g / (2 * z), 1e-8, 0.2, xtol=1e-14)
         figures[f"gamma over the largest TV distance with all fits friends, gamma = {gamma:g}"] = gamma / largest
     found = over(cases(), tolerance=1e-9)  # root finding, at tv >= 5e-8
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 def smallest_beta(n: int, epsilon: float, delta: float, reach: float) -> float:

@@ -196,4 +196,4 @@ def _searched(
     )
     found = worst(drawn, polished)
     figures = {f"{PARTS[part]}, largest at g = {RADIUS}": factors[part] * polished.largest}
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)

@@ -104,7 +104,7 @@ def hanson_wright(effort: Effort, *, constant: float) -> Finding:
 
     found = over(cases())
     figures = {"least constant c needed": least, "(1 - ln 2)/2": CORNER, "largest with 1 in place of 2": largest}
-    return replace(found, figures=figures)
+    return found.with_figures(figures)
 
 
 def _near_isometries() -> Any:

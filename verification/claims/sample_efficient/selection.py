@@ -98,7 +98,7 @@ def hypothesis_selection(effort: Effort, *, accuracy: Fraction) -> Finding:
         "share of n that is needed": max(shares),
         "n for m = 1000, a = .1, e = z = 1, b = .1": enough_records(1000, 0.1, 1.0, 1.0, 0.1),
     }
-    return Finding(found_all.largest, found_all.where, found_all.n_cases, found_all.tolerance, figures)
+    return found_all.with_figures(figures)
 
 
 @claim(
@@ -138,7 +138,7 @@ def density_outside(effort: Effort, *, share: Fraction) -> Finding:
 
     found = over(cases())
     doubled = {"largest if the hypothesis is half the integral": 2 * float(share) * found.largest}
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, doubled)
+    return found.with_figures(doubled)
 
 
 @claim(
@@ -195,7 +195,7 @@ def boosting(effort: Effort, *, distance: int) -> Finding:
                 yield bool(abs(joint - group) < 1e-12), {"changed group": (p, q), "others": rest, "e": e}
 
     found = worst(over(cases()), every(parallel()))
-    return Finding(found.largest, found.where, found.n_cases, found.tolerance, figures)
+    return found.with_figures(figures)
 
 
 VOLUME_SELECTION = Claim(

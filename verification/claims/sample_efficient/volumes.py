@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -180,7 +179,7 @@ def volume_ratio(effort: Effort, *, constant: float) -> Finding:
     # the quadrature is compared with the closed form of d = 1
     largest_error = max(abs(_average(1, 1.5, g) / _closed(g) - 1) for g in (0.01, 0.1, 0.5))
     found = over(cases(), tolerance=1e-10)
-    return replace(found, figures=figures | {"relative error of the quadrature, d = 1": largest_error})
+    return found.with_figures(figures | {"relative error of the quadrature, d = 1": largest_error})
 
 
 def _congruence(a: Exact) -> Exact:

@@ -186,7 +186,7 @@ def mean_shift(effort: Effort, *, constant: float) -> Finding:
 
     drawn = by_property(component_pairs(0.012), of_hostile, effort, quick=25, thorough=200, tolerance=HOSTILE_ROUNDING)
     found = worst(over(cases, tolerance=ROUNDING), drawn)
-    return replace(found, figures={"smallest constant in place of 15": constant * found.largest})
+    return found.with_figures({"smallest constant in place of 15": constant * found.largest})
 
 
 @claim(

@@ -1,21 +1,18 @@
-"""Noise-aware evidence of method "populous-single": masked weights, means and covariances."""
+"""Likelihood of method "populous-single": weights, means and covariances of one fit, masked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytensor.tensor as pt
-
-from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.bayes.likelihoods.spectrum import eigenvalues
-from pm_dpgmm.methods.populous.mask_law import MaskedMixture, log_density, masked_mixture
+from pm_dpgmm.bayes.likelihoods.mask_graph import log_masked
+from pm_dpgmm.methods.populous.mask_law import FORMS, MaskedMixture, masked_mixture
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from pm_dpgmm.methods.released import Released
 
-LIKELIHOODS: tuple[str, ...] = ("exact", "wishart", "gaussian")
+LIKELIHOODS = FORMS
 
 
 def statistics(release: Released) -> MaskedMixture:
@@ -63,17 +60,3 @@ def log_likelihood(
     covariance, at the released mixture.
     """
     return log_masked(statistics(release), weights, means, chol, likelihood=likelihood)
-
-
-def log_masked(
-    masked: MaskedMixture, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
-) -> TensorVariable:
-    """:func:`pm_dpgmm.methods.populous.mask_law.log_density` as a graph."""
-    check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
-    form = masked.form if likelihood == "auto" else likelihood
-    k, d = masked.means.shape
-    weights = pt.specify_shape(pt.as_tensor_variable(weights), (k,))
-    means = pt.specify_shape(pt.as_tensor_variable(means), (k, d))
-    chol = pt.specify_shape(pt.as_tensor_variable(chol), (k, d, d))
-    found: TensorVariable = log_density(masked, weights, means, chol, form=form, xp=pt, spectrum=eigenvalues)
-    return found

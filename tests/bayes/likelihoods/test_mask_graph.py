@@ -9,8 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from scipy import integrate, special, stats
 
-from pm_dpgmm.bayes.likelihoods import masks as mask_evidence
-from pm_dpgmm.bayes.likelihoods import populous as lifted_evidence
+from pm_dpgmm.bayes.likelihoods import populous, populous_single
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask
 from pm_dpgmm.mechanisms.masks import MaskNoise, mask_covariance, mask_mixture
 from pm_dpgmm.methods.populous.agreement import AgreementRule
@@ -27,7 +26,7 @@ def entries(factor):
     return [[factor[..., i, j] for j in range(i + 1)] for i in range(factor.shape[-1])]
 
 
-EVIDENCE = {"populous": lifted_evidence, "populous-single": mask_evidence}
+EVIDENCE = {"populous": populous, "populous-single": populous_single}
 
 
 @pytest.mark.parametrize("eta", [0.01, 0.05, 0.2, 1.0, 3.0])
@@ -47,9 +46,14 @@ def test_two_dimensions_equal_the_integral_over_rotations_and_reflections(eta):
     exponent = np.einsum("ij,ijn->n", factor, turns) / eta**2
     square = factor @ factor.T
     wanted = (
-        special.logsumexp(exponent) - math.log(len(exponent)) - 2 * math.log(2) - special.multigammaln(1, 2)
-        - 4 * math.log(eta) - 0.5 * np.linalg.slogdet(square)[1] - (np.trace(square) + 2) / (2 * eta**2)
-    )  # fmt: skip
+        special.logsumexp(exponent)
+        - math.log(len(exponent))
+        - 2 * math.log(2)
+        - special.multigammaln(1, 2)
+        - 4 * math.log(eta)
+        - 0.5 * np.linalg.slogdet(square)[1]
+        - (np.trace(square) + 2) / (2 * eta**2)
+    )
     assert log_noncentral(entries(factor), np.array(eta)) == pytest.approx(wanted, rel=1e-10, abs=1e-10)
 
 
@@ -195,9 +199,17 @@ def test_overlapping_components_with_little_noise_are_taken_jointly():
 def test_the_released_number_of_records_is_not_needed():
     release = a_release("populous", 1)
     law = dict(release.noise) | {"subset_records": None}
-    private = Release(release.mixture, Guarantee(1.0, 1e-6, Neighbouring.ADD_REMOVE, "test", PointProfile(1.0, 1e-6)),
-                      "populous", {}, release.raw, law, ("x0",), None)  # fmt: skip
-    masked = lifted_evidence.statistics(private)
+    private = Release(
+        release.mixture,
+        Guarantee(1.0, 1e-6, Neighbouring.ADD_REMOVE, "test", PointProfile(1.0, 1e-6)),
+        "populous",
+        {},
+        release.raw,
+        law,
+        ("x0",),
+        None,
+    )
+    masked = populous.statistics(private)
     assert masked.eta == pytest.approx(np.full(2, 0.1)) and masked.form == "exact"
 
 
@@ -205,9 +217,9 @@ def test_a_wrong_form_and_too_much_noise_are_refused():
     release = a_release("populous-single", 1, eta=0.3)
     point = [release.weights, release.means, np.linalg.cholesky(release.covariances)]
     with pytest.raises(ValueError, match="likelihood must be one of"):
-        mask_evidence.log_likelihood(release, *point, likelihood="student")
+        populous_single.log_likelihood(release, *point, likelihood="student")
     with pytest.raises(ValueError, match="use 'exact'"):
-        mask_evidence.log_likelihood(release, *point, likelihood="wishart")
+        populous_single.log_likelihood(release, *point, likelihood="wishart")
 
 
 @pytest.mark.parametrize("method", EVIDENCE)
@@ -216,8 +228,10 @@ def test_a_wrong_form_and_too_much_noise_are_refused():
 def test_several_releases_at_once_are_as_each_alone(method, form, d):
     masked = [EVIDENCE[method].statistics(a_release(method, d, seed=seed)) for seed in (1, 2, 3)]
     weights, means, chol = a_mixture(d).weights, a_mixture(d).means, np.linalg.cholesky(a_mixture(d).covariances)
-    points = [np.stack([part * share for share in (0.9, 1.0)] * 3).reshape(3, 2, *part.shape)
-              for part in (weights, means, chol)]  # fmt: skip
+    points = [
+        np.stack([part * share for share in (0.9, 1.0)] * 3).reshape(3, 2, *part.shape)
+        for part in (weights, means, chol)
+    ]
     found = log_density(stacked(masked), *points, form=form)
     for r, item in enumerate(masked):
         for i in range(2):

@@ -1,6 +1,6 @@
-"""Worst pairs of output laws, and their products: composition without a grid wherever a few losses are possible.
+"""Dominating pairs of output laws, and their products: composition without a grid wherever a few losses are possible.
 
-Proof: worst_pair.md.
+Proof: dominating_pair.md.
 
 A pair is a Gaussian shift beside finitely many values of the privacy loss ln P/Q. Gaussian shifts compose to one; the
 other losses add up. Everything is a sum of positive terms, so rounding is relative and is paid for once, at the end.
@@ -31,7 +31,7 @@ def no_losses() -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstPair:
+class DominatingPair:
     """P and Q so that no mechanism of a family has a larger curve, in either order of neighbours.
 
     ``mu_squared``: of the Gaussian shift. ``losses``, ``masses``: ln P/Q and P of the other outputs, shape (n,).
@@ -43,7 +43,7 @@ class WorstPair:
     masses: FloatArray = field(default_factory=lambda: np.ones(1))
     infinite: float = 0.0
 
-    def times(self, other: WorstPair) -> WorstPair:
+    def times(self, other: DominatingPair) -> DominatingPair:
         """The pair of both outputs together: independent noise, the second perhaps chosen after the first."""
         wide, narrow = (self, other) if len(self.losses) >= len(other.losses) else (other, self)
         infinite = self.infinite + other.infinite - self.infinite * other.infinite
@@ -51,17 +51,17 @@ class WorstPair:
         if len(wide.losses) * len(narrow.losses) <= BLOCK:
             found = merged(*_outer(wide, narrow, slice(None)))
             if len(found[0]) <= MOST_LOSSES:
-                return WorstPair(mu_squared, *found, infinite)
+                return DominatingPair(mu_squared, *found, infinite)
         ends = [np.nextafter(pick(wide.losses) + pick(narrow.losses), np.inf) for pick in (np.min, np.max)]
         grid = np.linspace(float(ends[0]), float(ends[1]), MOST_LOSSES)
         masses, size = np.zeros(MOST_LOSSES), max(1, BLOCK // len(wide.losses))
         for start in range(0, len(narrow.losses), size):
             masses += divided(*_outer(wide, narrow, slice(start, start + size)), grid)
-        return WorstPair(mu_squared, grid, masses, infinite)
+        return DominatingPair(mu_squared, grid, masses, infinite)
 
-    def power(self, times: int) -> WorstPair:
+    def power(self, times: int) -> DominatingPair:
         """The product of ``times`` copies, by squaring."""
-        found, square = WorstPair(), self
+        found, square = DominatingPair(), self
         while times:
             if times % 2:
                 found = found.times(square)
@@ -85,10 +85,10 @@ class WorstPair:
         return np.minimum(1.0, total + (GAUSSIAN_ROUNDING if mu else 0.0))
 
 
-def response(epsilon: float, infinite: float = 0.0) -> WorstPair:
+def response(epsilon: float, infinite: float = 0.0) -> DominatingPair:
     """Randomised response at ``epsilon``, after a leak of probability ``infinite``."""
     masses = np.array([special.expit(-epsilon), special.expit(epsilon)]) * (1 + 4 * ULP)
-    return WorstPair(0.0, np.array([-epsilon, epsilon]), np.maximum(masses, LEAST_MASS), infinite)
+    return DominatingPair(0.0, np.array([-epsilon, epsilon]), np.maximum(masses, LEAST_MASS), infinite)
 
 
 def merged(losses: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -118,7 +118,7 @@ def divided(losses: FloatArray, masses: FloatArray, grid: FloatArray) -> FloatAr
     return found * (1 + 2 * ULP * np.bincount(above, minlength=len(grid)).max())
 
 
-def _outer(wide: WorstPair, narrow: WorstPair, part: slice) -> tuple[FloatArray, FloatArray]:
+def _outer(wide: DominatingPair, narrow: DominatingPair, part: slice) -> tuple[FloatArray, FloatArray]:
     """Losses, rounded up, and masses of all pairs of outputs."""
     losses = np.nextafter(np.add.outer(wide.losses, narrow.losses[part]), np.inf)
     return losses.ravel(), np.multiply.outer(wide.masses, narrow.masses[part]).ravel() * (1 + 2 * ULP)

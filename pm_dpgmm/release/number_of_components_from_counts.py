@@ -1,4 +1,4 @@
-"""Other numbers of components for a stored release of noisy counts. Post-processing, so free of budget."""
+"""Numbers of components for a stored release of noisy counts: a refit, their scores. Post-processing, so free."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 
 from pm_dpgmm.privacy.curves import GaussianProfile, GeometricProfile, PointProfile, TableProfile
+from pm_dpgmm.privacy.dominating_pair import MOST_LOSSES, DominatingPair, merged, response
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, compose
-from pm_dpgmm.privacy.worst_pair import MOST_LOSSES, WorstPair, merged, response
 
 EPSILONS = np.geomspace(1e-6, 1e3, 37)
 RELATIVE, ABSOLUTE = 1e-9, 1e-14  # stated excess of Gaussian and of pure compositions
@@ -40,9 +40,9 @@ def binomial(epsilon, each, times):
 
 
 def product(losses):
-    total = WorstPair()
+    total = DominatingPair()
     for loss in losses:
-        total = total.times(loss.worst_pair())
+        total = total.times(loss.dominating_pair())
     return total
 
 

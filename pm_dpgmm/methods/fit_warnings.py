@@ -1,0 +1,30 @@
+"""What ``fit_gmm`` warns with, whatever the method: ``dpg.FitWarning`` and ``dpg.ComponentWarning``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class FitWarning(UserWarning):
+    """The fit is not to be relied on: ``release.warnings`` says why. Made of released and public numbers alone.
+
+    ``release`` is the release that it is about, for those who turn warnings into errors: its budget is spent.
+    """
+
+    def __init__(self, message: str, release: Any = None) -> None:
+        super().__init__(message)
+        self.release = release
+
+
+class ComponentWarning(FitWarning):
+    """Some components are not to be relied on, and nothing speaks against the density.
+
+    Who needs components (``means``, ``params``, ``initvals``, ``predict``) should take fewer; ``log_density``,
+    ``sample`` and ``prior`` are as good as without them.
+    """
+
+
+def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
+    """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
+    return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning

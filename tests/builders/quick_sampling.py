@@ -1,0 +1,13 @@
+"""Settings of ``pm.sample`` for tests that ask whether it runs, not what it finds."""
+
+FAST = {"mode": "FAST_COMPILE"}
+QUICK = {
+    "draws": 10,
+    "tune": 10,
+    "chains": 1,
+    "cores": 1,
+    "progressbar": False,
+    "random_seed": 1,
+    "compute_convergence_checks": False,
+    "compile_kwargs": FAST,
+}
