@@ -29,6 +29,7 @@ from pm_dpgmm.files.frozen_values import plain_values
 from pm_dpgmm.files.untrusted_json import check_depth, parsed
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
+from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.fit_warnings import warning_for
@@ -49,7 +50,7 @@ from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
-    kind.name: kind for kind in (SketchMethod, HistogramMethod, SliceMethod, Populous, TwoPhase, PopulousSingle)
+    kind.name: kind for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle)
 }
 
 

@@ -21,6 +21,7 @@ class Statistic(StrEnum):
     SLICE_COUNTS = "slice counts"  # of records in slices along several directions
     LIFTED_MASK = "lifted-mask"  # parameters of an average of fits, masked together
     MASK = "mask"  # parameters of one fit, masked
+    AVERAGE = "average of fits"  # around a released mixture, as offsets from it
     EM_SUMS = "EM sums"  # of the steps of an EM
     LOCAL_RESPONSES = "local responses"  # of every record by itself
     UNKNOWN = "unknown"  # none, or those of a method that this version does not know
@@ -54,6 +55,7 @@ OF_METHOD = {
     "slices": Statistic.SLICE_COUNTS,
     "populous": Statistic.LIFTED_MASK,
     "populous-single": Statistic.MASK,
+    "aggregate": Statistic.AVERAGE,
     "em": Statistic.EM_SUMS,
     "local": Statistic.LOCAL_RESPONSES,
 }

@@ -23,8 +23,9 @@ from pm_dpgmm.privacy.noise import IntArray
 
 PUBLIC_SEED = 20261123
 SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
-FIRST_RECORDS = 12  # of a subset, for each number of a fit
+FIRST_RECORDS = 8  # of a subset, for each number of a fit
 FEWEST_SUBSETS = 12
+LEAST_FITTED = 0.5  # share of the simulated subsets that must have a fit
 TYPICAL = 0.9  # share of the simulated fits that decide what is typical
 QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
 FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
@@ -82,8 +83,8 @@ def subset_size(n_records: float, n_numbers: int, records_per_number: float) -> 
 def simulated(
     fit: FitParts, density: Mixture, chart: Chart, waves: Waves, *, n_records: float, n_subsets: int, size: int,
     rng: np.random.Generator,
-) -> Design:  # fmt: skip
-    """The design for subsets of ``size`` records."""
+) -> Design | None:  # fmt: skip
+    """The design for subsets of ``size`` records; None where the learner cannot fit most of them."""
     n = SIMULATED + MORE * chart.coordinates.size
     rows = density.sample(n * size, rng=rng)
     edges = np.arange(n + 1) * size
@@ -92,6 +93,8 @@ def simulated(
     predictors = np.array([waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
     predictors -= waves.means(rows)  # of the released mixture itself, up to a little
     good = np.isfinite(vectors).all(axis=1)
+    if good.mean() < LEAST_FITTED:
+        return None
     gain, middle, typical = _regression(vectors[good], predictors[good])
     rest = vectors[good] - middle - predictors[good] @ gain.T
     covariance = _typical_covariance(rest)

@@ -7,7 +7,6 @@ Proof: method.md. Sources: Arbas, Ashtiani and Liaw (2023), Algorithm 1, which r
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,9 +24,10 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import BoolArray, Fits, stack_fits
+from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.parts import fit_parts
 from pm_dpgmm.learners.rehearsal import rehearse_learner
-from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
+from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
@@ -211,22 +211,16 @@ class Populous(Method):
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)
         streams = seeds(design.n_subsets, rng=rng)
         learner = BatchedEM() if learner is None else learner
-        if isinstance(learner, FitsTogether):
-            fits = learner.fit_all(
-                records[order], edges, problem.n_components, seeds=streams, n_threads=threads, progress=progress
-            )
-        else:
-            subsets = [records[order[low:high]] for low, high in itertools.pairwise(edges)]
-            found = fit_subsets(
-                learner,
-                subsets,
-                problem.n_components,
-                seeds=streams,
-                n_jobs=n_jobs,
-                progress=progress,
-                time_limit=self.time_limit,
-            )
-            fits = stack_fits(found, design.rule.n_components, design.rule.n_features)
+        fits = fit_parts(
+            learner,
+            records[order],
+            edges,
+            problem.n_components,
+            seeds=streams,
+            n_jobs=n_jobs,
+            progress=progress,
+            time_limit=self.time_limit,
+        )
         guarantee = self.guarantee(problem)
         raw = agree_average_mask(fits, constants, n_threads=threads, rng=rng)
         if raw is None:

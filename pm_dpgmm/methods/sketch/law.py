@@ -49,7 +49,12 @@ class SketchLaw:
     @classmethod
     def of(cls, release: Released) -> SketchLaw:
         """ValueError unless the release holds sketches."""
-        evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+        background = None if release.background is None else (release.background_weight, release.background)
+        return cls.of_statistics(SketchStatistics.from_arrays(release.raw, release.noise), background)
+
+    @classmethod
+    def of_statistics(cls, evidence: SketchStatistics, background: tuple[float, Mixture] | None) -> SketchLaw:
+        """The law of released statistics beside a background."""
         sketches = evidence.sketches
         noise = np.concatenate([np.full(sketch.values.shape[1], sketch.noise_scale) for sketch in sketches])
         return cls(
@@ -60,7 +65,7 @@ class SketchLaw:
             deviations=np.tile(noise, 2),
             n_records=max(1.0, evidence.n_records),
             n_records_scale=evidence.n_records_scale,
-            background=None if release.background is None else (release.background_weight, release.background),
+            background=background,
         )
 
     @property

@@ -127,9 +127,9 @@ class SketchMethod(Method):
         words = f"private sketch (methods/sketch/{'method' if self.like is None else 'like'}.md)"
         return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, self.budget(problem).loss())
 
-    def ladder(self, problem: Problem, interval: FloatArray) -> FejerHarmonics:
+    def ladder(self, problem: Problem, interval: FloatArray, budget: GaussianFilter) -> FejerHarmonics:
         """Frequencies for the interval of a single column, from public numbers and earlier releases."""
-        strength = problem.n_records * math.sqrt(self.budget(problem).limit)
+        strength = problem.n_records * math.sqrt(budget.limit)
         order = self.order or max(16 if strength < 5_000 else 24, 2 * problem.n_components)
         low, high = map(float, interval)
         half = high / 2 - low / 2
@@ -139,6 +139,11 @@ class SketchMethod(Method):
         """Raise ValueError unless everything that :meth:`release` computes exists; nothing fails after it has spent."""
         if problem.delta <= 0:
             raise ValueError("method 'sketch' needs delta greater than 0, got 0")
+        self.check_with(problem, self.budget(problem))
+        self.guarantee(problem).check_storable()
+
+    def check_with(self, problem: Problem, budget: GaussianFilter) -> None:
+        """Raise ValueError unless everything that :meth:`release_from` computes with this budget exists."""
         if problem.n_records > MAX_RECORDS:
             raise ValueError(f"X must have at most 2^31 rows, got {problem.n_records}")
         if not isinstance(self.reg_covar, float) and len(self.reg_covar) != problem.n_features:
@@ -158,18 +163,21 @@ class SketchMethod(Method):
         check_numbers(problem.component_choices, problem.n_features)
         if self.like is not None:
             check_numbers(problem.component_choices, problem.n_features, self.like.evidence.n_numbers)
-            self.like.check(problem, self.budget(problem))
-        self.guarantee(problem).check_storable()
+            self.like.check(problem, budget)
         if problem.n_features == 1:
-            ladder = self.ladder(problem, np.array([-1.0, 1.0]))  # refuses an order that is too high
+            ladder = self.ladder(problem, np.array([-1.0, 1.0]), budget)  # refuses an order that is too high
             check_numbers(problem.component_choices, 1, 2 * ladder.order if self.like is None else None)
             return
-        numbers = MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, self.budget(problem))
+        numbers = self.most_numbers(problem, budget)
         if numbers > MOST_NUMBERS:
             raise ValueError(
                 f"method 'sketch' releases at most {MOST_NUMBERS} numbers, got up to {numbers} for"
                 f" n_components = {problem.n_components} and {problem.n_features} features"
             )
+
+    def most_numbers(self, problem: Problem, budget: GaussianFilter) -> int:
+        """Most numbers that a fit of several columns may release."""
+        return MOST_ROUNDS * CELLS * problem.n_features + most_numbers(problem, budget)
 
     def release(
         self,
@@ -194,9 +202,14 @@ class SketchMethod(Method):
         progress: Progress,
         rng: Rng,
         released: Listener = kept_by_nobody,
+        part: tuple[Guarantee, GaussianFilter] | None = None,
     ) -> Outcome:
-        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
-        guarantee, budget = self.guarantee(problem), self.budget(problem)
+        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without.
+
+        ``part`` is for a sketch that is a part of a larger release: the guarantee of the whole, and what of its budget
+        may be spent here.
+        """
+        guarantee, budget = (self.guarantee(problem), self.budget(problem)) if part is None else part
         if self.like is not None:
             if problem.bounds is not None:
                 records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
@@ -215,6 +228,7 @@ class SketchMethod(Method):
             choice = choose(evidence, problem.component_choices, first=starts)
             progress(2, 2)
             return outcome(evidence, choice.best, guarantee, {}, choice)
+        whole = budget
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
             count, budget = noisy_count(records, budget=budget, share=COUNT_SHARE, rng=rng)
             problem = replace(problem, n_records=max(count, 4 * problem.n_components))
@@ -234,7 +248,7 @@ class SketchMethod(Method):
         released(guarantee, *unfinished(raw, None))
         unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
         if problem.n_features == 1:
-            ladder = self.ladder(problem, intervals[0])
+            ladder = self.ladder(problem, intervals[0], whole)
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)

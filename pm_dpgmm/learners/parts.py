@@ -1,0 +1,45 @@
+"""Fits to consecutive parts of a table, by whatever learner: together where it can, else one after the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.fits import Fits, stack_fits
+from pm_dpgmm.learners.subsets import FitsTogether, fit_subsets
+from pm_dpgmm.privacy.noise import IntArray
+
+
+def fit_parts(
+    learner: Any,
+    rows: FloatArray,
+    edges: IntArray,
+    n_components: int,
+    *,
+    seeds: Sequence[int],
+    n_jobs: int | None,
+    progress: Callable[[int, int], None],
+    time_limit: float | None = None,
+) -> Fits:
+    """One fit for each part ``rows[edges[i] : edges[i + 1]]``; see :func:`pm_dpgmm.learners.subsets.fit_subsets`.
+
+    Fit i is a function of part i and ``seeds[i]``, on the assumptions there.
+    """
+    if isinstance(learner, FitsTogether):
+        from joblib import effective_n_jobs
+
+        threads = effective_n_jobs(n_jobs or 1)
+        fits: Fits = learner.fit_all(rows, edges, n_components, seeds=seeds, n_threads=threads, progress=progress)
+        return fits
+    found = fit_subsets(
+        learner,
+        [rows[low:high] for low, high in itertools.pairwise(edges)],
+        n_components,
+        seeds=seeds,
+        n_jobs=n_jobs,
+        progress=progress,
+        time_limit=time_limit,
+    )
+    return stack_fits(found, n_components, rows.shape[1])
