@@ -28,6 +28,7 @@ from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
@@ -220,6 +221,21 @@ def check_masked(raw: Raw, noise: Noise, k: int, d: int) -> None:
         check_positive(subset_records=noise["subset_records"])
 
 
+def _check_average(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the law of the errors is that of a vector with as many numbers as the mixture, if there is one."""
+    if "offset_covariance" not in raw:  # nothing was averaged: the sketch alone
+        return
+    size = Coordinates(mixture.n_components, mixture.n_features, "ratios").size
+    covariance = finite_numbers(raw["offset_covariance"], "raw['offset_covariance']", (size, size))
+    if not np.array_equal(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0:
+        raise ValueError("offset_covariance must be symmetric and positive definite, got another")
+    for name in ("n_subsets", "subset_records"):
+        check_count(**{name: noise.get(name)})
+    for name in ("radius", "noise_scale", "n_inside_scale"):
+        check_positive(**{name: noise.get(name)})
+    check_real(n_inside=noise.get("n_inside"))
+
+
 def _check_sites(sites: Any) -> None:
     if not isinstance(sites, (list, tuple)) or not sites:
         raise ValueError(f"sites must be a list of what sites promised, got {shown(sites)}")
@@ -236,6 +252,7 @@ RULES = {
     Statistic.SLICE_COUNTS: StatisticRules(_check_slice_release, count_caveats),
     Statistic.LIFTED_MASK: StatisticRules(_check_masked),
     Statistic.MASK: StatisticRules(_check_masked),
+    Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_nothing),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_nothing),
     Statistic.UNKNOWN: StatisticRules(_check_nothing),

@@ -46,6 +46,7 @@ ALLOWED = {
     ),
     Statistic.LIFTED_MASK: Allowed(),
     Statistic.MASK: Allowed(),
+    Statistic.AVERAGE: Allowed(),
     Statistic.EM_SUMS: Allowed(),
     Statistic.LOCAL_RESPONSES: Allowed(),
     Statistic.UNKNOWN: Allowed(),

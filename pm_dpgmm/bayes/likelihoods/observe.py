@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
-from pm_dpgmm.bayes.likelihoods import counts, em, local, populous, populous_single, sketch
+from pm_dpgmm.bayes.likelihoods import aggregate, counts, em, local, populous, populous_single, sketch
 from pm_dpgmm.bayes.parameters.named_parameters import without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
@@ -50,6 +50,7 @@ LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     " known",
     Statistic.LIFTED_MASK: Likelihood(populous.LIKELIHOODS, populous.log_likelihood, ordered=True),
     Statistic.MASK: Likelihood(populous_single.LIKELIHOODS, populous_single.log_likelihood, ordered=True),
+    Statistic.AVERAGE: Likelihood(aggregate.LIKELIHOODS, aggregate.log_likelihood, ordered=True),
     Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
     Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
     Statistic.UNKNOWN: "which has no likelihood here",

@@ -126,6 +126,15 @@ def _masked(release: Released, mixture: Mixture) -> FloatArray:
     return covariance
 
 
+def _average(release: Released, mixture: Mixture) -> FloatArray:
+    if "offset_covariance" not in release.raw:
+        raise ValueError(
+            "weight_conc, mean_scale and cov_scale must be numbers for a release of method 'aggregate' without an"
+            " average, got 'auto': the law of its errors is not known"
+        )
+    return np.array(release.raw["offset_covariance"])
+
+
 def _fitted_records(release: Released) -> float:
     """Public number of records behind the masked parameters."""
     law, lifted = release.noise, release.statistic is Statistic.LIFTED_MASK
@@ -167,6 +176,7 @@ ERROR_LAWS: dict[Statistic, ErrorLaw | None] = {
     Statistic.SLICE_COUNTS: None,
     Statistic.LIFTED_MASK: ErrorLaw(_masked, "mask noise and sampling"),
     Statistic.MASK: ErrorLaw(_masked, "mask noise and sampling"),
+    Statistic.AVERAGE: ErrorLaw(_average, "noise of the average, of the waves that it leans on, and sampling"),
     Statistic.EM_SUMS: None,
     Statistic.LOCAL_RESPONSES: None,
     Statistic.UNKNOWN: None,
