@@ -36,6 +36,8 @@ class Waves:
         Of the waves, cosines of all sketches before sines.
     released : ndarray, shape (P,)
         The predictors at the released means of the waves.
+    expected : ndarray, shape (P,)
+        The predictors at the means that the waves have in the released density.
     noise : ndarray, shape (P, P)
         Covariance of ``released`` given the records.
     """
@@ -43,6 +45,7 @@ class Waves:
     sketches: tuple[NoisySketch, ...]
     coefficients: FloatArray
     released: FloatArray
+    expected: FloatArray
     noise: FloatArray
 
     @classmethod
@@ -87,7 +90,8 @@ class Waves:
         if law.n_records_scale:
             by_count = coefficients @ means * (law.n_records_scale / law.n_records)
             noise = noise + np.outer(by_count, by_count)
-        return cls(sketches, coefficients, coefficients @ means, noise)
+        expected = law.expected(mixture.weights, mixture.means, factors) / law.n_records
+        return cls(sketches, coefficients, coefficients @ means, coefficients @ expected, noise)
 
     def means(self, subset: FloatArray) -> FloatArray:
         """The predictors at the means of the waves over the rows of one subset, (P,); 0 for none. Secret."""

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.covariance import oas
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fits import BoolArray, Fits
 from pm_dpgmm.methods.aggregate.chart import Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.mixture.mixture import Mixture
@@ -23,8 +23,10 @@ from pm_dpgmm.privacy.noise import IntArray
 
 PUBLIC_SEED = 20261123
 SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
-FIRST_RECORDS = 8  # of a subset, for each number of a fit
+RECORDS_PER_NUMBER = (6.0, 12.0, 24.0, 48.0, 96.0)  # tried in turn, until one is worse than the one before
+
 FEWEST_SUBSETS = 12
+DOUBTED = 0.1  # of the squared bias: a tenth of what is taken off may be wrong by itself
 LEAST_FITTED = 0.5  # share of the simulated subsets that must have a fit
 TYPICAL = 0.9  # share of the simulated fits that decide what is typical
 QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
@@ -52,6 +54,11 @@ class Design:
     answer: FloatArray  # (P,): the learner's answer to the released mixture, without the error of few records
     sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
     failed: float  # share of the simulated subsets that had no fit
+
+    def predicted(self, mu_squared: float) -> float:
+        """Squared error of an answer, by simulation: noise of the average, and a share of the bias that is taken off."""
+        noise = 4 * (self.radius / self.n_subsets) ** 2 / mu_squared / max(self.inside(np.zeros(len(self.onto))), 0.1) ** 2
+        return noise * float(np.square(self.back).sum()) + DOUBTED * float(np.square(self.answer - self.middle).sum())
 
     def vectors(self, fits: Fits, predictors: FloatArray) -> FloatArray:
         """What is left of fits, in the coordinates of the ball, shape (t, Q); ``predictors`` (t, S) of their subsets.
@@ -91,12 +98,13 @@ def simulated(
     fits = fit(rows, edges)
     vectors = chart.vectors(fits)
     predictors = np.array([waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
-    predictors -= waves.means(rows)  # of the released mixture itself, up to a little
+    predictors -= waves.expected
     good = np.isfinite(vectors).all(axis=1)
     if good.mean() < LEAST_FITTED:
         return None
-    gain, middle, typical = _regression(vectors[good], predictors[good])
+    gain, middle, typical, leverages = _regression(vectors[good], predictors[good])
     rest = vectors[good] - middle - predictors[good] @ gain.T
+    rest /= 1 - leverages[:, None]  # as of a subset that had no part in the regression
     covariance = _typical_covariance(rest)
     by_noise = gain @ waves.noise @ gain.T
     sampling = np.cov(vectors[good][typical].T).reshape(covariance.shape) * size / n_records
@@ -120,8 +128,7 @@ def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.rand
     edges = np.arange(MOST_LARGE + 1) * size
     vectors = design.chart.vectors(fit(rows, edges))
     predictors = np.array([design.waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
-    exact = design.waves.means(density.sample(200_000, rng=rng))
-    answers = vectors - (predictors - exact) @ design.gain.T
+    answers = vectors - (predictors - design.waves.expected) @ design.gain.T
     answers = answers[np.isfinite(answers).all(axis=1)]
     if not len(answers):
         return design
@@ -129,8 +136,8 @@ def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.rand
     return replace(design, answer=large + (large - design.middle) / (LARGE - 1))  # a bias of order 1/size goes
 
 
-def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How typical vectors follow the predictors (P, S), their middle (P,), and which were typical (n,)."""
+def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
+    """How typical vectors follow the predictors (P, S), their middle (P,), which were typical (n,), and leverages (n,)."""
     offsets = vectors - np.median(vectors, axis=0)
     spread = np.maximum(np.median(np.abs(offsets), axis=0), 1e-12)
     lengths = np.linalg.norm(offsets / spread, axis=1)
@@ -142,7 +149,9 @@ def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray
     scaled[: len(x)] -= scaled[: len(x)].mean(axis=0)
     slopes = np.linalg.lstsq(scaled, centred, rcond=None)[0]
     gain = (slopes / deviations[:, None]).T
-    return gain, y.mean(axis=0) - gain @ x.mean(axis=0), typical
+    leverages = np.zeros(len(vectors))
+    leverages[typical] = np.square(np.linalg.qr(scaled)[0][: len(x)]).sum(axis=1)
+    return gain, y.mean(axis=0) - gain @ x.mean(axis=0), typical, np.minimum(leverages, 0.5)
 
 
 def _typical_covariance(rest: FloatArray) -> FloatArray:

@@ -34,6 +34,10 @@ def estimate(design: Design, found: NoisyBallSum) -> Estimate:
     offset = start + inverse @ (mean - design.expected(start))
     noise = scale**2 * design.back @ inverse @ inverse.T @ design.back.T
     carried = design.gain @ design.waves.noise @ design.gain.T
+    # what is left of fits scatters, in the records as in simulation
+    kept = design.scatter * np.minimum(1.0, design.radius / np.maximum(np.linalg.norm(design.scatter, axis=1), 1e-300))[:, None]
+    own = np.cov(kept.T).reshape(len(mean), -1) * (1 / found.n_subsets + 1 / len(kept))
+    noise += design.back @ inverse @ own @ inverse.T @ design.back.T
     return Estimate(design.answer + design.back @ offset, noise + carried + design.sampling, offset)
 
 

@@ -26,8 +26,8 @@ from pm_dpgmm.methods.aggregate.chart import Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.methods.aggregate.design import (
     FEWEST_SUBSETS,
-    FIRST_RECORDS,
     PUBLIC_SEED,
+    RECORDS_PER_NUMBER,
     Design,
     simulated,
     subset_size,
@@ -61,7 +61,7 @@ class Aggregate(Method):
     centre_share : float
         Share of the budget for the sketch, in squared Gaussian differential privacy; the rest is for the average.
     records_per_number : float, optional
-        Records of a subset for each number of a mixture, of which there are K - 1 + K D + K D (D + 1)/2. None: 8.
+        Records of a subset for each number of a mixture, of which there are K - 1 + K D + K D (D + 1)/2. None: what promises the least error in simulation.
     sketch : SketchMethod
         Settings of the sketch.
     time_limit : float, optional
@@ -219,14 +219,25 @@ class Aggregate(Method):
         if not found.given[0]:
             return None
         chart = Chart.about(Mixture(found.weights[0], found.means[0], found.covariances[0]))
-        size, n_subsets = subset_size(n_records, chart.coordinates.size, self.records_per_number or FIRST_RECORDS)
-        # noise of the average against noise of the waves: the lengths of vectors are what is not explained
-        price = n_records * n_subsets * mu_squared / (4 * chart.coordinates.size)
-        waves = Waves.of(law, evidence.sketches, centre.mixture, price=price, rows=rows)
-        design = simulated(
-            fit, density, chart, waves, n_records=n_records, n_subsets=n_subsets, size=size, rng=rng
-        )
-        return None if design is None else with_answer(design, fit, density, rng=rng)
+        size = chart.coordinates.size
+        wanted = RECORDS_PER_NUMBER if self.records_per_number is None else (self.records_per_number,)
+        best: Design | None = None
+        for records_per_number in wanted:
+            n_each, n_subsets = subset_size(n_records, size, records_per_number)
+            if best is not None and n_subsets == best.n_subsets:
+                break
+            # what the noise of the waves costs, beside that of the average, whose vectors are what is not explained
+            price = n_records * n_subsets * mu_squared / (4 * size)
+            waves = Waves.of(law, evidence.sketches, centre.mixture, price=price, rows=rows)
+            design = simulated(
+                fit, density, chart, waves, n_records=n_records, n_subsets=n_subsets, size=n_each, rng=rng
+            )
+            if design is not None:
+                design = with_answer(design, fit, density, rng=rng)
+                if best is not None and design.predicted(mu_squared) >= best.predicted(mu_squared):
+                    break
+                best = design
+        return best
 
 
 def of_centre(raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> tuple[dict[str, FloatArray], dict[str, Any]]:
