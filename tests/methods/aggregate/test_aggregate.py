@@ -105,7 +105,7 @@ def test_a_learner_that_cannot_fit_leaves_the_sketch(records):
         random_seed=1,
     )  # fmt: skip
     assert found.warnings == (NO_FIT,)
-    assert "offset_covariance" not in found.raw and "centre_values_0" in found.raw
+    assert "offset_covariance" not in found.raw and any(name.startswith("centre_") for name in found.raw)
     assert found.guarantee.epsilon == 1.0
 
 
