@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,14 +24,13 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.files.compilation import WORDS, compiles
-from pm_dpgmm.files.frozen_values import plain_values
-from pm_dpgmm.files.untrusted_json import check_depth, parsed
+from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.fit_warnings import warning_for
-from pm_dpgmm.methods.outcome import Method, Problem
+from pm_dpgmm.methods.outcome import Method, Outcome, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
@@ -129,6 +127,9 @@ def fit_gmm(
     ------
     TypeError, ValueError, FileNotFoundError
         On bad input, before any budget is spent. Messages about values are for the curator.
+    RuntimeError
+        After the budget is spent, if what a settings object of your own returns makes no release that can be printed
+        and saved. Its attribute ``outcome`` is what was returned.
     Unstable
         When "populous", "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
@@ -185,7 +186,7 @@ def fit_gmm(
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
     with _spending(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
-        release = release_of(outcome, **facts)
+        release = _release_of(outcome, facts)
     if release.flag:  # made of released and public numbers: to warn is free
         warning = warning_for(release.warnings)
         warn_after_spending(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
@@ -318,10 +319,9 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
     settings = chosen.recorded()
     check_flag(private=chosen.private)
     try:
-        text = json.dumps(plain_values(settings), allow_nan=False)
+        text = check_writable(settings, name="settings")
         if not isinstance(settings, Mapping) or len(text) > LONGEST_SETTINGS:
             raise ValueError(f"{shown(settings)}, no mapping or one of more than {LONGEST_SETTINGS} characters")
-        check_depth(parsed(text), name="settings")  # as whoever reads the file will
     except (TypeError, ValueError) as error:
         raise TypeError(f"settings must be numbers and texts that a release file can hold, got {error}") from None
     return {
@@ -332,6 +332,19 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
         "n_records": problem.public_records,
         "private": private and chosen.private,
     }
+
+
+def _release_of(outcome: Outcome, facts: dict[str, Any]) -> Release:
+    """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
+    try:
+        return release_of(outcome, **facts)
+    except Exception as error:  # whatever reads what a settings object of one's own has returned
+        lost = RuntimeError(
+            f"method must return what makes a release, got an outcome of {facts['method']!r} that does not"
+            f" ({type(error).__name__}: {error}); it is paid for, and kept in this error's attribute outcome"
+        )
+        lost.outcome = outcome  # type: ignore[attr-defined]
+        raise lost from None
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ class Released:
     @property
     def misfit(self) -> Misfit | None:
         """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
-        return Misfit.of(self.noise)
+        return Misfit.of(self.noise, private=self.private)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density``, background and all, at every point.

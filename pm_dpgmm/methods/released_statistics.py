@@ -55,9 +55,9 @@ def check_released_statistics(
     """Raise unless the released numbers and their law are what methods of a release read."""
     if "flagged" in noise:
         check_flag(flagged=noise["flagged"])
-        for name in ("misfit", "gain", "shortfall", "tail"):
-            if noise.get(name) is not None:
-                check_real(**{name: noise[name]})
+    for name in ("misfit", "gain", "shortfall", "tail"):
+        if noise.get(name) is not None:
+            check_real(**{name: noise[name]})
     if "dispersion" in noise:
         check_non_negative(dispersion=noise["dispersion"])
     caveats = noise.get("caveats", ())

@@ -17,12 +17,12 @@ from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices
 from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.files.untrusted_json import read_json
+from pm_dpgmm.files.untrusted_json import check_writable, read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.methods.released_checks import check_names, check_public, private_in_file
-from pm_dpgmm.methods.released_statistics import check_masked
+from pm_dpgmm.methods.released_statistics import check_masked, check_released_statistics
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
 from pm_dpgmm.release.by_statistic import ALLOWED
@@ -210,20 +210,21 @@ def resume(
     numbers = source.n_components if n_components is None else read_choices(n_components)
     try:
         with np.errstate(all="ignore"):  # as in the fit
-            found = _outcome(source, numbers)
+            return release_of(
+                _outcome(source, numbers),
+                method=source.method,
+                settings=source.settings,
+                feature_names=source.feature_names,
+                n_records=source.n_records,
+                private=source.private,
+                version=source.version,
+            )
     except (AttributeError, IndexError, KeyError) as error:
         raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None
     except TypeError as error:
         raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
-    return release_of(
-        found,
-        method=source.method,
-        settings=source.settings,
-        feature_names=source.feature_names,
-        n_records=source.n_records,
-        private=source.private,
-        version=source.version,
-    )
+    except ArithmeticError as error:
+        raise ValueError(f"source must be a checkpoint of ordinary numbers, got others: {error}") from None
 
 
 def release_of(
@@ -237,9 +238,13 @@ def release_of(
     n_components: tuple[int, ...] = (),
     version: str = "",
 ) -> Release:
-    """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`."""
+    """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`.
+
+    Raises unless its warnings and its summary can be read, and its file: an outcome may be of a method of one's own, or
+    made of a checkpoint from anywhere.
+    """
     weight, background = outcome.background or (0.0, None)
-    return Release(
+    release = Release(
         mixture=outcome.mixture,
         guarantee=outcome.guarantee,
         method=method,
@@ -253,6 +258,12 @@ def release_of(
         background_weight=weight,
         background=background,
     )
+    for name, values in release.raw.items():
+        finite_numbers(values, f"raw[{name!r}]")
+    check_writable(release.noise, name="noise")
+    check_released_statistics(release.raw, release.noise, release.mixture, release.guarantee, method)
+    release.summary()
+    return release
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:

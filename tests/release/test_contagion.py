@@ -76,7 +76,7 @@ PRINTED = {
     "Release.summary": lambda release: [release.summary()],
 }
 # Numbers without a word about where they are from, or of which the draws are another's.
-BARE = {"Mixture", "Misfit", "ModeCheck"}
+BARE = {"Mixture", "ModeCheck"}
 KNOWN = {
     "Any",
     "FloatArray",
@@ -111,6 +111,23 @@ def test_every_result_of_a_release_that_is_printed_carries_the_mark(seeded):
             for found in make(replace(seeded, private=True)):
                 assert "NOT PRIVATE" not in repr(found), name
     assert seeded.check_fit().as_dict()["private"] is False is seeded.select_k([1]).as_dict()["private"]
+
+
+def test_what_has_no_text_but_its_repr_carries_the_mark_too(seeded):
+    import pymc as pm
+
+    from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
+
+    private = replace(seeded, private=True)
+    for release, times in ((seeded, 1), (private, 0)):
+        prior = release.as_prior()
+        with pm.Model():
+            term = release.observe(release.params("g", prior="weak"))
+        texts = [repr(release.misfit), repr(prior), repr(MixturePrior.from_dict(prior.to_dict()))]
+        for text in (*texts, term.str_repr(), term.str_repr(formatting="latex"), term._repr_latex_()):
+            assert text.count("NOT PRIVATE") == times, text
+        assert "release ~ Potential(" in term.str_repr()
+    assert seeded.misfit == private.misfit  # the same numbers
 
 
 def test_no_result_that_is_printed_is_forgotten():

@@ -593,3 +593,18 @@ def test_bins_of_a_file_are_few_and_have_their_places(change, words):
     fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
     with pytest.raises(ValueError, match=words):
         dpg.Release.from_dict(fields | {"raw": fields["raw"] | change})
+
+
+def test_caveats_of_a_file_are_shown_on_one_line_of_visible_characters():
+    fields = fields_of("histogram")
+    fields["noise"] = fields["noise"] | {"caveats": ["\x1b[2J\nWARNING: \u202enone"]}
+    release = dpg.Release.from_dict(fields)
+    for text in (release.summary(), release.flag, *release.warnings):
+        assert "\x1b" not in text and "\u202e" not in text and "\nWARNING: n" not in text
+    assert "\\x1b[2J\\nWARNING" in release.flag
+
+
+def test_a_misfit_that_is_no_number_is_refused():
+    fields = fields_of("histogram")
+    with pytest.raises(TypeError, match="misfit must be a real number, got 'x'"):
+        dpg.Release.from_dict(fields | {"noise": fields["noise"] | {"misfit": "x"}})

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
@@ -36,10 +36,13 @@ LIKELY_NOISE = 0.5  # chance of a component to be noise
 
 
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
-    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
+    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted.
+
+    Each is one line of visible characters, wherever it comes from.
+    """
     misfit = Misfit.of(noise)
     reason = None if misfit is None else misfit.reason(n_components)
-    return (*([reason] if reason else []), *noise.get("caveats", ()))
+    return (*([reason] if reason else []), *map(printable, noise.get("caveats", ())))
 
 
 def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
