@@ -23,6 +23,8 @@ STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' 
 KERNELS = $(VENV)/.kernels
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
+# else each process of the tests compiles every module, and rewrites every assertion, again
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-all test-oldest oldest check audit report benchmark lock notes clean
 

@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.planning import plan as plan_module
 from pm_dpgmm.planning import trials as plan_trials
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.planning.trials import public_mixture
@@ -87,6 +89,18 @@ def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
     assert found.enough and 100 <= found.n_records <= 3_000
     sketch = dpg.smallest_size(1, 1, error=0.02, n_simulations=2, **BUDGET)
     assert sketch.enough and sketch.method == "sketch" and 50 <= sketch.n_records <= 1_000
+
+
+def test_the_search_begins_at_the_size_that_theory_promises(monkeypatch):
+    """For columns and components in their order; an answer there ends it."""
+
+    def enough(size, d, k, **budget):
+        return SimpleNamespace(enough=True, n_records=size, asked=(d, k))
+
+    monkeypatch.setattr(plan_module, "_promised_size", lambda d, k, budget: 1_000 * d + k)
+    monkeypatch.setattr(plan_module, "plan", enough)
+    found = dpg.smallest_size(5, 2, **BUDGET)
+    assert found.asked == (5, 2) and 5_002 <= found.n_records <= 5_100  # two digits, upwards
 
 
 def test_a_prediction_needs_fewer_records_for_a_larger_error(sketched):

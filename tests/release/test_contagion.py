@@ -1,6 +1,7 @@
 """What is made from a release that is not private says so, too."""
 
 import inspect
+import json
 import pickle
 import re
 from dataclasses import replace
@@ -220,9 +221,15 @@ def test_a_private_reference_leaves_a_release_private(seeded):
     assert dpg.fit_gmm(RECORDS, 1, like=private, random_seed=1, **BUDGET).private is False
 
 
-def test_either_mark_is_enough():
-    """A file whose release says private and whose guarantee says it is not."""
+def test_either_mark_is_enough(tmp_path):
+    """A file, of a release or of a checkpoint, that says private and whose guarantee says it is not."""
     fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
     assert fields["private"] is False
-    release = dpg.Release.from_dict(fields | {"private": True, "guarantee": fields["guarantee"] | {"private": False}})
+    contradiction = {"private": True, "guarantee": fields["guarantee"] | {"private": False}}
+    release = dpg.Release.from_dict(fields | contradiction)
     assert not release.private and not release.guarantee.private and "NOT PRIVATE" in release.summary()
+    path = tmp_path / "partial.json"
+    dpg.fit_gmm(RECORDS, 1, epsilon=1.0, bounds=(-5, 5), checkpoint=path, progress=False)
+    assert dpg.Checkpoint.load(path).private
+    path.write_text(json.dumps(json.loads(path.read_text()) | contradiction))
+    assert not dpg.Checkpoint.load(path).private and not dpg.resume(path).private

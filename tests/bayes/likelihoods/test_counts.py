@@ -9,12 +9,12 @@ import pytest
 from scipy import special, stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.likelihoods import count_graph
+from pm_dpgmm.bayes.likelihoods import count_graph, count_kernel
 from pm_dpgmm.bayes.likelihoods import counts as count_evidence
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.likelihood import ELEMENTARY, HOMOGENEOUS, count_log_likelihood, falling_sum
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import discrete_laplace
@@ -282,3 +282,10 @@ def test_large_counts_with_more_noise_than_sampling_have_the_law_of_laplace_nois
 def test_the_number_of_records_is_integrated_out_where_it_is_private():
     assert count_evidence.statistics(a_release(1, "add-remove")).n_records is None
     assert count_evidence.statistics(a_release(1)).n_records == 300
+
+
+@pytest.mark.parametrize("compiled, coefficients", [("FALLING", ELEMENTARY), ("RISING", HOMOGENEOUS)])
+def test_the_compiled_series_is_that_of_numpy(compiled, coefficients):
+    for ratio, change in ((0.3, 0.05), (0.7, 0.01), (0.05, 0.3)):
+        found = count_kernel.log_series(ratio, change, getattr(count_kernel, compiled))
+        assert found == pytest.approx(np.log(falling_sum(ratio, change, coefficients)), rel=1e-13)

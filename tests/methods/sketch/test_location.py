@@ -158,6 +158,24 @@ def test_one_record_moves_the_counts_of_the_columns_asked_by_as_much_as_is_paid(
     assert {n for n, _, _ in calls} > {3}  # later rounds ask fewer columns
 
 
+def test_the_noise_that_is_told_is_the_noise_that_was_drawn(monkeypatch):
+    """Caveats and readers judge the counts by it."""
+    drawn = []
+
+    def told(shape, scale, rng):
+        drawn.append(scale / box.GRID)
+        return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(box, "discrete_gaussian", told)
+    records = np.random.default_rng(1).normal(size=(1_000, 2)) * [1.0, 5_000.0]
+    _, raw, _ = intervals_within(records, BUDGET, problem(2, 1e4), None)
+    assert len(drawn) > 1 and raw["cell_noise"].tolist() == drawn
+    drawn.clear()
+    _, raw, _ = unbounded_intervals(records, WITH_FAILURE, problem(2), None)
+    assert [raw["pair_distance_law"][0], raw["bin_noise"][0], raw["bin_noise"][0]] == drawn
+    assert raw["pair_distance_law"][1] == len(records) // 2 and raw["bin_noise"].shape == (1,)
+
+
 def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatch):
     shares = []
     real = location.noisy_cells

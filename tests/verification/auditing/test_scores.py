@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from verification.auditing import score_features, scores
+from verification.auditing import column_pairs, score_features, scores
 from verification.auditing.audit import audit
 from verification.auditing.repeats import fit_repeats, partners
 from verification.auditing.result import BY_VALUE
@@ -491,3 +491,9 @@ def test_few_runs_are_learned_from_with_one_thread():
     with threadpool_limits(2):
         scores.evaluate(replace(model, models={"quadratic": Model()}), rows, ["quadratic"])
     assert seen == [{1}]
+
+
+def test_runs_of_one_data_set_alone_single_out_no_pair_of_columns():
+    z = np.random.default_rng(1).normal(size=(50, column_pairs.MAX_PRODUCTS + 1))
+    for label in (np.zeros(50, dtype=bool), np.ones(50, dtype=bool)):
+        assert column_pairs.product_pairs(z, label) == ()
