@@ -309,8 +309,13 @@ def _check_together(
     expected = chosen.feature_names
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
-    with np.errstate(all="ignore"):
-        chosen.check(problem)
+    try:
+        with np.errstate(all="ignore"):
+            chosen.check(problem)
+    except ArithmeticError as error:  # constants that no float holds
+        rule = "epsilon, delta and the settings must be of sizes that the method can compute with"
+        given = f"{problem.epsilon:g}, {problem.delta:g} and {shown(chosen)}"
+        raise ValueError(f"{rule}, got {given}: {error}") from None
 
 
 # ---------------------------------------------------------------------- release

@@ -41,7 +41,7 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
     TypeError
         If the values are not numbers.
     ValueError
-        If the shape is wrong, a file is no such table, a name is the text of a number, a value is missing, NaN or
+        If the shape is wrong, a file is no such table, a name is a number or its text, a value is missing, NaN or
         infinite, there are no rows, a column is constant, or ``columns`` names others than there are.
     FileNotFoundError
         If the path does not exist.

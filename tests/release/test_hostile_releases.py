@@ -524,6 +524,29 @@ def test_sketches_without_noise_are_refused_where_their_covariance_is_factored()
             action()
 
 
+@pytest.mark.parametrize("part", ["numbers", "frequencies"])
+def test_sketches_that_overflow_are_refused_wherever_a_mixture_is_compared_with_them(part, capfd):
+    """Such a check had the p-value NaN, called that an explanation, and LAPACK wrote to the terminal."""
+    fields = fields_of("sketch_two_columns")
+    if part == "numbers":
+        fields["raw"]["sketch_0"] = (1e300 * np.array(fields["raw"]["sketch_0"])).tolist()
+    else:
+        waves = fields["noise"]["sketches"][0]["frequencies"]
+        waves["bases"] = (1e300 * np.array(waves["bases"])).tolist()
+    release = dpg.Release.from_dict(fields)
+    for use in (
+        release.check_fit,
+        release.standard_errors,
+        lambda: release.draws(5),
+        lambda: release.refit(1),
+        lambda: release.select_k([1, 2]),
+        lambda: dpg.combine([release, release]),
+    ):
+        with pytest.raises(ValueError, match=r"(release|releases\[0\]): (sketch|frequencies in units) must be of size"):
+            use()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_texts_of_a_file_cannot_command_a_terminal_or_a_document(tmp_path):
     names = ["\x1b[2J\n```\n# Certified private \u202e"]
     fields = fields_of("histogram") | {"feature_names": names, "method": "a\nb"}

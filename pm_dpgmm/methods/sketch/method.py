@@ -28,7 +28,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.noise import Rng
@@ -320,7 +320,6 @@ def fitted(
         raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
     evidence = SketchStatistics.from_arrays(raw, law)
     check_fittable(evidence, "source")
-    check_sizes(evidence, "source")
     check_numbers(numbers, len(evidence.unit), evidence.n_numbers)
     first = {len(fields["weights"]): _start_from_dict(fields, evidence) for fields in law["starts"]}
     if "duels" in law:
