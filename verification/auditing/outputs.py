@@ -60,7 +60,7 @@ class Runner:
     def check_data(self, which: int) -> None:
         """Raise ValueError if a run changed the data: later runs would be on others."""
         if self.fingerprints is not None and fingerprint(NAMES[which], self.data[which]) != self.fingerprints[which]:
-            raise ValueError(CHANGED)
+            raise ValueError(CHANGED.format(who="mechanism", when="a run"))
 
 
 def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
@@ -296,14 +296,19 @@ def _on_terminal() -> bool:
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:
     """Exact log-likelihood ratio of every run, shape (n,).
 
-    Raises RuntimeError for whatever ``log_density`` raises, ValueError for values that are no log densities.
+    Raises RuntimeError for whatever ``log_density`` raises, ValueError for values that are no log densities or if it
+    changes the data.
     """
     logs = []
     for data, name in ((x, NAMES[1]), (x_neighbour, NAMES[0])):
+        own = tuple(map(np.copy, outputs)) if isinstance(outputs, tuple) else np.copy(outputs)  # it may compute in them
+        before = fingerprint(name, data)
         try:
-            values = np.asarray(log_density(outputs, data))
+            values = np.asarray(log_density(own, data))
         except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
+        if fingerprint(name, data) != before:
+            raise ValueError(CHANGED.format(who="log_density", when="a call"))
         if values.dtype.kind not in "biuf" or values.shape != (n,):
             raise ValueError(
                 f"log_density must return numbers of shape ({n},), got {values.dtype} of shape {values.shape}"

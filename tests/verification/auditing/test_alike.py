@@ -98,8 +98,8 @@ def mirrored(data, n, rng):
 @pytest.mark.parametrize("mechanism", [resampled(1_000), resampled(20_000), mirrored])
 @pytest.mark.parametrize("sequential", [False, True])
 def test_runs_that_share_a_pool_of_draws_are_refused(mechanism, sequential):
+    rng, n_samples = np.random.default_rng(1), 3_000 if sequential else 10_000
     with pytest.raises(ValueError, match="repeat each other and none of another call"):
-        rng, n_samples = np.random.default_rng(1), 3_000 if sequential else 10_000
         audit(mechanism, 1, 0, epsilon=2.0, n_samples=n_samples, sequential=sequential, rng=rng)
 
 
