@@ -78,6 +78,17 @@ def test_reasons_follow_from_the_trials(sketched):
     assert not every.enough and "refused in 1 of 1" in every.table()
 
 
+def test_a_trial_tells_how_far_the_release_is_from_the_truth(monkeypatch):
+    """A mean off by one standard deviation: half a nat, total variation 2 Phi(1/2) - 1; five standard errors."""
+    truth, found = (dpg.Mixture([1.0], [[mean]], [[[1.0]]]) for mean in (0.0, 1.0))
+    release = SimpleNamespace(log_density=found.log_density, mixture=found, noise={})
+    monkeypatch.setattr(plan_trials, "_fit", lambda *given: release)
+    trial, _ = plan_trials.trial_of(truth, 100, True, {}, np.random.default_rng(1))
+    error = 5 / math.sqrt(plan_trials.N_HELD_OUT)
+    assert trial.gap == pytest.approx(0.5, abs=error) and trial.means == pytest.approx(1.0)
+    assert trial.total_variation == pytest.approx(math.erf(0.5 / math.sqrt(2)), abs=0.4 * error)
+
+
 def test_a_refusal_is_a_trial_and_no_error():
     plan = dpg.plan(30, 1, 1, bounds=False, n_simulations=2, **BUDGET)
     assert plan.failure_share == 1 and plan.method == "sketch" and not plan.bounds and plan.predicted is None

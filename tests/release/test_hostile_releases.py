@@ -156,11 +156,21 @@ def test_evidence_checks_what_belongs_together():
     other = replace(evidence.sketches[0], frequencies=replace(evidence.sketches[0].frequencies, centre=9.0))
     with pytest.raises(ValueError, match="sketches must have the same centre"):
         check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], other)))
+    with pytest.raises(ValueError, match="sketches must have the same centre"):
+        sketch_data(replace(evidence, sketches=(evidence.sketches[0], other)))  # made in Python and not checked
     noisy = replace(evidence.sketches[0], n_records_scale=2.0)
     with pytest.raises(ValueError, match="number of records with noise, or none, got both"):
         check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], noisy)))
     with pytest.raises(ValueError, match="unit must be a row of positive numbers"):
         check_sketch_statistics(replace(evidence, unit=np.array([-1.0])))
+
+
+@pytest.mark.parametrize("given", ["20", True, None])
+def test_a_number_of_records_that_is_no_number_is_named(given):
+    evidence = SketchStatistics.from_arrays(*_parts())
+    sketch = replace(evidence.sketches[0], n_records=given)
+    with pytest.raises(TypeError, match="n_records must be a real number, got"):
+        check_sketch_statistics(replace(evidence, sketches=(sketch,)))
 
 
 # ---------------------------------------------------------------------- doors of compiled kernels

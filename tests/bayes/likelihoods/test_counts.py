@@ -289,3 +289,30 @@ def test_the_compiled_series_is_that_of_numpy(compiled, coefficients):
     for ratio, change in ((0.3, 0.05), (0.7, 0.01), (0.05, 0.3)):
         found = count_kernel.log_series(ratio, change, getattr(count_kernel, compiled))
         assert found == pytest.approx(np.log(falling_sum(ratio, change, coefficients)), rel=1e-13)
+
+
+@pytest.mark.parametrize("place", [-5.6, 0.4, 5.6])
+def test_slopes_of_bins_that_a_component_hardly_reaches_are_finite_differences(place):
+    """Edges lie beyond the cut on either side, and the bin that is left is no wider for that."""
+    edges, rule = np.array([[-5.5, 0.0, 5.5], [-1.0, 0.5, 1.0]]), np.array(special.roots_legendre(12))
+    of_below, weight = np.random.default_rng(1).normal(size=(4, 4)), 0.7
+    mean, chol = np.array([place, 0.2]), np.array([[0.25, 0.0], [0.3, 0.6]])
+    tails = np.empty((4, 12, 3))
+
+    def total(mean, chol):
+        below = np.empty((4, 4))
+        count_kernel.plane_cells.py_func(edges, rule, mean, chol, below, tails)
+        return weight * (of_below * below).sum()
+
+    total(mean, chol)  # fills tails
+    of_mean, of_chol = np.zeros(2), np.zeros((2, 2))
+    count_kernel.plane_slopes.py_func(edges, rule, weight, mean, chol, of_below, tails.copy(), of_mean, of_chol)
+    for part, found in ((0, of_mean), (1, of_chol)):
+        for at in zip(*np.nonzero(found), strict=True):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [mean.copy(), chol.copy()]
+                moved[part][at] += step
+                ends.append(total(*moved))
+            assert found[at] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-8)
+    assert of_mean.all() and np.count_nonzero(of_chol) == 3

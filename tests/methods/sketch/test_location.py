@@ -1,5 +1,6 @@
 """Intervals for the columns: clusters are kept, shares stay within what is promised, one record moves little."""
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ from pm_dpgmm.methods.sketch.location import (
     unbounded_intervals,
 )
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.records.blocks import RecordBlocks
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 BUDGET, WITH_FAILURE = GaussianFilter.of(1.0, 1e-6), GaussianFilter.of(1.0, 1e-6, failure=1e-7)
@@ -65,6 +67,18 @@ def test_narrowing_keeps_every_cluster(n_features, n_records, half):
         assert 2 <= len(raw) <= MOST_ROUNDS + 1 and raw["cell_noise"].shape == (len(raw) - 1,)
         assert 1 - left.spent / left.limit >= 1 - MOST_SHARE - (MOST_ROUNDS - 1) * LEAST_SHARE
     assert half < 100 or intervals[0, 1] - intervals[0, 0] < 400  # and it does narrow
+
+
+def test_of_a_stream_no_more_records_are_paired_than_a_sample(monkeypatch):
+    """Pairs are made in memory: all records of an array, which is there, and a public number of a stream's."""
+    monkeypatch.setattr(location, "PAIRED", 400)
+    _, records, rng = clusters(1, 1)
+    for given, pairs in ((records, 500), (RecordBlocks(records, rows_per_block=300), 200)):
+        _, raw, _ = unbounded_intervals(given, WITH_FAILURE, problem(1), rng)
+        noise, told = raw["pair_distance_law"]
+        assert told == pairs
+        drawn = math.sqrt(pairs) + noise * math.sqrt(raw["pair_distance_counts"].size)
+        assert abs(raw["pair_distance_counts"].sum() - pairs) < 5 * drawn
 
 
 def test_without_bounds_every_cluster_is_kept():

@@ -56,6 +56,14 @@ def test_a_significant_misfit_of_no_size_is_no_flag(two_for_three):
     assert "does not explain the released numbers" in release.standard_errors().flag
 
 
+def test_a_few_records_far_away_do_not_make_the_size_of_a_misfit():
+    """One in a hundred, where the released density is nothing: each counts as five nats and not as thousands."""
+    larger = dpg.Mixture([0.99, 0.01], [[0.0], [100.0]], [[[1.0]]] * 2)
+    gain, shortfall = misfit_module._sizes(larger, dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
+    assert 0 < gain < 2 * 0.01 * misfit_module.HIGHEST
+    assert shortfall == 0  # a wide component for all is worse for the others by more
+
+
 def test_a_right_mixture_has_no_misfit_and_costs_no_search(right, monkeypatch):
     assert right.flag is None and (right.misfit.gain, right.misfit.shortfall) == (0.0, 0.0)
     monkeypatch.setattr(misfit_module, "enlarged", None)
