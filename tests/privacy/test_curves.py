@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from pm_dpgmm.privacy.curve_files import profile_from_dict
+from pm_dpgmm.privacy.curve_files import PROFILES, profile_from_dict
 from pm_dpgmm.privacy.curve_values import values
 from pm_dpgmm.privacy.curves import (
     SPLITS,
@@ -217,3 +217,10 @@ def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():
 def test_unknown_curves_are_refused(fields, words):
     with pytest.raises(ValueError, match=words):
         profile_from_dict(fields)
+
+
+def test_a_kind_of_curve_whose_cost_nobody_stated_is_not_read(monkeypatch):
+    """It would pass for one of the cheapest, and a hostile file of it for a harmless one."""
+    monkeypatch.setitem(PROFILES, "new", PointProfile)
+    with pytest.raises(KeyError, match="new"):
+        profile_from_dict({"kind": "new", "epsilon0": 1.0})
