@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_choice
-from pm_dpgmm.methods.counts.likelihood import SMALLEST_SCALE, count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import SMALLEST_SCALE, count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
 FORMS = ("exact", "gaussian")
