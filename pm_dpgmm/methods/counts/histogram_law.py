@@ -1,4 +1,4 @@
-"""Likelihood of noisy counts on a grid, given the probabilities of the bins (mixture/cell_probabilities.py).
+"""Law of noisy counts on a grid, given the probabilities of the bins (mixture/cell_probabilities.py).
 
 Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/counts/histogram.md.
 """
