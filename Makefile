@@ -76,7 +76,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
 	-$(BIN)/python -m verification.benchmarks.sketch_speed
 	-$(BIN)/python -m verification.benchmarks.number_of_components
-	$(BIN)/python -m verification.benchmarks.health_records
+	$(BIN)/python -m verification.benchmarks.histogram_size
 	$(BIN)/python -m verification.benchmarks.slices_accuracy
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time

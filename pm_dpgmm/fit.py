@@ -41,8 +41,9 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.reading import read_bounds, read_records
-from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping, release_of
-from pm_dpgmm.release.paid_for import warn_after_spending
+from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
+from pm_dpgmm.release.late_warnings import warn_after_spending
+from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
@@ -184,9 +185,9 @@ def fit_gmm(
     if learner is not None:
         chosen.try_learner(learner, problem)
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
-    with _spending(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
+    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
-        release = _release_of(outcome, facts)
+        release = _release_or_lost(outcome, facts)
     if release.flag:  # made of released and public numbers: to warn is free
         warning = warning_for(release.warnings)
         warn_after_spending(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
@@ -339,7 +340,7 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
     }
 
 
-def _release_of(outcome: Outcome, facts: dict[str, Any]) -> Release:
+def _release_or_lost(outcome: Outcome, facts: dict[str, Any]) -> Release:
     """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
     try:
         return release_of(outcome, **facts)
@@ -353,7 +354,7 @@ def _release_of(outcome: Outcome, facts: dict[str, Any]) -> Release:
 
 
 @contextlib.contextmanager
-def _spending(
+def _charged(
     chosen: Method,
     problem: Problem,
     facts: dict[str, Any],
@@ -363,7 +364,11 @@ def _spending(
     ledger: Ledger | None,
     progress: bool,
 ) -> Iterator[dict[str, Any]]:
-    """The budget is charged; what is released inside is kept, whatever ends it early; who listens is what it gives."""
+    """The ledger is charged first, then the method may see the records.
+
+    What fails before (arguments, reading) costs nothing; what fails inside stays paid, and what was released until then
+    is kept. Gives who listens to what is released, and to progress.
+    """
     with contextlib.ExitStack() as held:
         place = None
         if checkpoint is not None:

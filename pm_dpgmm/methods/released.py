@@ -106,7 +106,10 @@ class Released:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
+        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none.
+
+        Made by the method's ``caveats`` when it was fitted, and kept in ``noise["caveats"]``; the misfit comes first.
+        """
         if self._older_caveats is None:  # computed once; a release that is fitted now has its own
             found = older_caveats(self.raw, self.noise, self.mixture, self.method)
             object.__setattr__(self, "_older_caveats", found)

@@ -35,7 +35,7 @@ MOST_RECORDS = 2**53  # larger integers are no exact floats
 MOST_BINS = 100_000  # of a column, kept: far more than any fit needs
 LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
 LONGEST_TEXT = 1000  # characters of a caveat or a fingerprint
-MOST_CAVEATS = 16  # of a release; a fit notes up to three
+MOST_CAVEATS = 16  # of a release; a fit notes up to five
 
 Raw: TypeAlias = Mapping[str, FloatArray]
 Noise: TypeAlias = Mapping[str, Any]

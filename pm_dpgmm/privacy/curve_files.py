@@ -19,7 +19,7 @@ from pm_dpgmm.privacy.curves import (
     TruncatedLaplaceProfile,
 )
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
-from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile
+from pm_dpgmm.privacy.propose_test_release_curve import ProposeTestReleaseProfile
 
 MOST_NESTED = 8  # profiles within profiles; a combination of two-phase releases has 4
 # A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 7 s.

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.records.columns import numbers_of
+from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import names_of_features, names_of_records, positions, selected
-from pm_dpgmm.records.files import file_blocks
 
 
 def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:

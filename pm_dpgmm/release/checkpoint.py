@@ -17,18 +17,19 @@ from pm_dpgmm._arguments import FloatArray, finite_numbers, frozen, read_choices
 from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.files.untrusted_json import check_writable, read_json
+from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome
 from pm_dpgmm.methods.released_checks import check_names, check_public, private_in_file
-from pm_dpgmm.methods.released_statistics import check_masked, check_released_statistics
+from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
 from pm_dpgmm.release.by_statistic import ALLOWED
-from pm_dpgmm.release.paid_for import warn_after_spending
+from pm_dpgmm.release.interrupted_fits import Interrupted
+from pm_dpgmm.release.late_warnings import warn_after_spending
+from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
-from pm_dpgmm.release.resumption import Interrupted
 
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
@@ -225,45 +226,6 @@ def resume(
         raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
     except ArithmeticError as error:
         raise ValueError(f"source must be a checkpoint of ordinary numbers, got others: {error}") from None
-
-
-def release_of(
-    outcome: Outcome,
-    *,
-    method: str,
-    settings: Mapping[str, Any],
-    feature_names: tuple[str, ...],
-    n_records: int | None,
-    private: bool,
-    n_components: tuple[int, ...] = (),
-    version: str = "",
-) -> Release:
-    """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`.
-
-    Raises unless its warnings and its summary can be read, and its file: an outcome may be of a method of one's own, or
-    made of a checkpoint from anywhere.
-    """
-    weight, background = outcome.background or (0.0, None)
-    release = Release(
-        mixture=outcome.mixture,
-        guarantee=outcome.guarantee,
-        method=method,
-        settings=settings,
-        raw=outcome.raw,
-        noise=outcome.noise,
-        feature_names=feature_names,
-        n_records=n_records,
-        private=private,
-        version=version,
-        background_weight=weight,
-        background=background,
-    )
-    for name, values in release.raw.items():
-        finite_numbers(values, f"raw[{name!r}]")
-    check_writable(release.noise, name="noise")
-    check_released_statistics(release.raw, release.noise, release.mixture, release.guarantee, method)
-    release.summary()
-    return release
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:

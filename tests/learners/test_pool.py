@@ -209,7 +209,7 @@ def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypat
             raise OSError("the worker is gone")
         return i, None
 
-    monkeypatch.setattr(learner_pool, "supervised_fit", supervise)
+    monkeypatch.setattr(learner_pool, "awaited_fit", supervise)
     done = []
     fit_subsets(
         lambda rows: None,

@@ -73,6 +73,8 @@ def test_reasons_follow_from_the_trials(sketched):
     refused = Trial(True, *[math.inf] * 5, None, 0.1)
     plan = replace(sketched, trials=(good, refused, refused))
     assert "refused in 2 of 3" in plan.reason and plan.failure_share == pytest.approx(2 / 3) and "refused" in repr(plan)
+    assert plan.reason.endswith("fewer columns or components or a larger epsilon need fewer records")
+    assert ", bounds from public knowledge or a larger" in replace(plan, bounds=False).reason
     assert json.loads(json.dumps(plan.as_dict(), allow_nan=False))["trials"][1]["gap"] is None
     every = replace(sketched, trials=(refused,), predicted=None)
     assert not every.enough and "refused in 1 of 1" in every.table()

@@ -11,7 +11,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
-from pm_dpgmm.learners.fits import stack_fits
+from pm_dpgmm.learners.fit_arrays import stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities
 from pm_dpgmm.planning import populous as simulated

@@ -22,7 +22,7 @@ from pm_dpgmm.privacy.curves import (
     TruncatedLaplaceProfile,
 )
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
-from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
+from pm_dpgmm.privacy.propose_test_release_curve import ProposeTestReleaseProfile, adjacent_pairs, divergence
 from tests.builders.examples import examples
 from verification.references.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 

@@ -25,7 +25,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import BoolArray, Fits, stack_fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits, stack_fits
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted

@@ -182,7 +182,7 @@ class SketchMethod(Method):
         rng: Rng,
         released: Listener = kept_by_nobody,
     ) -> Outcome:
-        """Find intervals, sketch, fit; see the class for the guarantee."""
+        """:meth:`release_from` without an earlier mixture; see the class for the guarantee."""
         return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
 
     def release_from(
@@ -195,11 +195,11 @@ class SketchMethod(Method):
         rng: Rng,
         released: Listener = kept_by_nobody,
     ) -> Outcome:
-        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without."""
+        """Find intervals, sketch, fit; with a mixture of ``n_components`` from an earlier release to start from."""
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         if self.like is not None:
             if problem.bounds is not None:
-                records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+                records = clipped(records, problem.bounds)
             starts = self.like.starts
             own: dict[str, Any] = {
                 "variance_floor": self.variance_floor(self.like.evidence.unit),
@@ -229,7 +229,7 @@ class SketchMethod(Method):
                     guarantee,
                 )
         else:
-            records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+            records = clipped(records, problem.bounds)
             intervals, raw, budget = intervals_within(records, budget, problem, rng)
         released(guarantee, *unfinished(raw, None))
         unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
@@ -267,6 +267,11 @@ class SketchMethod(Method):
                 released=after_rounds,
             )
         return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def clipped(records: Records, bounds: FloatArray) -> Records:
+    """Every record moved into the bounds (D, 2), column by column."""
+    return mapped(records, partial(np.clip, a_min=bounds[:, 0], a_max=bounds[:, 1]))
 
 
 def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> ScaledMixture:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.columns import floats_of, numbers_of
-from pm_dpgmm.records.files import file_blocks
+from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.reading import read_records
 from tests.builders.examples import examples
 
