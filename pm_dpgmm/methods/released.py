@@ -18,9 +18,9 @@ from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.methods.fit_warnings import warnings_of
 from pm_dpgmm.methods.released_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.methods.released_statistics import older_caveats
-from pm_dpgmm.methods.sketch.caveats import warnings_of
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture, joined

@@ -13,5 +13,5 @@ Which page has a figure of which:
 On no page, for whoever changes a part: ``number_of_components``, ``misfit_effect``, ``multi_scale`` and
 ``random_instances`` (fits of the sketch), ``ablation`` (its constants), ``sketch_speed``, ``histogram_size`` (the
 demo's columns), ``anchored_model``, ``moment_learner``, ``batched_em_speed``, ``friend_table_speed``, ``import_time``;
-``fault_power`` (do audits catch planted faults?) and ``planted_faults`` (do tests?).
+``fault_power`` (do audits catch planted faults?) and ``mutations`` (do tests?).
 """
