@@ -23,6 +23,8 @@ STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' 
 KERNELS = $(VENV)/.kernels
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
+# else each process of the tests compiles every module, and rewrites every assertion, again
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-all test-oldest oldest check audit report benchmark lock notes clean
 
@@ -74,7 +76,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
 	-$(BIN)/python -m verification.benchmarks.sketch_speed
 	-$(BIN)/python -m verification.benchmarks.number_of_components
-	$(BIN)/python -m verification.benchmarks.health_records
+	$(BIN)/python -m verification.benchmarks.histogram_size
 	$(BIN)/python -m verification.benchmarks.slices_accuracy
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time

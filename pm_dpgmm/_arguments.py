@@ -111,12 +111,16 @@ def check_choice(options: Sequence[str], **parameters: Any) -> None:
 
 
 def check_text(*, longest: int = 10_000, **parameters: Any) -> None:
-    """Raise unless every value is a text of bounded length."""
+    """Raise unless every value is a text of bounded length that a file can hold: no half of a character."""
     for name, value in parameters.items():
         if not isinstance(value, str):
             raise TypeError(f"{name} must be text, got {shown(value)} of type {type(value).__name__}")
         if len(value) > longest:
             raise ValueError(f"{name} must have at most {longest} characters, got {len(value)}")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} must be text that UTF-8 can hold, got {shown(value)}") from None
 
 
 def check_flag(**parameters: Any) -> None:

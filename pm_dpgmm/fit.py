@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,15 +24,14 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.files.compilation import WORDS, compiles
-from pm_dpgmm.files.frozen_values import plain_values
-from pm_dpgmm.files.untrusted_json import check_depth, parsed
+from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.fit_warnings import warning_for
-from pm_dpgmm.methods.outcome import Method, Problem
+from pm_dpgmm.methods.outcome import Method, Outcome, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
@@ -44,8 +42,9 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.reading import read_bounds, read_records
-from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping, release_of
-from pm_dpgmm.release.paid_for import warn_after_spending
+from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
+from pm_dpgmm.release.late_warnings import warn_after_spending
+from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
@@ -130,6 +129,9 @@ def fit_gmm(
     ------
     TypeError, ValueError, FileNotFoundError
         On bad input, before any budget is spent. Messages about values are for the curator.
+    RuntimeError
+        After the budget is spent, if what a settings object of your own returns makes no release that can be printed
+        and saved. Its attribute ``outcome`` is what was returned.
     Unstable
         When "populous", "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
@@ -184,9 +186,9 @@ def fit_gmm(
     if learner is not None:
         chosen.try_learner(learner, problem)
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
-    with _spending(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
+    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
-        release = release_of(outcome, **facts)
+        release = _release_or_lost(outcome, facts)
     if release.flag:  # made of released and public numbers: to warn is free
         warning = warning_for(release.warnings)
         warn_after_spending(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
@@ -309,8 +311,13 @@ def _check_together(
     expected = chosen.feature_names
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
-    with np.errstate(all="ignore"):
-        chosen.check(problem)
+    try:
+        with np.errstate(all="ignore"):
+            chosen.check(problem)
+    except ArithmeticError as error:  # constants that no float holds
+        rule = "epsilon, delta and the settings must be of sizes that the method can compute with"
+        given = f"{problem.epsilon:g}, {problem.delta:g} and {shown(chosen)}"
+        raise ValueError(f"{rule}, got {given}: {error}") from None
 
 
 # ---------------------------------------------------------------------- release
@@ -319,10 +326,9 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
     settings = chosen.recorded()
     check_flag(private=chosen.private)
     try:
-        text = json.dumps(plain_values(settings), allow_nan=False)
+        text = check_writable(settings, name="settings")
         if not isinstance(settings, Mapping) or len(text) > LONGEST_SETTINGS:
             raise ValueError(f"{shown(settings)}, no mapping or one of more than {LONGEST_SETTINGS} characters")
-        check_depth(parsed(text), name="settings")  # as whoever reads the file will
     except (TypeError, ValueError) as error:
         raise TypeError(f"settings must be numbers and texts that a release file can hold, got {error}") from None
     return {
@@ -335,8 +341,21 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
     }
 
 
+def _release_or_lost(outcome: Outcome, facts: dict[str, Any]) -> Release:
+    """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
+    try:
+        return release_of(outcome, **facts)
+    except Exception as error:  # whatever reads what a settings object of one's own has returned
+        lost = RuntimeError(
+            f"method must return what makes a release, got an outcome of {facts['method']!r} that does not"
+            f" ({type(error).__name__}: {error}); it is paid for, and kept in this error's attribute outcome"
+        )
+        lost.outcome = outcome  # type: ignore[attr-defined]
+        raise lost from None
+
+
 @contextlib.contextmanager
-def _spending(
+def _charged(
     chosen: Method,
     problem: Problem,
     facts: dict[str, Any],
@@ -346,7 +365,11 @@ def _spending(
     ledger: Ledger | None,
     progress: bool,
 ) -> Iterator[dict[str, Any]]:
-    """The budget is charged; what is released inside is kept, whatever ends it early; who listens is what it gives."""
+    """The ledger is charged first, then the method may see the records.
+
+    What fails before (arguments, reading) costs nothing; what fails inside stays paid, and what was released until then
+    is kept. Gives who listens to what is released, and to progress.
+    """
     with contextlib.ExitStack() as held:
         place = None
         if checkpoint is not None:

@@ -15,6 +15,7 @@ import pymc as pm
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.params import mixture_params
+from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.methods.populous.agreement import friend_table
 from pm_dpgmm.methods.populous.average import average_core
 from tests.builders import em_sums, releases, subset_fits
@@ -32,6 +33,7 @@ def warm() -> None:
             target.mechanism(target.x, 1, rng)
     mixture = em_sums.mixture(em_sums.PLANE)
     rows = mixture.sample(200, rng=rng)
+    BatchedEM(n_components=2)(rows)  # targets of "populous" audit what comes after the fits
     fits, rule = subset_fits.sampled(rng, 6, 2, 2, 300), subset_fits.rule_for(2, 2, 300)
     average_core(fits, friend_table(fits, rule), rule, top=6)
     rows[0, 0] = np.nan

@@ -311,7 +311,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from verification.auditing.certificate import verify
+    from verification.auditing.certificate_reading import verify
 
     try:
         with open(options.certificate, encoding="utf-8") as file:

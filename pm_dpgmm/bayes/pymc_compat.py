@@ -38,7 +38,7 @@ from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.basic import CategoricalRV
 
-from pm_dpgmm.bayes.kernel_calls import by_address, version_of
+from pm_dpgmm.bayes.compiled.kernel_calls import by_address, version_of
 
 __all__ = [
     "AnyModel",

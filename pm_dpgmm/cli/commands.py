@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import shown
+from pm_dpgmm._arguments import printable, shown
 from pm_dpgmm.cli.exit_status import INTERRUPTED, one_line, stop_writing
 from pm_dpgmm.files.untrusted_json import distinct_keys
 from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
@@ -214,7 +214,7 @@ def ledger(options: argparse.Namespace) -> int:
     for name in ("budget", "spent", "left"):
         print(f"{name:6}  epsilon = {fields[name]['epsilon']:g}, delta = {fields[name]['delta']:g}")
     for time, cost_epsilon, cost_delta, mechanism in fields["spending"]:
-        print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {mechanism}")
+        print(f"  {time} UTC  epsilon = {cost_epsilon:g}, delta = {cost_delta:g}  {printable(str(mechanism))}")
     return 0
 
 

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pm_dpgmm.files.frozen_values import plain_values
+
 MOST_BYTES = 2**26  # of a file: the most numbers that a release may hold, 2^18, take a tenth of it
 MOST_DEPTH = 32  # of nested lists and mappings; the deepest release has 9
 LARGEST_INTEGER = 2**63
@@ -53,6 +55,13 @@ def parsed(text: str) -> Any:
     return json.loads(
         text, parse_constant=_refused, parse_float=_finite, parse_int=_integer, object_pairs_hook=distinct_keys
     )
+
+
+def check_writable(value: Any, *, name: str) -> str:
+    """The JSON text of nested mappings, lists, texts and numbers; TypeError or ValueError unless a reader takes it."""
+    text = json.dumps(plain_values(value), allow_nan=False)
+    check_depth(parsed(text), name=name)
+    return text
 
 
 def check_depth(value: Any, *, name: str) -> None:

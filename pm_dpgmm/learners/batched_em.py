@@ -12,7 +12,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_non_negative, check_positive, shown
 from pm_dpgmm.learners.em_search import fit_rows
 from pm_dpgmm.learners.em_starts import CANDIDATES, SAMPLE
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray

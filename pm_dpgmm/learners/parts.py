@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import Fits, stack_fits
+from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether, fit_subsets
 from pm_dpgmm.privacy.noise import IntArray
 

@@ -1,7 +1,7 @@
 """Fits in processes of their own, through joblib: whatever a learner does, its fit is None and nothing else changes.
 
-A task of joblib is a supervisor. It hands its subset to a server beside it (process.py), which forks a child
-for the fit; so a learner never runs in a joblib worker. Proof: pool.md.
+A task of joblib only waits: it hands its subset to a server beside it (process.py), which forks a supervisor, and that
+the learner; so a learner never runs in a joblib worker. Proof: pool.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ENVIRONMENT = {
 OVERTIME, REPRIEVE = 10.0, 60.0  # on the clock: so many times the time limit, and so many seconds more
 STARTS = 3  # of a server for one fit, when servers disappear
 PATIENCE = 5.0  # seconds for a server to leave
-ROUNDS = 3  # through joblib, when its workers disappear; then threads of this process supervise
+ROUNDS = 3  # through joblib, when its workers disappear; then threads of this process wait
 
 
 class LearnerNotLoaded(TypeError):
@@ -84,7 +84,7 @@ def fit_apart(
 
     _servers.update({together: [], alone: []})
     try:
-        with contextlib.closing(_supervise([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
+        with contextlib.closing(_awaited([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
             for i, answer in outcomes:
                 if isinstance(answer, str):
                     died.append(i)
@@ -92,7 +92,7 @@ def fit_apart(
                 fits[i] = answer
                 progress(len(fits), len(work))
         for i in sorted(died):
-            ((_, answer),) = _supervise([task(alone, i)], 1)
+            ((_, answer),) = _awaited([task(alone, i)], 1)
             fits[i] = None if isinstance(answer, str) else answer
             progress(len(fits), len(work))
     finally:
@@ -101,10 +101,10 @@ def fit_apart(
     return [fits[i] for i in range(len(work))]
 
 
-def _supervise(
+def _awaited(
     tasks: list[tuple[str, bytes, int, Request]], n_jobs: int | None
 ) -> Generator[tuple[int, Mixture | str | None]]:
-    """Outcomes of :func:`supervised_fit` as they come, even if workers of joblib disappear."""
+    """Outcomes of :func:`awaited_fit` as they come, even if workers of joblib disappear."""
     from joblib import Parallel, delayed, parallel_config
 
     waiting = {task[2]: task for task in tasks}
@@ -112,7 +112,7 @@ def _supervise(
         # threads suffice, since the fits have processes; a backend that the user configured comes first
         with parallel_config(backend="threading") if last or n_jobs == 1 else contextlib.nullcontext():
             outcomes = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(
-                [delayed(supervised_fit)(*task) for task in waiting.values()]
+                [delayed(awaited_fit)(*task) for task in waiting.values()]
             )
         try:
             while waiting:
@@ -152,7 +152,7 @@ def rehearsal_apart(learner: bytes, first: FloatArray, second: FloatArray, n_com
         server.process.wait()
 
 
-def supervised_fit(
+def awaited_fit(
     call: str,
     learner: bytes,
     i: int,

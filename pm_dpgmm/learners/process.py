@@ -3,7 +3,7 @@
 The supervisor reads the subset and forks once more, for the learner; both end with the fit, so the server, from which
 all are forked, never has a record in its memory: not even in what was freed, which uninitialised arrays would show.
 
-Proof: pool.md. POSIX only.
+Proof: process.md; assumptions: pool.md. POSIX only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Non-private learners: each turns a subset of the records into a mixture. Nothing here is released."""
+"""Runs a learner, yours or scikit-learn's, on every subset: here, or in processes of their own (pool.py)."""
 
 from __future__ import annotations
 

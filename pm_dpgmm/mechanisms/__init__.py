@@ -1,1 +1,4 @@
-"""Mechanisms: each adds noise to one statistic of the records, with a proof note of its name beside it."""
+"""What touches records before noise, and the noise.
+
+Each module that makes a promise has a proof note of its name beside it.
+"""

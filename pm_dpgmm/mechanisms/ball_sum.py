@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive, frozen
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.learners.fits import BoolArray
+from pm_dpgmm.learners.fit_arrays import BoolArray
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_gaussian
 

@@ -13,9 +13,7 @@ from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.gaussian_curve import gaussian_delta
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
-GRID_STEPS = 2.0**32  # grid points in one noise scale; Lemma 8 needs the scale to be large in grid steps
-
-
+GRID_STEPS = 2.0**32  # in one noise scale; gaussian.md, step 3: what the sampler costs falls with its square
 SMALLEST_EPSILON = 1e-4  # below it the difference of the curve's two terms loses digits
 
 

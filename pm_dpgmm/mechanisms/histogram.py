@@ -27,7 +27,7 @@ def cell_counts(records: ArrayLike, *, bounds: FloatArray, n_cells: int) -> IntA
     bounds : ndarray, shape (D, 2)
         Public lower and upper bound of every column, in its unit.
     n_cells : int
-        Bins along every column.
+        The method's ``n_bins``: bins along every column.
 
     Returns
     -------

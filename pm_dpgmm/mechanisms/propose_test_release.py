@@ -14,7 +14,7 @@ from pm_dpgmm._arguments import check_count, check_delta, check_positive, shown
 from pm_dpgmm.privacy.bisection import arithmetic, bisected, geometric
 from pm_dpgmm.privacy.curves import PrivacyProfile
 from pm_dpgmm.privacy.noise import Rng, bernoulli
-from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
+from pm_dpgmm.privacy.propose_test_release_curve import ProposeTestReleaseProfile, adjacent_pairs, divergence
 
 LONGEST = 10_000  # levels; a table of passing probabilities that needs more is refused
 LEAST_GROWTH = 1e-6  # relative, of a probability over that of the level below

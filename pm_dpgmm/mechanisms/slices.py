@@ -57,7 +57,8 @@ class Slices:
     directions : ndarray, shape (S, D)
         Unit vectors.
     n_cells : int
-        Slices across the box along an axis; all directions have slices of this width, so oblique ones have more.
+        The method's ``n_bins``: slices across the box along an axis; all directions have slices of this width, so
+        oblique ones have more.
     """
 
     directions: FloatArray

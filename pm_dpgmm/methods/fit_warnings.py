@@ -1,9 +1,15 @@
-"""What ``fit_gmm`` warns with, whatever the method: ``dpg.FitWarning`` and ``dpg.ComponentWarning``."""
+"""What ``fit_gmm`` warns with, whatever the method: the classes, and the reasons that a release holds.
+
+The reasons are written by ``caveats`` of a method and ``sketch/misfit``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pm_dpgmm._arguments import printable
+from pm_dpgmm.methods.sketch.misfit import Misfit
 
 
 class FitWarning(UserWarning):
@@ -28,3 +34,13 @@ class ComponentWarning(FitWarning):
 def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
     """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
     return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning
+
+
+def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
+    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted.
+
+    Each is one line of visible characters, wherever it comes from.
+    """
+    misfit = Misfit.of(noise)
+    reason = None if misfit is None else misfit.reason(n_components)
+    return (*([reason] if reason else []), *map(printable, noise.get("caveats", ())))

@@ -18,9 +18,9 @@ from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.methods.fit_warnings import warnings_of
 from pm_dpgmm.methods.released_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
 from pm_dpgmm.methods.released_statistics import older_caveats
-from pm_dpgmm.methods.sketch.caveats import warnings_of
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture, joined
@@ -106,7 +106,10 @@ class Released:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none."""
+        """Reasons not to rely on the mixture, each a short text, from released and public numbers alone; often none.
+
+        Made by the method's ``caveats`` when it was fitted, and kept in ``noise["caveats"]``; the misfit comes first.
+        """
         if self._older_caveats is None:  # computed once; a release that is fitted now has its own
             found = older_caveats(self.raw, self.noise, self.mixture, self.method)
             object.__setattr__(self, "_older_caveats", found)
@@ -120,7 +123,7 @@ class Released:
     @property
     def misfit(self) -> Misfit | None:
         """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
-        return Misfit.of(self.noise)
+        return Misfit.of(self.noise, private=self.private)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
         """Log of ``density``, background and all, at every point.

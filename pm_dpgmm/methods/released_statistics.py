@@ -36,7 +36,7 @@ MOST_RECORDS = 2**53  # larger integers are no exact floats
 MOST_BINS = 100_000  # of a column, kept: far more than any fit needs
 LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
 LONGEST_TEXT = 1000  # characters of a caveat or a fingerprint
-MOST_CAVEATS = 16  # of a release; a fit notes up to three
+MOST_CAVEATS = 16  # of a release; a fit notes up to five
 
 Raw: TypeAlias = Mapping[str, FloatArray]
 Noise: TypeAlias = Mapping[str, Any]
@@ -56,9 +56,9 @@ def check_released_statistics(
     """Raise unless the released numbers and their law are what methods of a release read."""
     if "flagged" in noise:
         check_flag(flagged=noise["flagged"])
-        for name in ("misfit", "gain", "shortfall", "tail"):
-            if noise.get(name) is not None:
-                check_real(**{name: noise[name]})
+    for name in ("misfit", "gain", "shortfall", "tail"):
+        if noise.get(name) is not None:
+            check_real(**{name: noise[name]})
     if "dispersion" in noise:
         check_non_negative(dispersion=noise["dispersion"])
     caveats = noise.get("caveats", ())

@@ -363,7 +363,7 @@ def _populous_words(n_records: int, n_features: int, n_components: int, problem:
     radius, t = constants.friend_radius, constants.n_subsets
     least = t * 2 * n_components * n_features / radius**2
     return (
-        f"method must be 'sketch' or 'histogram' to be simulated, got 'populous-single': its test asks {t} fits to"
+        f"method must be another than 'populous-single' to be simulated: its test asks {t} fits to"
         f" agree within {radius:.2g} component deviations, which takes at least about {least:.1e} records,"
         f" got {n_records:,}"
     )

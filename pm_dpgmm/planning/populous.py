@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import Fits, stack_fits
+from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits

@@ -112,7 +112,7 @@ class Plan:
 
     @property
     def reason(self) -> str:
-        """Why it is enough or not, in a sentence."""
+        """Why it is enough or not, in a sentence, and what to change where that is known."""
         m, wanted = len(self.trials), f"at most {self.error:g} wanted"
         if self.fewest is not None:
             assert self.settings is not None
@@ -129,14 +129,21 @@ class Plan:
         if self.agreement is not None and self._refused == m:
             return "the simulations say too little: passes were likely, but by chance there was none; simulate more"
         if self._refused and self.agreement is None:
-            return f"n is too small: the method refused in {self._refused} of {m} simulations"
+            return f"n is too small: the method refused in {self._refused} of {m} simulations; {self._remedy}"
         if self.gap_without_privacy > self.error:
-            found = f"a fit without privacy would lose {self.gap_without_privacy:.2g} nats per record"
-            return f"n is too small for so many parameters: even {found}, {wanted}"
+            found = f"even a fit without privacy would lose {self.gap_without_privacy:.2g} nats per record, {wanted}"
+            return f"n is too small for so many parameters: {found}; take fewer columns or components"
         if self.gap > self.error:
-            return f"n is too small: expected error {self.gap:.2g} nats per record, {wanted}"
+            return f"n is too small: expected error {self.gap:.2g} nats per record, {wanted}; {self._remedy}"
         found = f"{self._lost} of {m} simulations lost more, {self.worst_gap:.2g} at worst"
-        return f"n may be too small: expected error {self.gap:.2g} nats per record, {wanted}, but {found}"
+        return (
+            f"n may be too small: expected error {self.gap:.2g} nats per record, {wanted}, but {found}; {self._remedy}"
+        )
+
+    @property
+    def _remedy(self) -> str:
+        bounds = ", bounds from public knowledge" if not self.bounds and self.agreement is None else ""
+        return f"fewer columns or components{bounds} or a larger epsilon need fewer records"
 
     @property
     def _gaps(self) -> list[float]:

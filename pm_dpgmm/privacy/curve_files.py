@@ -19,7 +19,7 @@ from pm_dpgmm.privacy.curves import (
     TruncatedLaplaceProfile,
 )
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
-from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile
+from pm_dpgmm.privacy.propose_test_release_curve import ProposeTestReleaseProfile
 
 MOST_NESTED = 8  # profiles within profiles; a combination of two-phase releases has 4
 # A step takes about 50 ns, an epsilon at a delta up to 66 deltas: 2 s, and the six of a card 7 s.
@@ -29,6 +29,7 @@ LIFTED_STEPS = 10_000  # to make the table of a lifted mask; 50 of them fit its 
 SUM_STEPS, PASS_STEPS, PAIR_STEPS, PART_STEPS, LIFTED_CALL, GAUSSIAN_CALL = 1_000, 600, 6, 25, 1_200, 80
 # Of every epsilon.
 GAUSSIAN_STEPS, LAPLACE_STEPS, POINT_STEPS, ORDERS_STEPS, COUNTS_STEPS, TABLE_STEPS = 2, 50, 7, 130, 14, 5
+FIXED_STEPS = {PointProfile.kind: POINT_STEPS, TruncatedLaplaceProfile.kind: LAPLACE_STEPS}  # whatever the parameters
 COUNT_STEPS = 12  # of each number of counts in a geometric profile, whose binomial coefficient is a long integer
 POINTS = 10  # of a table, that are checked in one step
 MOST_COUNTS = 1024  # of a geometric profile: beyond, binomial coefficients overflow
@@ -121,7 +122,7 @@ def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
         return n * (ORDERS_STEPS + len(_numbers(fields, "orders")))
     if kind == GaussianProfile.kind:
         return GAUSSIAN_CALL + n * GAUSSIAN_STEPS
-    return n * (LAPLACE_STEPS if kind == TruncatedLaplaceProfile.kind else POINT_STEPS)
+    return n * FIXED_STEPS[kind]
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Any:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from pm_dpgmm._arguments import check_delta, check_positive, read_path, shown
+from pm_dpgmm._arguments import check_delta, check_positive, check_text, read_path, shown
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
 ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
@@ -156,9 +156,11 @@ class Ledger:
             return [Entry(*row) for row in rows]
 
     def reserve(self, epsilon: float, delta: float, neighbouring: Neighbouring | str, mechanism: str) -> None:
-        """Write down a cost, or raise :class:`BudgetExceeded` and write nothing."""
+        """Write down a cost, or raise TypeError, ValueError or :class:`BudgetExceeded` and write nothing."""
         check_positive(epsilon=epsilon)
         check_delta(delta)
+        label = str(mechanism)
+        check_text(mechanism=label)
         relation = Neighbouring.parse(neighbouring)
         if relation is not self.neighbouring:
             raise BudgetExceeded(f"neighbouring must be {str(self.neighbouring)!r} in this ledger, got {relation}")
@@ -174,9 +176,7 @@ class Ledger:
                         f"{name} must leave the ledger within its budget {budget:g}, got {cost:g} with"
                         f" {float(used):g} spent"
                     )
-            connection.execute(
-                "insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, str(mechanism))
-            )
+            connection.execute("insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, label))
             # a constraint of somebody else's table may drop an entry for another
             seen, kept = self._seen, self._verify(connection)
             self._seen = seen  # not before it is committed

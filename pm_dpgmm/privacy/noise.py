@@ -2,7 +2,8 @@
 
 ``rng=None`` is the release path: OpenDP's exact discrete samplers, seeded by the operating system, with no
 floating-point holes. A NumPy generator is for simulation, audits and teaching: whoever knows its seed can
-subtract the noise, so a release made that way is marked as not private.
+subtract the noise, so a release made that way is marked as not private. Proofs that take the laws below as they are
+said: the notes in mechanisms/, of the Gaussian one gaussian.md.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def laplace_scale(changed: int, epsilon: float) -> float:
 def discrete_gaussian(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
     """Independent integers z with probability proportional to exp(-z^2 / (2 scale^2)).
 
-    In simulation, scales above 1,000 use rounded normals: total variation below 1e-7 a number.
+    In simulation, scales above 1,000 use rounded normals: total variation below 1e-7 a number. Against rounded normals:
+    mechanisms/gaussian.md, step 3; that OpenDP's sampler is exact is assumed there.
     """
     check_positive(scale=scale)
     if rng is None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_two_dimensional, numbers_of
+from pm_dpgmm.records.csv_and_parquet import check_file, file_blocks
 from pm_dpgmm.records.feature_names import names_of_features, names_of_records
-from pm_dpgmm.records.files import check_file, file_blocks
 from pm_dpgmm.records.reading import check_finite, check_varies
 
 

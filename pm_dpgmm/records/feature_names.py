@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from pm_dpgmm._arguments import shown
 
@@ -27,25 +30,39 @@ def names_of(table: Any) -> tuple[str, ...] | None:
 
 def is_value(text: str) -> bool:
     """Whether a text is a number or a truth value: what stands in a record, and in a header only if it is a record."""
-    with contextlib.suppress(ValueError):
-        float(text.replace(",", "."))
-        return True
+    for comma in (".", ""):  # of decimals, of thousands
+        with contextlib.suppress(ValueError):
+            float(text.replace(",", comma))
+            return True
     return text.strip().lower() in ("true", "false")
 
 
 def names_of_records(table: Any) -> tuple[str, ...] | None:
     """As :func:`names_of`, of records, whose names are published.
 
-    ValueError where a name is the text of a number or a truth value: a file without a header was read as if it had
-    one, and the names are somebody's record. Labels that are numbers themselves, as of a data frame without names, are
-    no text.
+    ValueError where a name is a number or a truth value, or the text of one: a file without a header was read as if it
+    had one, and the names are somebody's record. The numbers of columns without names, 0 to D - 1 in any order, are
+    none.
     """
-    if any(isinstance(label, str) and is_value(label) for label in labels_of(table) or ()):
-        raise ValueError(
-            "X must have names for its columns, got the text of a number or truth value for one: names are published,"
-            " and this is the first record of a file without a header (read it with header=None), or should be renamed"
-        )
+    labels = labels_of(table) or []
+    for label in labels:
+        if _is_of_a_record(label, len(labels)):
+            raise ValueError(
+                f"X must have names for its columns, got {'the text of ' if isinstance(label, str) else ''}a number or"
+                " truth value for one: names are published, and this is the first record of a file without a header"
+                " (read it with header=None), or should be renamed"
+            )
     return names_of(table)
+
+
+def _is_of_a_record(label: Any, n_columns: int) -> bool:
+    """Whether a label stands in a record rather than in a header, as far as one can tell."""
+    if isinstance(label, str):
+        return is_value(label)
+    if isinstance(label, (bool, np.bool_)):
+        return True
+    numbered = isinstance(label, numbers.Integral) and 0 <= int(label) < n_columns
+    return isinstance(label, numbers.Number) and not numbered
 
 
 def names_of_features(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.records.columns import numbers_of
+from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import names_of_features, names_of_records, positions, selected
-from pm_dpgmm.records.files import file_blocks
 
 
 def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:
@@ -41,7 +41,7 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
     TypeError
         If the values are not numbers.
     ValueError
-        If the shape is wrong, a file is no such table, a name is the text of a number, a value is missing, NaN or
+        If the shape is wrong, a file is no such table, a name is a number or its text, a value is missing, NaN or
         infinite, there are no rows, a column is constant, or ``columns`` names others than there are.
     FileNotFoundError
         If the path does not exist.

@@ -16,8 +16,8 @@ from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
+from pm_dpgmm.release.interrupted_fits import Interrupted, resumed_histogram, resumed_sketch, resumed_slices
 from pm_dpgmm.release.number_of_components_from_counts import refit_counts
-from pm_dpgmm.release.resumption import Interrupted, resumed_histogram, resumed_sketch, resumed_slices
 from pm_dpgmm.release.selection import KSelection, refit_sketch, selection_of_counts, selection_of_sketches
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def check_fit(
     return replace(check(release, mixtures, generator_of(random_seed)), private=release.private)
 
 
-def check_release(
+def check_fit_of(
     release: Released, idata: Any, *, name: str | None, n_draws: int, random_seed: int | np.random.Generator | None
 ) -> FitCheck:
     """See :meth:`pm_dpgmm.Release.check_fit`."""

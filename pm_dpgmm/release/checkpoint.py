@@ -26,9 +26,10 @@ from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
 from pm_dpgmm.release.by_statistic import ALLOWED
-from pm_dpgmm.release.paid_for import warn_after_spending
+from pm_dpgmm.release.interrupted_fits import Interrupted
+from pm_dpgmm.release.late_warnings import warn_after_spending
+from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
-from pm_dpgmm.release.resumption import Interrupted
 
 SCHEMA = "pm_dpgmm.checkpoint"
 SCHEMA_VERSION = 1
@@ -210,49 +211,21 @@ def resume(
     numbers = source.n_components if n_components is None else read_choices(n_components)
     try:
         with np.errstate(all="ignore"):  # as in the fit
-            found = _outcome(source, numbers)
+            return release_of(
+                _outcome(source, numbers),
+                method=source.method,
+                settings=source.settings,
+                feature_names=source.feature_names,
+                n_records=source.n_records,
+                private=source.private,
+                version=source.version,
+            )
     except (AttributeError, IndexError, KeyError) as error:
         raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None
     except TypeError as error:
         raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
-    return release_of(
-        found,
-        method=source.method,
-        settings=source.settings,
-        feature_names=source.feature_names,
-        n_records=source.n_records,
-        private=source.private,
-        version=source.version,
-    )
-
-
-def release_of(
-    outcome: Outcome,
-    *,
-    method: str,
-    settings: Mapping[str, Any],
-    feature_names: tuple[str, ...],
-    n_records: int | None,
-    private: bool,
-    n_components: tuple[int, ...] = (),
-    version: str = "",
-) -> Release:
-    """The release of a finished fit, from what left its method and the public facts of a :class:`Checkpoint`."""
-    weight, background = outcome.background or (0.0, None)
-    return Release(
-        mixture=outcome.mixture,
-        guarantee=outcome.guarantee,
-        method=method,
-        settings=settings,
-        raw=outcome.raw,
-        noise=outcome.noise,
-        feature_names=feature_names,
-        n_records=n_records,
-        private=private,
-        version=version,
-        background_weight=weight,
-        background=background,
-    )
+    except ArithmeticError as error:
+        raise ValueError(f"source must be a checkpoint of ordinary numbers, got others: {error}") from None
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:

@@ -12,7 +12,7 @@ import numpy as np
 from pm_dpgmm._arguments import check_choice, check_positive
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED, fit_counts
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.release.fit_check import CountLaw, check_counts
@@ -51,7 +51,7 @@ def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
 def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -> list[CountFit[AnyRelease]]:
     """Every number of components with its score.
 
-    The likelihood is that of :func:`pm_dpgmm.methods.counts.likelihood.count_log_likelihood` at exact cell
+    The likelihood is that of :func:`pm_dpgmm.methods.counts.noisy_poisson.count_log_likelihood` at exact cell
     probabilities; the misfit is the discrepancy of ``check_fit`` less its mean, in standard deviations of a chi-square.
     """
     check_histogram(release.raw, release.noise, release.n_features)

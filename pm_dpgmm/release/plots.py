@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, check_text, finite_numbers, shown
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_count,
+    check_positive,
+    check_real,
+    check_text,
+    finite_numbers,
+    printable,
+    shown,
+)
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import place_of
 from pm_dpgmm.release.uncertainty import band
 
@@ -28,7 +38,7 @@ def plot_release(
     """Density of a release: a curve in one dimension, filled contours and component ellipses in two.
 
     A background is part of the density; its own curve or ellipse is dashed. The curve of
-    method "sketch" has pointwise 90 % intervals.
+    method "sketch" has pointwise 90 % intervals. The title has the price, and says if the release is not private.
 
     Parameters
     ----------
@@ -56,7 +66,8 @@ def plot_release(
     if not isinstance(release, Released):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
     ax, canvas = _canvas(ax)
-    title = f"{release.method}, {_budget(release)}"
+    title = f"{_literal(release.method)}, {_budget(release)}"
+    names = [_literal(name) for name in release.feature_names]
     if release.n_features == 1:
         grid = _axis(release.density, n_points)
         ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
@@ -66,7 +77,7 @@ def plot_release(
         parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
         for k, curve in enumerate(parts.T):
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
-        ax.set(xlabel=release.feature_names[0], ylabel="density", title=title)
+        ax.set(xlabel=names[0], ylabel="density", title=title)
         return canvas
     pair = _pair(release, features)
     drawn = release.density.marginal(pair)
@@ -75,7 +86,7 @@ def plot_release(
         style = "-" if k < release.n_components else "--"
         ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
         ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
-    ax.set(xlabel=release.feature_names[pair[0]], ylabel=release.feature_names[pair[1]], title=title)
+    ax.set(xlabel=names[pair[0]], ylabel=names[pair[1]], title=title)
     return canvas
 
 
@@ -210,6 +221,8 @@ def _coverage_row(row: Any) -> dict[str, Any]:
 def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     """Score above the best for every number of components; the chosen one is filled, those with a warning crossed.
 
+    The title says if the release is not private; otherwise there is none.
+
     Parameters
     ----------
     selection : KSelection
@@ -221,7 +234,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     -------
     matplotlib axes, or the PlotCollection given
     """
-    if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "chosen")):
+    if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "release", "chosen")):
         raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
     ax, canvas = _canvas(ax)
     above = np.array(selection.scores) - min(selection.scores)
@@ -233,6 +246,8 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
         ax.plot(ks[wrong], above[wrong], "x", color="C3", label="another would be notably better")
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel="components", ylabel="score above the best", xticks=ks)
+    if not selection.release.private:
+        ax.set_title(NOT_PRIVATE)
     ax.legend()
     return canvas
 
@@ -263,7 +278,13 @@ def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
 
 def _budget(release: Released) -> str:
     g = release.guarantee
-    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
+    mark = "" if release.private else f", {NOT_PRIVATE}"
+    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "") + mark
+
+
+def _literal(text: str) -> str:
+    """A text that may come from a file, as matplotlib shows it letter by letter: dollars begin no formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def _canvas(ax: Any, **size: Any) -> tuple[Any, Any]:

@@ -137,7 +137,7 @@ class PriorMethods:
 
         me = cast("Release", self)
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
-        return MixturePrior(me.density, names, me.feature_names, form, inflate)
+        return MixturePrior(me.density, names, me.feature_names, form, inflate, me.private)
 
     def measured(
         self,

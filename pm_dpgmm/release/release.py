@@ -14,8 +14,8 @@ from pm_dpgmm._arguments import read_path
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.release.card import card, summary
+from pm_dpgmm.release.parameter_methods import ParameterMethods
 from pm_dpgmm.release.prior_methods import PriorMethods
-from pm_dpgmm.release.pymc_methods import PyMCMethods
 from pm_dpgmm.release.uncertainty_methods import UncertaintyMethods
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Released, UncertaintyMethods, PriorMethods, PyMCMethods):
+class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
     """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
 
     Every field is safe to publish when ``private`` is True.
@@ -167,9 +167,9 @@ class Release(Released, UncertaintyMethods, PriorMethods, PyMCMethods):
         >>> release.check_fit(random_seed=1).p_value > 0.01
         True
         """
-        from pm_dpgmm.release.by_statistic import check_release
+        from pm_dpgmm.release.by_statistic import check_fit_of
 
-        return check_release(self, idata, name=name, n_draws=n_draws, random_seed=random_seed)
+        return check_fit_of(self, idata, name=name, n_draws=n_draws, random_seed=random_seed)
 
     # ------------------------------------------------------------------ text and plots
     def summary(self) -> str:

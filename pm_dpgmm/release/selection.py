@@ -111,8 +111,8 @@ class KSelection:
 def refit_sketch(release: AnyRelease, n_components: int) -> AnyRelease:
     """The same sketches, another mixture.
 
-    The release's own number may give another mixture where it had been chosen by a private comparison: where no mixture
-    of so many components explained the first round.
+    The release's own number may give another mixture where the mixture had been chosen by a private comparison: where
+    none of so many components explained the first round.
     """
     evidence = _evidence(release)
     check_numbers([n_components], release.n_features, evidence.n_numbers)

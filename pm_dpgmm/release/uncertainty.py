@@ -1,7 +1,7 @@
-"""How sure a sketch release is of its mixture: draws, standard errors, intervals. Post-processing, free of budget.
+"""How sure a release of sketches is of its mixture: draws, standard errors, intervals. Post-processing, free of budget.
 
 All of it is a normal approximation around the released mixture, from what the noise, the sampling of the records and
-the weak prior of the fit do to its parameters (:func:`pm_dpgmm.methods.sketch.fit.error_root`). It is right where the
+the weak prior of the fit do to its parameters (:mod:`pm_dpgmm.methods.sketch.laplace`). It is right where the
 records are like a mixture of that many Gaussians and the fit has found them. It knows nothing of a wrong number of
 components, of a mode that the search missed, or of components that could as well be exchanged for others; results carry
 ``release.flag``, which tells when another mixture would be notably better, or else that the released numbers contradict
@@ -131,7 +131,7 @@ def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Gener
     Parameters
     ----------
     release : Release
-        Of method "sketch".
+        Of method "sketch" or "two-phase".
     n_draws : int
     random_seed : int or numpy.random.Generator, optional
         Any seed is safe: what is drawn from has been paid for.
@@ -145,7 +145,7 @@ def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Gener
     Raises
     ------
     ValueError
-        If the release is of another method than "sketch".
+        If the release is of another method than "sketch" or "two-phase".
 
     Warns
     -----
@@ -214,7 +214,7 @@ def interval(
     Parameters
     ----------
     release : Release
-        Of method "sketch".
+        Of method "sketch" or "two-phase".
     quantity : function
         From a Mixture like ``release.density`` (with the background last, if there is one) to a number or an array;
         columns are numbered. ``lambda m: m.conditional({0: 30.0}).mean()`` is a conditional mean.
@@ -231,7 +231,7 @@ def interval(
     Raises
     ------
     ValueError
-        If the release is of another method than "sketch", or ``probability`` is not between 0 and 1.
+        If the release is of another method than "sketch" or "two-phase", or ``probability`` is not between 0 and 1.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def band(
     Parameters
     ----------
     release : Release
-        Of method "sketch".
+        Of method "sketch" or "two-phase".
     points : array_like or DataFrame, shape (n_points, M), or (n_points,) for one feature
         Where; in the unit of the records. Columns of a data frame are matched by name, in any order.
     names : sequence of str, length M, optional
@@ -284,7 +284,8 @@ def band(
     Raises
     ------
     TypeError, ValueError
-        If the release is of another method than "sketch", or ``names`` and ``given`` do not name different features.
+        If the release is of another method than "sketch" or "two-phase", or ``names`` and ``given`` do not name
+        different features.
     """
     if not (given is None or isinstance(given, Mapping)):
         raise TypeError(f"given must map feature names to values, got {shown(given)}")

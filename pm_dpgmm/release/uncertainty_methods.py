@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UncertaintyMethods:
-    """Methods of a :class:`pm_dpgmm.Release` of method "sketch"; all are post-processing and cost no budget.
+    """Methods of a :class:`pm_dpgmm.Release` of method "sketch" or "two-phase"; all post-processing, free of budget.
 
     A normal approximation about the released mixture: not to be trusted where ``release.flag`` speaks, or where
     components could be exchanged.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule
 from verification.claims.aggregated import reference
 

@@ -268,6 +268,14 @@ def test_a_crash_after_spending_leaves_a_traceback_and_the_numbers(table, tmp_pa
     assert "what was paid for is kept" in capsys.readouterr().err and (tmp_path / "r.partial.json").exists()
 
 
+def test_labels_of_a_ledger_cannot_command_a_terminal(tmp_path, capsys):
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    ledger.reserve(0.5, 0.0, "replace-one", "\x1b[2J\nleft")
+    assert main(["ledger", str(ledger.path)]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b" not in told and "\nleft\n" not in told and "\\x1b[2J\\nleft" in told
+
+
 def test_a_ledger_outlives_fits_and_refuses_what_is_too_much(table, tmp_path, capsys):
     path = str(tmp_path / "l.sqlite")
     fit = ["fit", str(table), *GOOD, "--ledger", path, "--json", "--output"]

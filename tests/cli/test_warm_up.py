@@ -22,7 +22,7 @@ import numpy as np
 import pymc as pm
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.anchor_kernel import centred_density, free_slopes, parameters
-from pm_dpgmm.bayes.likelihoods.count_kernel import counts
+from pm_dpgmm.bayes.likelihoods.counts_kernel import counts
 X = np.random.default_rng(7).normal(5.0, 2.0, size=(700, 1))
 release = dpg.fit_gmm(X, 1, epsilon=2.0, bounds=(-5, 15), random_seed=3, progress=False)
 with pm.Model() as model:

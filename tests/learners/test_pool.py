@@ -209,7 +209,7 @@ def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypat
             raise OSError("the worker is gone")
         return i, None
 
-    monkeypatch.setattr(learner_pool, "supervised_fit", supervise)
+    monkeypatch.setattr(learner_pool, "awaited_fit", supervise)
     done = []
     fit_subsets(
         lambda rows: None,
@@ -273,7 +273,7 @@ class Generator:
         return Mixture([1.0], [[draws[-1]]], [[[1.0]]])
 
 
-@pytest.mark.thorough(quick=["module-2"])
+@pytest.mark.thorough(quick=["module-1"])
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 @pytest.mark.parametrize("make", [lambda: remembers, Warm, Generator], ids=["module", "object", "generator"])
 def test_what_a_learner_keeps_in_memory_reaches_no_other_fit(make, n_jobs):

@@ -128,6 +128,18 @@ def test_the_bias_of_covariances_is_removed(d):
     assert traces.mean() == pytest.approx(1, abs=6 * 2 * eta / math.sqrt(n * d) + 3 * d * eta**4)
 
 
+@pytest.mark.parametrize("below", [0.0, 1e-9])
+def test_covariances_that_rounding_made_singular_become_a_mixture(below):
+    """Rounding to a grid may reach below 0, and then no record may cost the release."""
+    scale = np.array([1e-3, 1.0, 1e4])
+    flat = (np.ones((3, 3)) - below * np.eye(3)) * np.outer(scale, scale)
+    raw = {"weights": np.array([0.4, 0.6]), "means": np.zeros((2, 3)), "covariances": np.array([flat, np.eye(3)])}
+    mixture = mixture_of_lifted(raw, noise=NOISE)
+    assert np.linalg.eigvalsh(mixture.covariances[0] / np.outer(scale, scale)).min() > 0
+    assert np.isfinite(mixture.log_density(np.zeros((1, 3)))).all()
+    assert mixture.covariances * (1 + 2 * NOISE.eta**2) == pytest.approx(raw["covariances"], rel=1e-8)
+
+
 def test_the_mask_shuffles_components_whole_and_rounds():
     average = np.array([0.2, 0.8]), np.array([[0.0], [100.0]]), np.array([[[1.0]], [[4.0]]]), np.array([1.0, 1.5])
     noise = LiftedMaskNoise(0.01, 0.1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
@@ -273,4 +274,57 @@ def test_a_release_of_another_form_or_a_mark_that_is_none_is_refused_before_anyt
     for name in ("n_subsets", "assumed_records"):
         with pytest.raises(ValueError, match=f"{name} must be at most"):
             dpg.Populous(**{name: 10**30})
+    assert ledger.spent == (0.0, 0.0)
+
+
+def without(outcome, **changes):
+    return replace(outcome, noise={**outcome.noise, **changes})
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        (lambda outcome: None, "AttributeError"),
+        (lambda outcome: without(outcome, caveats=5), "caveats must be a list of at most 16 texts, got 5"),
+        (lambda outcome: without(outcome, caveats=["\ud800"]), r"caveats\[0\] must be text that UTF-8 can hold"),
+        (lambda outcome: without(outcome, misfit="x"), "misfit must be a real number, got 'x'"),
+        (lambda outcome: without(outcome, more=np.zeros(2)), "not JSON serializable"),
+        (lambda outcome: without(outcome, more=float("nan")), "not JSON compliant"),
+        (lambda outcome: replace(outcome, raw={"counts": np.array([np.nan])}), r"raw\['counts'\] must be finite"),
+        (
+            lambda outcome: replace(outcome, mixture=Mixture([1.0], [[0.0] * 2], [np.eye(2)])),
+            "feature_names must have 2",
+        ),
+    ],
+    ids=["nothing", "caveats", "half a character", "misfit", "array", "nan", "raw", "columns"],
+)
+def test_what_a_method_of_ones_own_returns_is_never_lost(changed, words, monkeypatch, tmp_path):
+    """Budget was spent, and the error had nothing of what was paid for; or there was a release that no file could hold."""
+    returned, real = [], HistogramMethod.release
+
+    def release(self, *given, **named):
+        returned.append(changed(real(self, *given, **named)))
+        return returned[0]
+
+    monkeypatch.setattr(Odd, "told", {})
+    monkeypatch.setattr(Odd, "release", release)
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0)
+    with pytest.raises(RuntimeError, match=f"method must return what makes a release, got an outcome.*{words}") as lost:
+        dpg.fit_gmm(ROWS, 1, epsilon=1.0, bounds=(0, 5), method=Odd(), ledger=ledger, progress=False)
+    assert lost.value.outcome is returned[0] and ledger.spent == (1.0, 0.0)
+    assert isinstance(lost.value.released, dpg.Checkpoint)  # what the method told while it ran
+
+
+@pytest.mark.parametrize(
+    "part, changes",
+    [
+        ("the name of method", {"method": type("Half", (Nothing,), {"name": "half\ud800"})()}),
+        (r"feature_names\[0\]", {"X": pd.DataFrame(FEW, columns=pd.Index(["\ud800"], dtype=object))}),
+    ],
+)
+def test_half_a_character_in_a_name_is_one_clear_error_before_anything_is_spent(part, changes, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0)
+    given = {"X": FEW, "method": Nothing()} | changes
+    with pytest.raises(ValueError, match=f"{part} must be text that UTF-8 can hold, got '.*ud800'"):
+        dpg.fit_gmm(given.pop("X"), 1, epsilon=1.0, **given, ledger=ledger)
     assert ledger.spent == (0.0, 0.0)

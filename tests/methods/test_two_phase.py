@@ -13,7 +13,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.methods.populous.method import Populous, released_mixture
 from pm_dpgmm.methods.sketch import method as sketch_method
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase, domain
@@ -36,6 +36,12 @@ def test_it_finds_the_mixture_whether_or_not_the_crude_method_answers(records, a
     def refuse(self, records, problem, **named):
         raise Unstable("no", None)
 
+    def watched(self, start, records, problem, **named):
+        begun.append((start, problem.bounds))
+        return real(self, start, records, problem, **named)
+
+    begun, real = [], SketchMethod.release_from
+    monkeypatch.setattr(SketchMethod, "release_from", watched)
     if not answers:
         monkeypatch.setattr(Populous, "release", refuse)
     release = dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", random_seed=3)
@@ -44,6 +50,13 @@ def test_it_finds_the_mixture_whether_or_not_the_crude_method_answers(records, a
     assert release.covariances[0] == pytest.approx(np.cov(records, rowvar=False), abs=0.15)
     assert release.guarantee.epsilon == 1.0 and release.guarantee.curve(1.0) <= 1e-6 * (1 + 1e-9)
     assert dpg.load(release.save(tmp_path / "release.json")).guarantee == release.guarantee
+    ((start, bounds),) = begun
+    if answers:  # the second phase begins with what was released, and with nothing else
+        crude = released_mixture(two_phase.crude_numbers(release.raw), release.noise["crude"])
+        assert (start.means == crude.means).all() and (start.covariances == crude.covariances).all()
+        assert (bounds == domain(crude)).all()
+    else:
+        assert start is None and bounds is None
 
 
 def test_the_parts_of_the_budget_add_up_and_both_curves_are_counted():

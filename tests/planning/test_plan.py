@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.planning import plan as plan_module
 from pm_dpgmm.planning import trials as plan_trials
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.planning.trials import public_mixture
@@ -71,9 +73,22 @@ def test_reasons_follow_from_the_trials(sketched):
     refused = Trial(True, *[math.inf] * 5, None, 0.1)
     plan = replace(sketched, trials=(good, refused, refused))
     assert "refused in 2 of 3" in plan.reason and plan.failure_share == pytest.approx(2 / 3) and "refused" in repr(plan)
+    assert plan.reason.endswith("fewer columns or components or a larger epsilon need fewer records")
+    assert ", bounds from public knowledge or a larger" in replace(plan, bounds=False).reason
     assert json.loads(json.dumps(plan.as_dict(), allow_nan=False))["trials"][1]["gap"] is None
     every = replace(sketched, trials=(refused,), predicted=None)
     assert not every.enough and "refused in 1 of 1" in every.table()
+
+
+def test_a_trial_tells_how_far_the_release_is_from_the_truth(monkeypatch):
+    """A mean off by one standard deviation: half a nat, total variation 2 Phi(1/2) - 1; five standard errors."""
+    truth, found = (dpg.Mixture([1.0], [[mean]], [[[1.0]]]) for mean in (0.0, 1.0))
+    release = SimpleNamespace(log_density=found.log_density, mixture=found, noise={})
+    monkeypatch.setattr(plan_trials, "_fit", lambda *given: release)
+    trial, _ = plan_trials.trial_of(truth, 100, True, {}, np.random.default_rng(1))
+    error = 5 / math.sqrt(plan_trials.N_HELD_OUT)
+    assert trial.gap == pytest.approx(0.5, abs=error) and trial.means == pytest.approx(1.0)
+    assert trial.total_variation == pytest.approx(math.erf(0.5 / math.sqrt(2)), abs=0.4 * error)
 
 
 def test_a_refusal_is_a_trial_and_no_error():
@@ -87,6 +102,18 @@ def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
     assert found.enough and 100 <= found.n_records <= 3_000
     sketch = dpg.smallest_size(1, 1, error=0.02, n_simulations=2, **BUDGET)
     assert sketch.enough and sketch.method == "sketch" and 50 <= sketch.n_records <= 1_000
+
+
+def test_the_search_begins_at_the_size_that_theory_promises(monkeypatch):
+    """For columns and components in their order; an answer there ends it."""
+
+    def enough(size, d, k, **budget):
+        return SimpleNamespace(enough=True, n_records=size, asked=(d, k))
+
+    monkeypatch.setattr(plan_module, "_promised_size", lambda d, k, budget: 1_000 * d + k)
+    monkeypatch.setattr(plan_module, "plan", enough)
+    found = dpg.smallest_size(5, 2, **BUDGET)
+    assert found.asked == (5, 2) and 5_002 <= found.n_records <= 5_100  # two digits, upwards
 
 
 def test_a_prediction_needs_fewer_records_for_a_larger_error(sketched):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from pm_dpgmm.privacy.curve_files import profile_from_dict
+from pm_dpgmm.privacy.curve_files import PROFILES, profile_from_dict
 from pm_dpgmm.privacy.curve_values import values
 from pm_dpgmm.privacy.curves import (
     SPLITS,
@@ -22,7 +22,7 @@ from pm_dpgmm.privacy.curves import (
     TruncatedLaplaceProfile,
 )
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
-from pm_dpgmm.privacy.propose_test_release import ProposeTestReleaseProfile, adjacent_pairs, divergence
+from pm_dpgmm.privacy.propose_test_release_curve import ProposeTestReleaseProfile, adjacent_pairs, divergence
 from tests.builders.examples import examples
 from verification.references.references import gaussian_delta, hockey_stick, truncated_laplace_delta
 
@@ -173,6 +173,25 @@ def test_a_pass_table_is_the_largest_divergence_over_its_pairs():
         assert loss.delta(epsilon) == pytest.approx(largest, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "profile, parameters, words",
+    [
+        (TruncatedLaplaceProfile, (0.0, 9, 1), "scale must be finite and greater than 0, got 0.0"),
+        (TruncatedLaplaceProfile, (-1.0, 9, 1), "scale must be finite and greater than 0, got -1.0"),
+        (TruncatedLaplaceProfile, (1.0, 9, 0), "shift must be at least 1, got 0"),
+        (TruncatedLaplaceProfile, (1.0, 1, 2), "bound must be at least 2, got 1"),
+        (GeometricProfile, (math.nan, 1), "scale must be finite and greater than 0, got nan"),
+        (GeometricProfile, (1.0, 0), "n_counts must be at least 1, got 0"),
+        (GaussianProfile, (-0.5,), "mu must be finite and greater than 0, got -0.5"),
+        (GaussianProfile, (0.5, -1e-9), "slack must be finite and at least 0, got -1e-09"),
+        (CompositionProfile, (LOSSES[0], LOSSES[1], -0.1), "split must be finite and at least 0, got -0.1"),
+    ],
+)
+def test_parameters_that_are_no_noise_are_named(profile, parameters, words):
+    with pytest.raises(ValueError, match=words):
+        profile(*parameters)
+
+
 def test_sums_try_every_split():
     splits = [*np.linspace(0, 1.0, SPLITS - 1), 0.3]
     least = min(NESTED.first.delta(part) + NESTED.second.delta(1.0 - part) for part in splits)
@@ -198,3 +217,10 @@ def test_basic_composition_is_never_below_the_exact_curve_of_two_gaussians():
 def test_unknown_curves_are_refused(fields, words):
     with pytest.raises(ValueError, match=words):
         profile_from_dict(fields)
+
+
+def test_a_kind_of_curve_whose_cost_nobody_stated_is_not_read(monkeypatch):
+    """It would pass for one of the cheapest, and a hostile file of it for a harmless one."""
+    monkeypatch.setitem(PROFILES, "new", PointProfile)
+    with pytest.raises(KeyError, match="new"):
+        profile_from_dict({"kind": "new", "epsilon0": 1.0})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.fit import METHODS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning"),
@@ -11,7 +12,7 @@ pytestmark = [
 ]
 
 EPSILONS = [1e-300, 1e-6, 1e13, 1e300]
-METHODS = {
+GIVEN = {
     "histogram": {"n_cells": 8, "bounds": (-5, 5)},
     "slices": {"n_cells": 4, "bounds": (-5, 5)},
     "sketch": {"delta": 1e-6, "bounds": (-5, 5)},
@@ -31,7 +32,7 @@ def test_every_epsilon_is_refused_before_spending_or_gives_a_release_that_loads(
         given = {"epsilon": epsilon, "method": method, "neighbouring": neighbouring, "ledger": ledger}
         checkpoint = tmp_path / f"c{i}.json"
         try:
-            release = dpg.fit_gmm(X, 1, checkpoint=checkpoint, progress=False, **given, **METHODS[method])
+            release = dpg.fit_gmm(X, 1, checkpoint=checkpoint, progress=False, **given, **GIVEN[method])
         except ValueError:
             assert ledger.spent == (0.0, 0.0)
             continue

@@ -395,3 +395,10 @@ def test_only_one_module_knows_the_tables_of_a_ledger():
         if "sqlite3.connect" in path.read_text(encoding="utf-8")
     ]
     assert knows == ["privacy/ledger.py"]
+
+
+def test_half_a_character_in_a_label_is_one_clear_error(tmp_path):
+    ledger = Ledger(tmp_path / "budget.sqlite", epsilon=1.0)
+    with pytest.raises(ValueError, match=r"mechanism must be text that UTF-8 can hold, got '\\ud800'"):
+        ledger.reserve(0.5, 0.0, "replace-one", "\ud800")
+    assert ledger.entries() == []

@@ -21,6 +21,7 @@ from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.sketch import rounds as sketch_rounds
 from pm_dpgmm.methods.two_phase import TwoPhase
+from pm_dpgmm.release import checkpoint as checkpoint_module
 from pm_dpgmm.release.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -106,7 +107,8 @@ def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features
             with pytest.raises(ValueError, match="nothing can be fitted before the first sketch"):
                 dpg.resume(path)
             continue
-        resumed = dpg.resume(path)
+        with np.errstate(all="raise"):  # of the caller
+            resumed = dpg.resume(path)
         assert np.isfinite(resumed.means).all() and resumed.guarantee == whole.guarantee and not resumed.private
         if n == n_releases:
             assert resumed.to_dict() == dpg.resume(stopped.value).to_dict() == whole.to_dict()
@@ -345,6 +347,34 @@ def test_parts_of_another_kind_are_one_clear_error(part, tmp_path):
     fields = json.loads(path.read_text())
     path.write_text(json.dumps(fields | {"noise": fields["noise"] | part}))
     with pytest.raises(ValueError, match="source must be a checkpoint whose parts have their kinds"):
+        dpg.resume(path)
+
+
+@pytest.mark.parametrize("part, words", [
+    ({"sites": 5}, "sites must be a list of what sites promised, got 5"),
+    ({"dispersion": -1}, "dispersion must be finite and at least 0, got -1"),
+    ({"flagged": "y"}, "flagged must be True or False"),
+    ({"misfit": "x"}, "misfit must be a real number"),
+])  # fmt: skip
+def test_a_forged_checkpoint_makes_no_release_that_fails_later(part, words, tmp_path):
+    """It was resumed; then the summary failed, or nobody could load the file that was saved of it."""
+    path = tmp_path / "c.json"
+    dpg.fit_gmm(records_of(1), 2, method="histogram", checkpoint=path, **BOUNDS, **BUDGET)
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"noise": fields["noise"] | part}))
+    with pytest.raises(ValueError, match=words):
+        dpg.resume(path)
+
+
+def test_arithmetic_that_fails_is_one_clear_error(tmp_path, monkeypatch):
+    path = tmp_path / "c.json"
+    dpg.fit_gmm(records_of(1), 1, method="histogram", checkpoint=path, **BOUNDS, **BUDGET)
+
+    def too_large(*given):
+        raise OverflowError("numerical result out of range")
+
+    monkeypatch.setattr(checkpoint_module, "_outcome", too_large)
+    with pytest.raises(ValueError, match="source must be a checkpoint of ordinary numbers, got others: numerical"):
         dpg.resume(path)
 
 

@@ -1,6 +1,7 @@
 """What is made from a release that is not private says so, too."""
 
 import inspect
+import json
 import pickle
 import re
 from dataclasses import replace
@@ -76,7 +77,7 @@ PRINTED = {
     "Release.summary": lambda release: [release.summary()],
 }
 # Numbers without a word about where they are from, or of which the draws are another's.
-BARE = {"Mixture", "Misfit", "ModeCheck"}
+BARE = {"Mixture", "ModeCheck"}
 KNOWN = {
     "Any",
     "FloatArray",
@@ -111,6 +112,23 @@ def test_every_result_of_a_release_that_is_printed_carries_the_mark(seeded):
             for found in make(replace(seeded, private=True)):
                 assert "NOT PRIVATE" not in repr(found), name
     assert seeded.check_fit().as_dict()["private"] is False is seeded.select_k([1]).as_dict()["private"]
+
+
+def test_what_has_no_text_but_its_repr_carries_the_mark_too(seeded):
+    import pymc as pm
+
+    from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
+
+    private = replace(seeded, private=True)
+    for release, times in ((seeded, 1), (private, 0)):
+        prior = release.as_prior()
+        with pm.Model():
+            term = release.observe(release.params("g", prior="weak"))
+        texts = [repr(release.misfit), repr(prior), repr(MixturePrior.from_dict(prior.to_dict()))]
+        for text in (*texts, term.str_repr(), term.str_repr(formatting="latex"), term._repr_latex_()):
+            assert text.count("NOT PRIVATE") == times, text
+        assert "release ~ Potential(" in term.str_repr()
+    assert seeded.misfit == private.misfit  # the same numbers
 
 
 def test_no_result_that_is_printed_is_forgotten():
@@ -203,9 +221,15 @@ def test_a_private_reference_leaves_a_release_private(seeded):
     assert dpg.fit_gmm(RECORDS, 1, like=private, random_seed=1, **BUDGET).private is False
 
 
-def test_either_mark_is_enough():
-    """A file whose release says private and whose guarantee says it is not."""
+def test_either_mark_is_enough(tmp_path):
+    """A file, of a release or of a checkpoint, that says private and whose guarantee says it is not."""
     fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
     assert fields["private"] is False
-    release = dpg.Release.from_dict(fields | {"private": True, "guarantee": fields["guarantee"] | {"private": False}})
+    contradiction = {"private": True, "guarantee": fields["guarantee"] | {"private": False}}
+    release = dpg.Release.from_dict(fields | contradiction)
     assert not release.private and not release.guarantee.private and "NOT PRIVATE" in release.summary()
+    path = tmp_path / "partial.json"
+    dpg.fit_gmm(RECORDS, 1, epsilon=1.0, bounds=(-5, 5), checkpoint=path, progress=False)
+    assert dpg.Checkpoint.load(path).private
+    path.write_text(json.dumps(json.loads(path.read_text()) | contradiction))
+    assert not dpg.Checkpoint.load(path).private and not dpg.resume(path).private

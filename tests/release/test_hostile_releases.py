@@ -156,11 +156,21 @@ def test_evidence_checks_what_belongs_together():
     other = replace(evidence.sketches[0], frequencies=replace(evidence.sketches[0].frequencies, centre=9.0))
     with pytest.raises(ValueError, match="sketches must have the same centre"):
         check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], other)))
+    with pytest.raises(ValueError, match="sketches must have the same centre"):
+        sketch_data(replace(evidence, sketches=(evidence.sketches[0], other)))  # made in Python and not checked
     noisy = replace(evidence.sketches[0], n_records_scale=2.0)
     with pytest.raises(ValueError, match="number of records with noise, or none, got both"):
         check_sketch_statistics(replace(evidence, sketches=(evidence.sketches[0], noisy)))
     with pytest.raises(ValueError, match="unit must be a row of positive numbers"):
         check_sketch_statistics(replace(evidence, unit=np.array([-1.0])))
+
+
+@pytest.mark.parametrize("given", ["20", True, None])
+def test_a_number_of_records_that_is_no_number_is_named(given):
+    evidence = SketchStatistics.from_arrays(*_parts())
+    sketch = replace(evidence.sketches[0], n_records=given)
+    with pytest.raises(TypeError, match="n_records must be a real number, got"):
+        check_sketch_statistics(replace(evidence, sketches=(sketch,)))
 
 
 # ---------------------------------------------------------------------- doors of compiled kernels
@@ -524,6 +534,29 @@ def test_sketches_without_noise_are_refused_where_their_covariance_is_factored()
             action()
 
 
+@pytest.mark.parametrize("part", ["numbers", "frequencies"])
+def test_sketches_that_overflow_are_refused_wherever_a_mixture_is_compared_with_them(part, capfd):
+    """Such a check had the p-value NaN, called that an explanation, and LAPACK wrote to the terminal."""
+    fields = fields_of("sketch_two_columns")
+    if part == "numbers":
+        fields["raw"]["sketch_0"] = (1e300 * np.array(fields["raw"]["sketch_0"])).tolist()
+    else:
+        waves = fields["noise"]["sketches"][0]["frequencies"]
+        waves["bases"] = (1e300 * np.array(waves["bases"])).tolist()
+    release = dpg.Release.from_dict(fields)
+    for use in (
+        release.check_fit,
+        release.standard_errors,
+        lambda: release.draws(5),
+        lambda: release.refit(1),
+        lambda: release.select_k([1, 2]),
+        lambda: dpg.combine([release, release]),
+    ):
+        with pytest.raises(ValueError, match=r"(release|releases\[0\]): (sketch|frequencies in units) must be of size"):
+            use()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_texts_of_a_file_cannot_command_a_terminal_or_a_document(tmp_path):
     names = ["\x1b[2J\n```\n# Certified private \u202e"]
     fields = fields_of("histogram") | {"feature_names": names, "method": "a\nb"}
@@ -593,3 +626,18 @@ def test_bins_of_a_file_are_few_and_have_their_places(change, words):
     fields = dpg.load(FILES / "sketch_one_column.json").to_dict()
     with pytest.raises(ValueError, match=words):
         dpg.Release.from_dict(fields | {"raw": fields["raw"] | change})
+
+
+def test_caveats_of_a_file_are_shown_on_one_line_of_visible_characters():
+    fields = fields_of("histogram")
+    fields["noise"] = fields["noise"] | {"caveats": ["\x1b[2J\nWARNING: \u202enone"]}
+    release = dpg.Release.from_dict(fields)
+    for text in (release.summary(), release.flag, *release.warnings):
+        assert "\x1b" not in text and "\u202e" not in text and "\nWARNING: n" not in text
+    assert "\\x1b[2J\\nWARNING" in release.flag
+
+
+def test_a_misfit_that_is_no_number_is_refused():
+    fields = fields_of("histogram")
+    with pytest.raises(TypeError, match="misfit must be a real number, got 'x'"):
+        dpg.Release.from_dict(fields | {"noise": fields["noise"] | {"misfit": "x"}})

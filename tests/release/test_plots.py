@@ -1,3 +1,4 @@
+import dataclasses
 from typing import ClassVar
 
 import matplotlib
@@ -7,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pm_dpgmm as dpg
+from pm_dpgmm._arguments import printable
 from verification.calibration import intervals
 from verification.calibration.intervals import Row
 
@@ -37,6 +39,28 @@ def test_a_release_draws_its_density_with_names_and_price(d):
         assert line.get_ydata() == pytest.approx(np.exp(drawn.log_density(line.get_xdata()[:, None])))
     else:
         assert ax.collections and len(ax.get_lines()) == 4
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_figures_of_what_is_not_private_say_so(d):
+    drawn = release(d)
+    for private in (True, False):
+        made = dataclasses.replace(drawn, private=private)
+        for ax in (made.plot(n_points=20), dpg.plot_release(made, n_points=20), made.select_k([1, 2]).plot()):
+            assert ("NOT PRIVATE" in ax.get_title()) is not private
+
+
+@pytest.mark.parametrize("name", [r"$\frac$", "rent ($) and income ($)", r"a\$b", "$x_{", "a\x07\nb"])
+def test_names_are_drawn_letter_by_letter(name):
+    """A name may come from anybody's file: none is read as a formula, and none ends the drawing."""
+    for d in (1, 2):
+        fields = release(d).to_dict()
+        fields |= {"feature_names": [name, "x1"][:d], "method": name, "noise": {}, "raw": {}}
+        ax = dpg.Release.from_dict(fields).plot(n_points=20)
+        ax.figure.canvas.draw()
+        for text in (ax.xaxis.label, ax.title):
+            shown, formula = text._preprocess_math(text.get_text())
+            assert not formula and shown.startswith(printable(name))
 
 
 def test_two_columns_of_many_show_the_exact_marginal():

@@ -191,7 +191,7 @@ def test_one_column_is_plotted_with_its_band(column):
 def test_other_methods_say_who_carries_it():
     other = dpg.fit_gmm(COLUMN.sample(500, rng=np.random.default_rng(1)), 2, epsilon=1.0, bounds=(0, 80))
     for ask in (lambda: other.draws(3), other.standard_errors, lambda: other.band([1.0])):
-        with pytest.raises(ValueError, match="of method 'sketch' to tell its uncertainty"):
+        with pytest.raises(ValueError, match="of method 'sketch' or 'two-phase' to tell its uncertainty"):
             ask()
 
 

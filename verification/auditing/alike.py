@@ -62,7 +62,8 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
     1/(look (look + 1)) sum to 1. Given the values of a column, all their orders are then equally likely. Three tests on
     ranks and on their distances from the middle: between the calls (`_by_calls`, both data sets together); means of
     both halves of every call by Bernstein's inequality, which holds for draws without replacement (Hoeffding 1963,
-    Theorem 4); and neighbours in time on one side of the median, by the exact law of their number.
+    Theorem 4); and neighbours in time on one side of the median, by the exact law of their number. A further one on
+    equal values: those that come again in one call alone (`_by_repeats`).
 
     What is seen: a shift that all runs of a call share, of one column, in half of all audits from 0.5 standard
     deviations of the runs on at 100 runs in total, 0.4 at 300, 0.25 at 700, 0.16 at 2,000, 0.08 at 10,000 and 0.04 at
@@ -74,10 +75,17 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
     if not made:
         return
     d = made[0][1].shape[1]
-    share = BY_CHANCE / (look * (look + 1) * d * 2 * 5)  # columns, ranks and their distances, tests of both data sets
+    # Columns; ranks and their distances, tests of both data sets; equal values of both.
+    share = BY_CHANCE / (look * (look + 1) * d * (2 * 5 + 2))
     orders = [np.random.default_rng(TIES).permutation(len(rows)) for _, rows, _ in made]  # breaks ties
     for j in range(d):
         ranks = [_centred_ranks(rows[:, j]) for _, rows, _ in made]
+        for own, (name, _, pieces) in zip(ranks, made, strict=True):
+            if _by_repeats(own, pieces.sum(axis=1)) < share:
+                raise OutputError(
+                    "mechanism must draw every run by itself, got runs of one call that repeat each other and none of"
+                    f" another call (number {j} of a run on {name}): they share a pool of draws"
+                )
         for scores in (ranks, [np.abs(own) for own in ranks]):
             squares = [_between(own, pieces.sum(axis=1)) for own, (_, _, pieces) in zip(scores, made, strict=True)]
             most = int(np.argmax([sum(own) for own in squares]))
@@ -163,3 +171,23 @@ def _by_neighbours(score: FloatArray, shuffled: NDArray[np.int64]) -> float:
     log_law = special.gammaln(pairs + 1) - 2 * special.gammaln(both + 1) - special.gammaln(apart + 1)
     log_law += apart * np.log(2) + 2 * special.gammaln(pairs + 1) - special.gammaln(2 * pairs + 1)
     return float(np.exp(special.logsumexp(log_law)))
+
+
+def _by_repeats(score: FloatArray, sizes: NDArray[np.int64]) -> float:
+    """Bound of the probability that so many of the values that come again do so within one call alone.
+
+    Take two runs of each of k values, one value after the other. Wherever the earlier ones fell, all places left are
+    equally likely, and for R runs left the second is in the call of the first with probability at most (m - 1)/(R - 1),
+    m runs in the largest call; so a binomial dominates. Values are taken for up to a quarter of the runs of the other
+    calls, the lowest first, which no order of the runs has a say in.
+    """
+    order = np.argsort(score, kind="stable")
+    ordered, call = score[order], np.repeat(np.arange(sizes.size), sizes)[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    again = np.flatnonzero(np.diff(np.append(starts, score.size)) > 1)
+    again = again[: (score.size - sizes.max()) // 4]
+    if again.size == 0:
+        return 1.0
+    alone = np.minimum.reduceat(call, starts)[again] == np.maximum.reduceat(call, starts)[again]
+    together = (sizes.max() - 1) / (score.size - 2 * again.size + 1)
+    return float(stats.binom.sf(alone.sum() - 1, again.size, together))

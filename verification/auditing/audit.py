@@ -23,8 +23,8 @@ from verification.auditing.betting_audit import sequential_audit
 from verification.auditing.bits import bit_features
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
+from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.guessing import delta_bound, epsilon_bound, p_value
-from verification.auditing.guessing_audit import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.result import NOT_SHARED_NOISE, AuditResult, one_criterion
 
 FloatArray = NDArray[np.float64]

@@ -58,7 +58,7 @@ def sequential_audit(
         looks += 1
         size = min(_batch(n), n_samples - n)
         label = rng.integers(2, size=size).astype(bool)
-        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls)
+        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls, turn=looks - 1)
         rows = runs.as_rows(outputs)
         watch.see(rows, label)
         types = runs.type_notes(runner, level)

@@ -45,7 +45,7 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
     >>> from verification.auditing.audit import audit
     >>> coin = lambda data, n, rng: rng.random(n) < data
     >>> result = audit(coin, 0.3, 0.7, epsilon=0.5, n_samples=2_000, rng=np.random.default_rng(1))
-    >>> from verification.auditing.certificate import verify
+    >>> from verification.auditing.certificate_reading import verify
     >>> verify(certificate(result)).holds
     True
     """

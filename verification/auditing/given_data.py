@@ -11,9 +11,7 @@ from verification._arguments import shown
 from verification.auditing.data_digest import NoDigest, digest
 
 EXACT = 2**53  # integers up to it are doubles
-CHANGED = (
-    "mechanism must leave its data as they are, got other data after a run (a cache within them counts); copy them"
-)
+CHANGED = "{who} must leave its data as they are, got other data after {when} (a cache within them counts); copy them"
 
 
 def check_readable(**data: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,7 +60,7 @@ class Runner:
     def check_data(self, which: int) -> None:
         """Raise ValueError if a run changed the data: later runs would be on others."""
         if self.fingerprints is not None and fingerprint(NAMES[which], self.data[which]) != self.fingerprints[which]:
-            raise ValueError(CHANGED)
+            raise ValueError(CHANGED.format(who="mechanism", when="a run"))
 
 
 def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
@@ -97,15 +97,19 @@ def run_both(
     n_jobs: int = 1,
     progress: Callable[[int], None] = lambda runs: None,
     calls: Calls | None = None,
+    turn: int = 0,
 ) -> tuple[Outputs, bool]:
     """Runs in the order of the coins, one array per output part, and whether the mechanism returns a tuple.
 
-    Raises ValueError where runs depend on when they were made; with ``calls``, which takes them, the caller looks.
+    Raises ValueError where runs depend on when they were made; with ``calls``, which takes them, the caller looks. The
+    data sets take turns, ``turn`` says whose it is: what changes with the number of calls then shows on both of them.
     """
     n_ones = int(label.sum())
     sizes = {1: n_ones, 0: label.size - n_ones}
     least = LEAST_BLOCK if calls is None else LEAST_IN_BATCH
-    tasks = [(which, n, child(rng)) for which in (1, 0) for n in _split(sizes[which], runner.blocks, least)]
+    split = {which: _split(sizes[which], runner.blocks, least) for which in (1, 0)}
+    own_rng = {(which, i): child(rng) for which in (1, 0) for i in range(len(split[which]))}
+    tasks = [(which, split[which][i], own_rng[which, i]) for which, i in _turns(split, turn)]
     if n_jobs == 1:
         drawn = []
         for which, n, own in tasks:
@@ -292,14 +296,19 @@ def _on_terminal() -> bool:
 def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour: Any, n: int) -> FloatArray:
     """Exact log-likelihood ratio of every run, shape (n,).
 
-    Raises RuntimeError for whatever ``log_density`` raises, ValueError for values that are no log densities.
+    Raises RuntimeError for whatever ``log_density`` raises, ValueError for values that are no log densities or if it
+    changes the data.
     """
     logs = []
     for data, name in ((x, NAMES[1]), (x_neighbour, NAMES[0])):
+        own = tuple(map(np.copy, outputs)) if isinstance(outputs, tuple) else np.copy(outputs)  # it may compute in them
+        before = fingerprint(name, data)
         try:
-            values = np.asarray(log_density(outputs, data))
+            values = np.asarray(log_density(own, data))
         except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
+        if fingerprint(name, data) != before:
+            raise ValueError(CHANGED.format(who="log_density", when="a call"))
         if values.dtype.kind not in "biuf" or values.shape != (n,):
             raise ValueError(
                 f"log_density must return numbers of shape ({n},), got {values.dtype} of shape {values.shape}"
@@ -321,6 +330,18 @@ def _split(n: int, blocks: int | None = None, least: int = LEAST_BLOCK) -> list[
         blocks = BLOCKS if n >= BLOCKS * least else 1
     blocks = min(blocks, n)
     return [n // blocks + (i < n % blocks) for i in range(blocks)]
+
+
+def _turns(split: Mapping[int, list[int]], turn: int) -> list[tuple[int, int]]:
+    """Data set and place of every block, in the order in which they are run.
+
+    By the sequence of Thue and Morse: neither a drift nor a period of a few calls falls together with the data sets.
+    """
+    order = []
+    for i in range(max(map(len, split.values()))):
+        pair = (1, 0) if (turn + i).bit_count() % 2 == 0 else (0, 1)
+        order += [(which, i) for which in pair if i < len(split[which])]
+    return order
 
 
 def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:

@@ -107,7 +107,7 @@ class AuditResult:
         return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"
 
     def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
-        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate.py."""
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate_writing.py."""
         from verification.auditing.certificate_writing import save_certificate
 
         save_certificate(self, path, mechanism=mechanism, pair=pair)

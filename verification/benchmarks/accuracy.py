@@ -1,7 +1,8 @@
 """How far are private mixtures from the non-private ceiling, and from what else a user could do?
 
 ``python -m verification.benchmarks.accuracy`` fits every data set by every method on the same rows and prints, for each
-set and method, the median and the worst gap, the total variation to the truth, and seconds.
+set and method, the median and the worst gap, the total variation to the truth, and seconds. Makes the size tables of
+README.md and docs/how-many-records.md for methods with delta.
 
 - gap: mean held-out log-density under the private fit less that under the best of several fits of scikit-learn's
   GaussianMixture to the same rows, nats per record; 0 is as good as no privacy.

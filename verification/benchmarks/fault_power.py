@@ -1,6 +1,6 @@
 """How surely the audits catch what they must: every planted fault and broken specimen, audited again and again.
 
-    python -m verification.benchmarks.fault_power [names ...] [--repeats 20]
+    python -m verification.benchmarks.fault_power [FAULT ...] [--repeats 20]
 
 A fault with seeded noise gives the same verdict every time and is skipped after one audit. For the others the lower
 bounds of epsilon scatter; a fault whose mean bound is less than ``NEEDED`` of their standard deviations above the claim
@@ -34,16 +34,22 @@ def bounds(specimen: Specimen, share: float, repeats: int) -> list[float]:
 
 
 def main() -> int:
-    """One line for each fault; status 1 if one is caught too narrowly."""
+    """One line for each fault; status 1 if one is caught too narrowly, 2 for names that are none."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("names", metavar="FAULT", nargs="*", help="faults to audit (default all)")
     parser.add_argument("--repeats", type=int, default=20)
     arguments = parser.parse_args()
-    broken = [("target", item) for item in all_targets()] + [("specimen", item) for item in all_specimens()]
+    every = [("target", item) for item in all_targets()] + [("specimen", item) for item in all_specimens()]
+    broken = [(kind, item) for kind, item in every if item.broken]
+    known = [item.name for _, item in broken]
+    missing = sorted(set(arguments.names) - set(known))
+    if missing:
+        print(f"names must be among {', '.join(known)}; got {', '.join(missing)}", file=sys.stderr)
+        return 2
     weak = 0
     print(f"{'fault':45s} missed  claim  least  mean  deviations above the claim")
     for kind, item in broken:
-        if not item.broken or (arguments.names and item.name not in arguments.names):
+        if arguments.names and item.name not in arguments.names:
             continue
         lower = np.array(bounds(item, SHARES[kind], arguments.repeats))
         missed, spread = int(np.sum(lower <= item.epsilon)), float(np.std(lower))

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table, valid_fits
 from pm_dpgmm.methods.populous.average import average_core
 

@@ -21,6 +21,7 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm import Mixture, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from verification.benchmarks.sets import health_insurance
 
 N_HELD_OUT, EPSILON, POINT_MASS_FLOOR = 4_000, 1.0, 1e-3
 THREE = Mixture(
@@ -43,16 +44,6 @@ def five_columns() -> Mixture:
     return Mixture([0.3, 0.3, 0.4], means, (covariances + covariances.swapaxes(1, 2)) / 2)
 
 
-def health_records() -> FloatArray:
-    """Visits, coinsurance, deductible and disease count, each mapped to [-1, 1] by public limits."""
-    from statsmodels.datasets import randhie
-
-    table = randhie.load_pandas().data
-    columns = np.column_stack([np.log1p(table["mdvis"]), table["lpi"], table["fmde"], table["disea"]])
-    limits = np.array([np.log1p(80), 7.2, 8.4, 60.0])
-    return np.asarray(np.clip(2 * columns / limits - 1, -1, 1), dtype=float)
-
-
 def fitted(train: FloatArray, held_out: FloatArray, k: int, bound: float, floor: float) -> tuple[float, float]:
     """Gap and dispersion."""
     ceiling = GaussianMixture(k, tol=1e-6, max_iter=1_000, n_init=2, random_state=0, reg_covar=floor).fit(train)
@@ -65,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=10)
     repeats = parser.parse_args().repeats
-    records = health_records()
+    records = health_insurance()
     cases = [("three columns", THREE, 8.0, n) for n in (1_000, 3_000, 10_000, 30_000)]
     cases += [("five columns", five_columns(), 16.0, n) for n in (3_000, 10_000, 30_000, 100_000)]
     print(f"{'':15} {'n_records':>9} {'median':>8} {'worst':>8} {'misfit':>6}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from verification.calibration import separated

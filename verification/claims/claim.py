@@ -109,7 +109,7 @@ class Claim:
     Parameters
     ----------
     id : str
-        Name in ``ledger.csv``; every figure of the report can be traced to it.
+        Name in ``verdicts.csv``; every figure of the report can be traced to it.
     family, source : str
         Group, and paper with the number of the statement.
     statement : str

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing.bisection import bracket
-from verification.profile.bounds import LARGEST_EPSILON, excess, odds_of, refuted_in_a_row, weights
+from verification.profile.band import LARGEST_EPSILON, excess, odds_of, refuted_in_a_row, weights
 
 FloatArray = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from verification._arguments import check_callable, check_count, check_probability, check_rng, check_switch, shown
 from verification.auditing import outputs as runs
 from verification.auditing.audit import MIN_SAMPLES, check_jobs
-from verification.profile.bounds import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
+from verification.profile.band import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile.points import default_epsilons, delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import calibration
 from verification.profile.result import MeasuredProfile

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verification._arguments import check_delta, check_real, shown
 from verification.auditing.bisection import bracket
-from verification.profile.bounds import odds_of
+from verification.profile.band import odds_of
 from verification.profile.points import delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import Calibration
 

@@ -19,7 +19,9 @@ BESIDE_SPECIMENS = ("histogram_release", "populous_single_release", "slices_rele
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
-        counts,
+        before_sketch,
+        box,
+        histogram,
         lifted,
         masks,
         numbers,
@@ -31,11 +33,10 @@ def all_targets() -> list[Specimen]:
         sketch_fits,
         sketches,
         slices,
-        starts,
     )
 
     modules = (
-        counts,
+        histogram,
         numbers,
         masks,
         lifted,
@@ -44,7 +45,8 @@ def all_targets() -> list[Specimen]:
         phases,
         releases,
         sketches,
-        starts,
+        box,
+        before_sketch,
         sketch_fits,
         sites,
         slices,

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mechanisms import ball_sum
 from pm_dpgmm.mechanisms.ball_sum import noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter

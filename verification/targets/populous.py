@@ -16,7 +16,7 @@ import numpy as np
 
 from pm_dpgmm import fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities

@@ -39,8 +39,9 @@ from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
+from verification.targets.box import CROWD, OUTLIER
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
-from verification.targets.sketches import CROWD, OUTLIER, WHOLE, budget, little_noise
+from verification.targets.sketches import WHOLE, budget, little_noise
 
 METHOD, ROUNDS, LOCATION = "methods/sketch/method.py", "methods/sketch/rounds.py", "methods/sketch/location.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE

@@ -1,4 +1,4 @@
-"""Private sketches, their adaptive rounds and the box stage before them."""
+"""Private sketches and their adaptive rounds; box.py has the box before them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, Frequencies, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
@@ -23,7 +21,7 @@ from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
 SKETCH, FREQUENCIES, FEATURES = "mechanisms/sketch.py", "mechanisms/frequencies.py", "mechanisms/sketch_features.py"
-BUDGET, BOX = "mechanisms/gaussian_filter.py", "mechanisms/box.py"
+BUDGET = "mechanisms/gaussian_filter.py"
 WHOLE, SIXTEENFOLD = Fraction(1), Fraction(16)  # of the limit: with the second the noise is a quarter of what is due
 # Both frames have a base phase that the record (1, 0) turns by pi: the largest change there is.
 FRAMES = RieszProduct(np.array([[[math.pi, 0.0], [0.3, 1.0]], [[math.pi, 0.0], [0.7, 2.0]]]), np.zeros(2))
@@ -31,9 +29,6 @@ HALF_TURN = RieszProduct(np.array([[[math.pi, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0
 NINE = RieszProduct(np.array([[[math.pi, float(i)]] for i in range(9)]), np.zeros(2))
 WAVE = FejerHarmonics(step=math.pi, order=1, centre=0.0)
 LADDER = FejerHarmonics(step=2 * math.pi / 5, order=4, centre=0.0)  # a record moved by 1 is at a zero of the kernel
-FAILURE = DELTA / 2
-SEEN = np.isin(box.EXPONENTS, (-2, 19))  # distances within a crowd and between two
-CROWD, OUTLIER = 200, 1e6
 
 
 @cache
@@ -118,64 +113,34 @@ def nine_rounds(records: FloatArray, n_samples: int, rng: np.random.Generator, *
     return rows_of(run, n_samples)
 
 
-def whole_box(
-    records: FloatArray, n_samples: int, rng: np.random.Generator, *, limit: Fraction = WHOLE, noise: Rng = None
-) -> Any:
-    """Counts of the first and the last kept bin, their number and width, and counts of some distances."""
-    allowed = replace(budget(FAILURE), limit=budget(FAILURE).limit * limit)
-
-    def run() -> FloatArray:
-        found, _ = noisy_box(records, budget=allowed, share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE, rng=noise)
-        column, scales = found.columns[0], found.scale_counts[0]
-        counts = column.counts[[0, -1]] if column.counts.size else [np.nan, np.nan]
-        return np.array([*counts, column.counts.size, math.log2(column.width), *scales[SEEN]])
-
-    return rows_of(run, n_samples)
-
-
-def no_threshold(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: non-empty bins are kept when the noisy count is positive."""
-    with mock.patch.object(box, "location_threshold", return_value=0):
-        return whole_box(records, n_samples, rng, noise=rng)
-
-
-def cells(records: FloatArray, n_samples: int, rng: np.random.Generator, *, silent: bool = False) -> Any:
-    """Counts of four public cells; ``silent``: a cell without records stays 0."""
-
-    def run() -> FloatArray:
-        found, *_ = noisy_cells(
-            records, np.array([[0.0, 4.0]]), 4, budget=budget(), share=WHOLE, neighbouring=Neighbouring.REPLACE_ONE
-        )
-        seen = np.histogram(records, bins=4, range=(0.0, 4.0))[0] > 0
-        return np.where(seen, found[0], 0.0) if silent else found[0]
-
-    return rows_of(run, n_samples)
+def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: the ladder is as wide as the records are, and is published with the sketch."""
+    ladder = replace(LADDER, step=LADDER.step / records.std())
+    settings: dict[str, Any] = {
+        "budget": budget(),
+        "share": WHOLE,
+        "neighbouring": Neighbouring.REPLACE_ONE,
+        "rng": rng,
+    }
+    return rows_of(lambda: np.append(noisy_sketch(records, ladder, **settings)[0].values, ladder.step), n_samples)
 
 
 def targets() -> list[Specimen]:
-    """Sketches of every kind at both levels, adaptive rounds, the box; ten faults."""
+    """Sketches of every kind at both levels, adaptive rounds; eight faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
     pair = np.vstack([[0.0, 0.0], rest]), np.vstack([[1.0, 0.0], rest])
     wild = np.vstack([[0.0, 0.0], rest]), np.vstack([[np.nan, np.inf], rest])
     huge = np.vstack([[1e300, 0.0], rest]), np.vstack([[-1e17, 3e8], rest])
     less = pair[1], pair[1][1:]
     line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
-    crowd = np.linspace(0.0, 1.0, CROWD)[:, None]
-    lone, two_crowds = crowd.copy(), np.vstack([crowd - OUTLIER / 2, crowd + OUTLIER / 2])
-    lone[0] = OUTLIER
-    one_more = two_crowds.copy()
-    one_more[0] += OUTLIER
-    few = np.array([[0.5], [1.5], [1.5]]), np.array([[3.5], [1.5], [1.5]])
-    silent = partial(cells, silent=True)
     claim, inf = (EPSILON, DELTA), math.inf
-    fault_f, fault_b = f"fault in {FREQUENCIES}", f"fault in {BOX}"
+    fault_f, fault_s = f"fault in {FREQUENCIES}", f"fault in {SKETCH}"
     ladder = partial(sketch, frequencies=LADDER)
     four = partial(sketch, frequencies=HALF_TURN)
     little = little_noise(sketch, SIXTEENFOLD)
     ladder_little = little_noise(sketch, SIXTEENFOLD, frequencies=LADDER)
     add_remove = partial(sketch, neighbouring=Neighbouring.ADD_REMOVE)
     forget = partial(nine_rounds, forget=True)
-    box_little = little_noise(whole_box, Fraction(100))
     return [
         Specimen("sketch", SKETCH, sketch, *pair, *claim, 1.0, False, 12_000),
         at_bits("sketch_bits", FEATURES, sketch, *pair, *claim, 1.0, False, 8_000),
@@ -188,18 +153,12 @@ def targets() -> list[Specimen]:
         at_bits("sketch_ladder_bits", FEATURES, ladder, *line, *claim, 1.0, False, 8_000),
         Specimen("sketch_nine_rounds", BUDGET, nine_rounds, *line, *claim, 1.0, False, 6_000),
         at_bits("sketch_nine_rounds_bits", SKETCH, nine_rounds, *line, *claim, 1.0, False, 6_000),
-        Specimen("sketch_box", BOX, whole_box, crowd, lone, *claim, 1.0, False, 3_000),
-        Specimen("sketch_box_of_two_crowds", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
-        Specimen("sketch_cells", BOX, cells, *few, *claim, 1.0, False, 8_000),
-        Specimen("sketch_cells_no_noise_if_empty", fault_b, silent, *few, *claim, inf, True, 2_000),
-        at_bits("sketch_box_bits", BOX, whole_box, two_crowds, one_more, *claim, 1.0, False, 3_000),
-        Specimen("sketch_little_noise", f"fault in {SKETCH}", little, *pair, *claim, inf, True, 4_000),
+        Specimen("sketch_little_noise", fault_s, little, *pair, *claim, inf, True, 4_000),
         Specimen("sketch_ladder_little_noise", fault_f, ladder_little, *line, *claim, inf, True, 4_000),
         Specimen("sketch_forgotten_frames", fault_f, forgotten_frames, *pair, *claim, inf, True, 6_000),
         Specimen("sketch_wrong_weights", fault_f, wrong_weights, *pair, *claim, inf, True, 20_000),
         Specimen("sketch_nan_passes", f"fault in {FEATURES}", nan_passes, *wild, *claim, inf, True, 2_000),
         at_bits("sketch_floating_bits", f"fault in {FEATURES}", floating_noise, *pair, *claim, inf, True, 12_000),
         Specimen("sketch_noise_for_one_round", f"fault in {BUDGET}", forget, *line, *claim, inf, True, 4_000),
-        Specimen("sketch_box_no_threshold", fault_b, no_threshold, crowd, lone, *claim, inf, True, 4_000),
-        Specimen("sketch_box_little_noise", fault_b, box_little, two_crowds, one_more, *claim, inf, True, 6_000),
+        Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.bayes.likelihoods.count_operation import count_density
+from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
 
 if TYPE_CHECKING:

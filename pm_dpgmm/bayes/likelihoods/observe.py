@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,7 @@ from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import check_order
 
 if TYPE_CHECKING:
@@ -92,7 +94,8 @@ def observe(
     Returns
     -------
     TensorVariable
-        The log-likelihood, already part of the model (``pm.Potential``).
+        The log-likelihood, already part of the model (``pm.Potential``). Its ``str_repr()``, which notebooks show, says
+        so where the release is not private.
 
     Raises
     ------
@@ -154,8 +157,15 @@ def observe(
         ordered = _in_order(release, th, weights.type.shape[0]) if found.ordered else release
         value = found.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
         term = pm.Potential(name, value)
+    if not release.private:
+        for way in ("str_repr", "_repr_latex_"):  # what IPython and notebooks show of a variable; repr is its name
+            setattr(term, way, functools.partial(_not_private, getattr(term, way)))
     remember_use(term, release, OBSERVED)
     return term
+
+
+def _not_private(text: Callable[..., str], *given: Any, **named: Any) -> str:
+    return f"{text(*given, **named)}, {NOT_PRIVATE}"
 
 
 def _in_order(release: Released, th: Any, n_components: int | None) -> Released:

@@ -1,4 +1,4 @@
-"""Offsets from a released mixture and their normal law. Imports no PyMC.
+"""Offsets from a released mixture, and the weak and the given scales; "auto" scales: anchor_laws. Imports no PyMC.
 
 Offsets are the coordinates of :mod:`pm_dpgmm.mixture.coordinates` about the release, without unit and all 0 there:
 logarithms of weight ratios to the heaviest component, relative to those released; means in the frame of their
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,6 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_positive, frozen, shown
 from pm_dpgmm.mixture.coordinates import Coordinates, share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
-
-if TYPE_CHECKING:
-    pass
 
 LEAST_WEIGHT = 1e-3  # of the heaviest component's: lighter ones are lifted, as a weight of 0 has no logarithm
 LEAST_SEPARATION = 4.0  # prior standard deviations between means, below which labels may be exchanged

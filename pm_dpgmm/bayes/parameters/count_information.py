@@ -9,7 +9,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, weak_deviations
 from pm_dpgmm.methods.counts.histogram_fit import CELL_VARIANCE, SMALLEST_EXPECTED, cell_centres
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pymc as pm
 
-from pm_dpgmm._arguments import check_choice, check_positive, shown
+from pm_dpgmm._arguments import check_choice, check_flag, check_positive, shown
 from pm_dpgmm.bayes.prior.priors import FORMS, mixture_prior
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 KIND = "pm_dpgmm.MixturePrior"
 
@@ -33,6 +34,8 @@ class MixturePrior:
         Coordinate values of the feature dimension where the model has none.
     form, inflate
         As in ``mixture_prior``.
+    private : bool
+        False when the mixture is of a release whose noise is known; it changes nothing but what is printed.
 
     Raises
     ------
@@ -55,12 +58,14 @@ class MixturePrior:
     feature_names: tuple[str, ...] | None = None
     form: str = "auto"
     inflate: float = 1.0
+    private: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.mixture, Mixture):
             raise TypeError(f"mixture must be a Mixture, got {type(self.mixture).__name__}")
         check_choice(FORMS, form=self.form)
         check_positive(inflate=self.inflate)
+        check_flag(private=self.private)
         for name in ("dims", "feature_names"):
             value = getattr(self, name)
             if value is not None:
@@ -70,6 +75,11 @@ class MixturePrior:
                 object.__setattr__(self, name, value)
         if self.feature_names is not None and len(self.feature_names) != self.mixture.n_features:
             raise ValueError(f"feature_names must have length {self.mixture.n_features}, got {self.feature_names}")
+
+    def __repr__(self) -> str:
+        told = ("mixture", "dims", "feature_names", "form", "inflate")
+        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
+        return f"MixturePrior({parts}{'' if self.private else f', {NOT_PRIVATE}'})"
 
     def __deepcopy__(self, memo: object) -> MixturePrior:
         return self  # nothing of it can change
@@ -120,6 +130,7 @@ class MixturePrior:
                 "feature_names": None if self.feature_names is None else list(self.feature_names),
                 "form": self.form,
                 "inflate": self.inflate,
+                "private": self.private,
             },
         }
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.covariance import oas
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.methods.aggregate.chart import Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.mixture.mixture import Mixture

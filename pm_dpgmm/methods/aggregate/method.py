@@ -16,7 +16,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_flag, check_positive, check_probability, plain_numbers
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.parts import fit_parts
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner

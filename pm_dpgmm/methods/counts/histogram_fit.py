@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
@@ -46,7 +46,7 @@ def fit_counts(
     The true count of the bin at x is Poisson with mean sum over k of rate_k N(x; mean_k, covariance_k + I/12), in
     units of a bin; the published one adds discrete Laplace noise of scale b. EM treats the true counts as missing:
     their expectation given the published count is exact
-    (:func:`pm_dpgmm.methods.counts.likelihood.count_log_likelihood`), and the rest is EM for a mixture on weighted
+    (:func:`pm_dpgmm.methods.counts.noisy_poisson.count_log_likelihood`), and the rest is EM for a mixture on weighted
     points. Every bin counts, empty ones included: nothing is cut. Mass outside the bounds counts against a mixture,
     since records there were moved to the edge. Rates are free, so the number of records is not used.
 

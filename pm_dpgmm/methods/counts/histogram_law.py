@@ -1,4 +1,4 @@
-"""Likelihood of noisy counts on a grid, given the probabilities of the bins (mixture/cell_probabilities.py).
+"""Law of noisy counts on a grid, given the probabilities of the bins (mixture/cell_probabilities.py).
 
 Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/counts/histogram.md.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_choice
-from pm_dpgmm.methods.counts.likelihood import SMALLEST_SCALE, count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import SMALLEST_SCALE, count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
 FORMS = ("exact", "gaussian")

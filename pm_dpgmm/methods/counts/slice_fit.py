@@ -19,7 +19,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.counts.slice_model import (
     SMALLEST_EXPECTED,
     Components,

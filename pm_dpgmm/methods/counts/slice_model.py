@@ -12,7 +12,7 @@ from scipy import optimize, special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import LOG_2PI
 from pm_dpgmm.privacy.noise import IntArray

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive
-from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.methods.populous.friends_kernel import fill_rows, is_valid
 from pm_dpgmm.mixture.affine_invariant import factorise, pair_distances
 

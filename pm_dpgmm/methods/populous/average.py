@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray, check_count
-from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule
 from pm_dpgmm.methods.populous.alignment_kernel import align_and_lift
 

@@ -24,7 +24,7 @@ from pm_dpgmm._arguments import (
     shown,
 )
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import BoolArray, Fits
+from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.learners.parts import fit_parts
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner

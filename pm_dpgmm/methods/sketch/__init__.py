@@ -3,16 +3,17 @@
 Compressive mixture learning is that of Gribonval et al. (2021) and Keriven et al. (2018), its private characteristic
 function that of Chatalic et al. (2022), and the fit is matching pursuit with replacement.
 
-A record is clipped to the bounds in ``method``, if there are any. It then passes ``location`` (an interval for every
+A record is clipped to the bounds by ``method.clipped``, if there are any; where the number of records is private
+(add-remove), they are counted before (``mechanisms.box.noisy_count``). It then passes ``location`` (an interval of each
 column, narrower than the bounds, or without any; ``mechanisms.box``), and after it one sketch (one column) or the
-``rounds`` (two columns and more: cells, parts, whitened sketches; ``mechanisms.moments``, ``mechanisms.sketch``). With
-a reference it passes ``like`` alone, at the frequencies of that release. Noise is added in ``mechanisms``, and nothing
-after it sees a record.
+``rounds`` (two columns and more: cells, parts, whitened sketches; ``mechanisms.moments``, ``mechanisms.sketch``).
+With a reference it passes ``like`` alone, at the frequencies of that release. Noise is added in ``mechanisms``, and
+nothing after it sees a record.
 
 A released statistic passes: ``statistics`` (what a release holds, checked by ``statistics_checks``), ``model``
 (stacked, in the unit of the fit; ``scaled_mixture``), ``start``, ``dictionary`` and ``search`` (where to begin),
-``fit`` (penalised least squares), ``choice`` (how many components), ``estimate`` (all of these in order: what a fit, a
-refit and a merged release call). Beside that way stand ``law`` (its density given a mixture, for PyMC), ``laplace`` and
-``phantoms`` (how sure the fit is), ``misfit`` and ``caveats`` (what a reader is warned of), ``sites`` (whose records
-are behind it).
+``fit`` (penalised least squares), ``estimate`` (all of these in order, for one number of components), ``choice``
+(that for several, the best taken: what a fit, a refit and a merged release call). Beside that way stand ``law`` (its
+density given a mixture, for PyMC), ``laplace`` and ``phantoms`` (how sure the fit is), ``misfit`` and ``caveats``
+(what a reader is warned of), ``sites`` (whose records are behind it).
 """

@@ -8,7 +8,6 @@ finest wave, scales beyond the interval, more parameters than the budget pays fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
-from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
@@ -33,13 +31,6 @@ OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that cou
 LOST, LOST_SURE = 0.01, 3.5  # the same of what is there beyond what the mixture has there: false alarm 3e-4 a column
 TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
 LIKELY_NOISE = 0.5  # chance of a component to be noise
-
-
-def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
-    """Reasons not to rely on a release, from its public noise law: the misfit, then what the fit noted."""
-    misfit = Misfit.of(noise)
-    reason = None if misfit is None else misfit.reason(n_components)
-    return (*([reason] if reason else []), *noise.get("caveats", ()))
 
 
 def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:

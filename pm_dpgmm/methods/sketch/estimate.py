@@ -1,4 +1,4 @@
-"""From released statistics to a mixture: what a fit, a refit with other components and a merged release all call.
+"""From released statistics to a mixture with one number of components; ``choice`` calls it for every number asked for.
 
 Post-processing: nothing here sees a record, so all of it is free.
 """

@@ -1,4 +1,4 @@
-"""The normal law of a sketch release's parameters given its released numbers."""
+"""The normal law of the parameters of a release of sketches given its released numbers."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def laplace(release: Released) -> Laplace:
     Raises
     ------
     ValueError
-        If the release is of another method than "sketch", which alone carries what is needed.
+        If the release is of another method than "sketch" or "two-phase", which alone carry what is needed.
     """
     if release.statistic is not Statistic.SKETCH:
         raise ValueError(
-            f"release must be one of method 'sketch' to tell its uncertainty, got one of"
+            f"release must be one of method 'sketch' or 'two-phase' to tell its uncertainty, got one of"
             f" {release.statistic.of_method(release.method)}"
         )
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)

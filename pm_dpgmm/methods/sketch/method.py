@@ -28,7 +28,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_sizes, check_start
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.noise import Rng
@@ -190,7 +190,7 @@ class SketchMethod(Method):
         rng: Rng,
         released: Listener = kept_by_nobody,
     ) -> Outcome:
-        """Find intervals, sketch, fit; see the class for the guarantee."""
+        """:meth:`release_from` without an earlier mixture; see the class for the guarantee."""
         return self.release_from(None, records, problem, progress=progress, rng=rng, released=released)
 
     def release_from(
@@ -204,7 +204,7 @@ class SketchMethod(Method):
         released: Listener = kept_by_nobody,
         part: tuple[Guarantee, GaussianFilter] | None = None,
     ) -> Outcome:
-        """The same with a mixture of ``n_components`` from an earlier release, for frames and start, or without.
+        """Find intervals, sketch, fit; with a mixture of ``n_components`` from an earlier release to start from.
 
         ``part`` is for a sketch that is a part of a larger release: the guarantee of the whole, and what of its budget
         may be spent here.
@@ -212,7 +212,7 @@ class SketchMethod(Method):
         guarantee, budget = (self.guarantee(problem), self.budget(problem)) if part is None else part
         if self.like is not None:
             if problem.bounds is not None:
-                records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+                records = clipped(records, problem.bounds)
             starts = self.like.starts
             own: dict[str, Any] = {
                 "variance_floor": self.variance_floor(self.like.evidence.unit),
@@ -243,7 +243,7 @@ class SketchMethod(Method):
                     guarantee,
                 )
         else:
-            records = mapped(records, partial(np.clip, a_min=problem.bounds[:, 0], a_max=problem.bounds[:, 1]))
+            records = clipped(records, problem.bounds)
             intervals, raw, budget = intervals_within(records, budget, problem, rng)
         released(guarantee, *unfinished(raw, None))
         unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
@@ -281,6 +281,11 @@ class SketchMethod(Method):
                 released=after_rounds,
             )
         return outcome(evidence, fit, guarantee, raw, choice)
+
+
+def clipped(records: Records, bounds: FloatArray) -> Records:
+    """Every record moved into the bounds (D, 2), column by column."""
+    return mapped(records, partial(np.clip, a_min=bounds[:, 0], a_max=bounds[:, 1]))
 
 
 def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> ScaledMixture:
@@ -334,7 +339,6 @@ def fitted(
         raise ValueError("nothing can be fitted before the first sketch is released, which the fit had not reached")
     evidence = SketchStatistics.from_arrays(raw, law)
     check_fittable(evidence, "source")
-    check_sizes(evidence, "source")
     check_numbers(numbers, len(evidence.unit), evidence.n_numbers)
     first = {len(fields["weights"]): _start_from_dict(fields, evidence) for fields in law["starts"]}
     if "duels" in law:

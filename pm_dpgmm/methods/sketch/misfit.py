@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
 from pm_dpgmm.methods.sketch.start import leaves_of, merged, padded
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
 EXPLAINED = 0.5  # least share of the misfit that a larger mixture explains where a shortfall is told
@@ -68,17 +69,21 @@ class Misfit:
         with the number of records for any mixture that is not exactly right.
     gain : float or None
         Nats per record that a mixture with up to three components more would gain over the released density, times the
-        share of the misfit that it explains. 0 where the statistic is below 5; None in files of older versions.
+        share of the misfit that it explains. 0 where the statistic is below 5; None where it could not be measured, and
+        in files of older versions.
     shortfall : float or None
         Nats per record that the best mixture with as many components would gain. 0 where the statistic is below 5; None
         where the larger mixture explains less than half of the misfit, so that nobody knows, and in older files.
     flagged : bool
-        Whether there is a warning: ``shortfall`` of at least 0.05, ``gain`` of at least 0.3 or ``tail`` below 0.1. As
-        it was stored in files of older versions, where it says that ``statistic`` was above 12.
+        Whether there is a warning: ``shortfall`` of at least 0.05, ``gain`` of at least 0.3 or ``tail`` below 0.1; or,
+        where they could not be measured, ``statistic`` above 12. As it was stored in files of older versions, where it
+        says that ``statistic`` was above 12.
     tail : float or None
         Of one column where the statistic is above 12: what the released density has beyond the points beyond which the
         larger mixture has a thousandth of the records, in such thousandths; of the two ends the smaller. None
         elsewhere.
+    private : bool
+        As the release says.
     """
 
     statistic: float
@@ -86,21 +91,29 @@ class Misfit:
     shortfall: float | None
     flagged: bool
     tail: float | None = None
+    private: bool = field(default=True, compare=False)
+
+    def __repr__(self) -> str:
+        told = ("statistic", "gain", "shortfall", "flagged", "tail")
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
+        return f"Misfit({numbers}{'' if self.private else f', {NOT_PRIVATE}'})"
 
     @classmethod
     def sized(cls, statistic: float, gain: float | None, shortfall: float | None, tail: float | None = None) -> Misfit:
         """With ``flagged`` by the thresholds."""
-        flagged = (gain or 0.0) >= GAIN or (shortfall or 0.0) >= SHORTFALL or (tail is not None and tail < THIN)
+        unmeasured = gain is None and statistic > REJECTED
+        small = (gain or 0.0) < GAIN and (shortfall or 0.0) < SHORTFALL and (tail is None or tail >= THIN)
+        flagged = unmeasured or not small
         return cls(statistic, gain, shortfall, flagged, tail)
 
     @classmethod
-    def of(cls, noise: Mapping[str, Any]) -> Misfit | None:
+    def of(cls, noise: Mapping[str, Any], *, private: bool = True) -> Misfit | None:
         """As a release holds it, of any version; None where the method has no such test."""
         if "misfit" not in noise:
             return None
         statistic = math.inf if noise["misfit"] is None else noise["misfit"]
         sizes = noise.get("gain"), noise.get("shortfall")
-        return cls(statistic, *sizes, bool(noise.get("flagged", False)), noise.get("tail"))
+        return cls(statistic, *sizes, bool(noise.get("flagged", False)), noise.get("tail"), private)
 
     def to_dict(self) -> dict[str, Any]:
         """As a release holds it, JSON-ready: a statistic that is not finite is None."""

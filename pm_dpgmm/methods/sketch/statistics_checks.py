@@ -75,7 +75,7 @@ def check_sketch_statistics(evidence: SketchStatistics) -> None:
 
 
 def check_law(evidence: SketchStatistics, name: str) -> None:
-    """Raise ValueError unless the covariance of the sketches has a factor, and memory for it.
+    """Raise ValueError unless the covariance of the sketches has a factor, memory for it, and nothing overflows.
 
     A mechanism's noise on a sketch is at least 1 (LEAST_SCALE grid steps): far less, and rounding of what sampling
     contributes would hide it.
@@ -89,6 +89,7 @@ def check_law(evidence: SketchStatistics, name: str) -> None:
     n_numbers, d = sum(sketch.values.size for sketch in evidence.sketches), len(evidence.unit)
     if n_numbers > MOST_FITTED[d == 1]:
         raise ValueError(f"{name} must hold sketches of at most {MOST_FITTED[d == 1]} numbers, got {n_numbers}")
+    check_sizes(evidence, name)
 
 
 def check_fittable(evidence: SketchStatistics, name: str) -> None:

@@ -14,11 +14,11 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 
+from pm_dpgmm.bayes.compiled.kernel_calls import by_address
 from pm_dpgmm.bayes.compiled.operation import CompiledOperation
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
-from pm_dpgmm.bayes.kernel_calls import by_address
-from pm_dpgmm.bayes.likelihoods.count_graph import log_count
-from pm_dpgmm.bayes.likelihoods.count_operation import count_density
+from pm_dpgmm.bayes.likelihoods.counts_graph import log_count
+from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.bayes.parameters.anchor import plain_anchor
 from pm_dpgmm.bayes.parameters.anchor_operation import parameters_at

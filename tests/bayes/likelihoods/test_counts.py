@@ -9,12 +9,12 @@ import pytest
 from scipy import special, stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.likelihoods import count_graph
 from pm_dpgmm.bayes.likelihoods import counts as count_evidence
+from pm_dpgmm.bayes.likelihoods import counts_graph, counts_kernel
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, count_log_likelihood, falling_sum
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import discrete_laplace
@@ -103,7 +103,7 @@ def test_counts_equal_the_direct_sum_and_slopes_the_one_a_count_lower():
     poisson = y * np.log(expected)[:, None] - expected[:, None] - special.gammaln(y + 1)
     m = pt.dvector()
     scales = (0.2, 1.0, 10.0)
-    values = [count_graph.log_count(counts, m, scale) for scale in scales]
+    values = [counts_graph.log_count(counts, m, scale) for scale in scales]
     slopes = [pt.grad(value.sum(), m) for value in values]
     found = pytensor.function([m], [*values, *slopes], mode="FAST_COMPILE")(expected)
     for scale, value, slope in zip(scales, found[:3], found[3:], strict=True):
@@ -264,7 +264,7 @@ def test_noise_too_small_to_move_a_count_keeps_probabilities_that_sum_to_one():
     for scale in (0.05, 0.1, 0.2):
         logs = numpy_log_count(counts, 12.5, scale)
         assert np.exp(logs).sum() == pytest.approx(1, abs=1e-12)
-        graph = count_graph.log_count(counts, pt.as_tensor_variable(np.full(100, 12.5)), scale)
+        graph = counts_graph.log_count(counts, pt.as_tensor_variable(np.full(100, 12.5)), scale)
         np.testing.assert_allclose(graph.eval(mode="FAST_COMPILE"), logs, rtol=1e-10, atol=1e-12)
 
 
@@ -282,3 +282,37 @@ def test_large_counts_with_more_noise_than_sampling_have_the_law_of_laplace_nois
 def test_the_number_of_records_is_integrated_out_where_it_is_private():
     assert count_evidence.statistics(a_release(1, "add-remove")).n_records is None
     assert count_evidence.statistics(a_release(1)).n_records == 300
+
+
+@pytest.mark.parametrize("compiled, coefficients", [("FALLING", ELEMENTARY), ("RISING", HOMOGENEOUS)])
+def test_the_compiled_series_is_that_of_numpy(compiled, coefficients):
+    for ratio, change in ((0.3, 0.05), (0.7, 0.01), (0.05, 0.3)):
+        found = counts_kernel.log_series(ratio, change, getattr(counts_kernel, compiled))
+        assert found == pytest.approx(np.log(falling_sum(ratio, change, coefficients)), rel=1e-13)
+
+
+@pytest.mark.parametrize("place", [-5.6, 0.4, 5.6])
+def test_slopes_of_bins_that_a_component_hardly_reaches_are_finite_differences(place):
+    """Edges lie beyond the cut on either side, and the bin that is left is no wider for that."""
+    edges, rule = np.array([[-5.5, 0.0, 5.5], [-1.0, 0.5, 1.0]]), np.array(special.roots_legendre(12))
+    of_below, weight = np.random.default_rng(1).normal(size=(4, 4)), 0.7
+    mean, chol = np.array([place, 0.2]), np.array([[0.25, 0.0], [0.3, 0.6]])
+    tails = np.empty((4, 12, 3))
+
+    def total(mean, chol):
+        below = np.empty((4, 4))
+        counts_kernel.plane_cells.py_func(edges, rule, mean, chol, below, tails)
+        return weight * (of_below * below).sum()
+
+    total(mean, chol)  # fills tails
+    of_mean, of_chol = np.zeros(2), np.zeros((2, 2))
+    counts_kernel.plane_slopes.py_func(edges, rule, weight, mean, chol, of_below, tails.copy(), of_mean, of_chol)
+    for part, found in ((0, of_mean), (1, of_chol)):
+        for at in zip(*np.nonzero(found), strict=True):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [mean.copy(), chol.copy()]
+                moved[part][at] += step
+                ends.append(total(*moved))
+            assert found[at] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-8)
+    assert of_mean.all() and np.count_nonzero(of_chol) == 3

@@ -29,7 +29,7 @@ from pm_dpgmm.bayes.parameters.anchor import (
 from pm_dpgmm.bayes.parameters.anchor_laws import anchor_of, anchor_separation
 from pm_dpgmm.bayes.parameters.count_information import count_information
 from pm_dpgmm.bayes.parameters.params import GMMParams, mixture_params
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring

@@ -226,6 +226,22 @@ def test_few_effective_points_are_said():
     assert not check.reliable and check.missed == () and "too few effective" in check.summary()
 
 
+def test_the_model_is_evaluated_a_bounded_number_of_times(monkeypatch):
+    asked = []
+
+    def counted(self, component, log_likelihood, n_points, *, rng):
+        asked.append(n_points)
+        return 0.0, float(n_points)
+
+    monkeypatch.setattr(modes.Proposals, "log_evidence", counted)
+    monkeypatch.setattr(modes, "MOST_EVALUATIONS", 22 * modes.N_STATES * MIXTURE.n_components)
+    with pm.Model() as model:
+        mixture_prior("x", MIXTURE, form="mixture")
+    vectors = posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0]
+    check_modes(as_idata(vectors), MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
+    assert sum(asked) == modes.MOST_EVALUATIONS and set(asked) == {22} and modes.LEAST_POINTS < 22 < modes.POINTS
+
+
 def test_inflated_priors_are_compared_with_the_inflated_mixture():
     wide = Mixture(MIXTURE.weights, MIXTURE.means, 4 * MIXTURE.covariances)
     vectors = wide.sample(800, rng=np.random.default_rng(11)).reshape(2, 400, 2)

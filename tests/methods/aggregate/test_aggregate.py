@@ -3,7 +3,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.methods.aggregate.chart import Chart
 from pm_dpgmm.methods.aggregate.control import Waves

@@ -10,6 +10,7 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts import caveats
 from pm_dpgmm.methods.counts.caveats import Counts, Judged, count_caveats, excess
+from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
 from pm_dpgmm.privacy.noise import discrete_laplace
 from pm_dpgmm.release.release import Release
 
@@ -205,6 +206,11 @@ def test_rises_are_differences_of_chi_square():
 
 
 # ------------------------------------------------------------------ odd files
+@pytest.fixture(scope="module")
+def sound():
+    return fitted(clusters(500, 3), 1, 1.0, (-6, 12))[0]
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -218,11 +224,10 @@ def test_rises_are_differences_of_chi_square():
         {"sizes": None},
     ],
 )
-def test_numbers_that_fit_nothing_raise_nothing(changed):
-    release, _ = fitted(clusters(500, 3), 1, 1.0, (-6, 12))
-    raw = {name: value for name, value in (dict(release.raw) | changed).items() if value is not None}
-    assert count_caveats(raw, release.noise, release.mixture) == []
-    assert count_caveats(release.raw, {}, release.mixture) == []
+def test_numbers_that_fit_nothing_raise_nothing(changed, sound):
+    raw = {name: value for name, value in (dict(sound.raw) | changed).items() if value is not None}
+    assert count_caveats(raw, sound.noise, sound.mixture) == []
+    assert count_caveats(sound.raw, {}, sound.mixture) == []
 
 
 def test_a_file_that_would_take_long_is_not_judged(monkeypatch):
@@ -231,3 +236,15 @@ def test_a_file_that_would_take_long_is_not_judged(monkeypatch):
     monkeypatch.setattr(caveats, "MOST_WORK", 3 * 64 - 1)
     assert count_caveats(release.raw, release.noise, release.mixture) == []
     assert isinstance(release, Release)
+
+
+@pytest.mark.parametrize("n_components, right", [(1, False), (2, True)])
+def test_slices_that_contradict_the_mixture_warn(n_components, right):
+    X = np.random.default_rng(2).normal(size=(20_000, 3)) + 6 * (np.arange(20_000) < 8_000)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(X, n_components, epsilon=1.0, bounds=(-6, 12), random_seed=1, progress=False)
+    assert release.method == "slices" and (release.noise["dispersion"] <= BAD_FIT) == right
+    assert [item.category for item in caught] == ([] if right else [dpg.FitWarning])
+    told = "a mixture of 1 component does not fit the released counts"
+    assert (release.warnings == ()) == right and (told in release.summary()) == (not right)

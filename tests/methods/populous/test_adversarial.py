@@ -9,7 +9,7 @@ import pytest
 from scipy import linalg, stats
 
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table, valid_fits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pm_dpgmm.learners.fits import Fits, stack_fits
+from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.mixture.affine_invariant import eigenvalues_into, factorise, invert, jeffreys
 from pm_dpgmm.mixture.mixture import Mixture

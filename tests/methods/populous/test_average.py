@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.populous import average as module
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.average import average_core, barycentre, core_weights, moved_mass, stability_level

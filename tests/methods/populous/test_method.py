@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous import method as populous

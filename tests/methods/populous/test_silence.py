@@ -9,7 +9,7 @@ import pytest
 
 from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fits import Fits
+from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.design import Design

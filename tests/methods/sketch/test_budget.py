@@ -138,6 +138,17 @@ def test_every_branch_spends_the_budget_once(given, rejected, judge, payments, s
     assert numbers <= most_numbers(problem, SketchMethod().budget(problem))
 
 
+@pytest.mark.parametrize("given, counts", [(BOUNDS, 0), (BOUNDS | HIDDEN, 3)], ids=["replace-one", "add-remove"])
+def test_the_bound_on_numbers_is_reached_and_not_passed(given, counts, judge, payments):
+    """One component, so that no cell can be lost, whose first fit is rejected; there are counts under add-remove."""
+    judge(rejected=True)
+    release = dpg.fit_gmm(records_of(2), 1, **given, **BUDGET)
+    earlier = ("neighbouring" in given) + sum(name.startswith("cells_") for name in release.raw)
+    numbers = sum(payment.n_numbers for payment in payments[earlier:])
+    problem = Problem(3_000, 2, 1, 1.0, 1e-6, None, release.guarantee.neighbouring)
+    assert numbers - counts == most_numbers(problem, SketchMethod().budget(problem)) - 3
+
+
 @KINDS
 def test_one_column_spends_the_budget_once(given, payments, scales, failures):
     release = dpg.fit_gmm(records_of(1), 1, **given, **BUDGET)

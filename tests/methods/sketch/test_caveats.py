@@ -10,10 +10,9 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.box import EXPONENTS
-from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
-from pm_dpgmm.methods.fit_warnings import warning_for
+from pm_dpgmm.methods.fit_warnings import warning_for, warnings_of
 from pm_dpgmm.methods.sketch import caveats
-from pm_dpgmm.methods.sketch.caveats import pair_shares, warnings_of
+from pm_dpgmm.methods.sketch.caveats import pair_shares
 from pm_dpgmm.release.release import Release
 from verification.benchmarks import multi_scale
 
@@ -82,18 +81,6 @@ def test_warnings_are_made_of_the_released_numbers_alone():
     evidence = SketchStatistics.from_arrays(back.raw, back.noise)
     fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
     assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
-
-
-@pytest.mark.parametrize("n_components, right", [(1, False), (2, True)])
-def test_slices_that_contradict_the_mixture_warn(n_components, right):
-    X = np.random.default_rng(2).normal(size=(20_000, 3)) + 6 * (np.arange(20_000) < 8_000)[:, None]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        release = dpg.fit_gmm(X, n_components, epsilon=1.0, bounds=(-6, 12), random_seed=1, progress=False)
-    assert release.method == "slices" and (release.noise["dispersion"] <= BAD_FIT) == right
-    assert [item.category for item in caught] == ([] if right else [dpg.FitWarning])
-    told = "a mixture of 1 component does not fit the released counts"
-    assert (release.warnings == ()) == right and (told in release.summary()) == (not right)
 
 
 def test_misfit_is_the_first_of_the_warnings():

@@ -1,5 +1,6 @@
 """Intervals for the columns: clusters are kept, shares stay within what is promised, one record moves little."""
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ from pm_dpgmm.methods.sketch.location import (
     unbounded_intervals,
 )
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.records.blocks import RecordBlocks
 
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 BUDGET, WITH_FAILURE = GaussianFilter.of(1.0, 1e-6), GaussianFilter.of(1.0, 1e-6, failure=1e-7)
@@ -65,6 +67,18 @@ def test_narrowing_keeps_every_cluster(n_features, n_records, half):
         assert 2 <= len(raw) <= MOST_ROUNDS + 1 and raw["cell_noise"].shape == (len(raw) - 1,)
         assert 1 - left.spent / left.limit >= 1 - MOST_SHARE - (MOST_ROUNDS - 1) * LEAST_SHARE
     assert half < 100 or intervals[0, 1] - intervals[0, 0] < 400  # and it does narrow
+
+
+def test_of_a_stream_no_more_records_are_paired_than_a_sample(monkeypatch):
+    """Pairs are made in memory: all records of an array, which is there, and a public number of a stream's."""
+    monkeypatch.setattr(location, "PAIRED", 400)
+    _, records, rng = clusters(1, 1)
+    for given, pairs in ((records, 500), (RecordBlocks(records, rows_per_block=300), 200)):
+        _, raw, _ = unbounded_intervals(given, WITH_FAILURE, problem(1), rng)
+        noise, told = raw["pair_distance_law"]
+        assert told == pairs
+        drawn = math.sqrt(pairs) + noise * math.sqrt(raw["pair_distance_counts"].size)
+        assert abs(raw["pair_distance_counts"].sum() - pairs) < 5 * drawn
 
 
 def test_without_bounds_every_cluster_is_kept():
@@ -156,6 +170,24 @@ def test_one_record_moves_the_counts_of_the_columns_asked_by_as_much_as_is_paid(
     for n_columns, noise_scale, share in calls:
         assert noise_scale**2 == pytest.approx(moved * n_columns / float(BUDGET.limit * share), rel=1e-6)
     assert {n for n, _, _ in calls} > {3}  # later rounds ask fewer columns
+
+
+def test_the_noise_that_is_told_is_the_noise_that_was_drawn(monkeypatch):
+    """Caveats and readers judge the counts by it."""
+    drawn = []
+
+    def told(shape, scale, rng):
+        drawn.append(scale / box.GRID)
+        return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(box, "discrete_gaussian", told)
+    records = np.random.default_rng(1).normal(size=(1_000, 2)) * [1.0, 5_000.0]
+    _, raw, _ = intervals_within(records, BUDGET, problem(2, 1e4), None)
+    assert len(drawn) > 1 and raw["cell_noise"].tolist() == drawn
+    drawn.clear()
+    _, raw, _ = unbounded_intervals(records, WITH_FAILURE, problem(2), None)
+    assert [raw["pair_distance_law"][0], raw["bin_noise"][0], raw["bin_noise"][0]] == drawn
+    assert raw["pair_distance_law"][1] == len(records) // 2 and raw["bin_noise"].shape == (1,)
 
 
 def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatch):

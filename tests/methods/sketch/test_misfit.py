@@ -56,6 +56,14 @@ def test_a_significant_misfit_of_no_size_is_no_flag(two_for_three):
     assert "does not explain the released numbers" in release.standard_errors().flag
 
 
+def test_a_few_records_far_away_do_not_make_the_size_of_a_misfit():
+    """One in a hundred, where the released density is nothing: each counts as five nats and not as thousands."""
+    larger = dpg.Mixture([0.99, 0.01], [[0.0], [100.0]], [[[1.0]]] * 2)
+    gain, shortfall = misfit_module._sizes(larger, dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
+    assert 0 < gain < 2 * 0.01 * misfit_module.HIGHEST
+    assert shortfall == 0  # a wide component for all is worse for the others by more
+
+
 def test_a_right_mixture_has_no_misfit_and_costs_no_search(right, monkeypatch):
     assert right.flag is None and (right.misfit.gain, right.misfit.shortfall) == (0.0, 0.0)
     monkeypatch.setattr(misfit_module, "enlarged", None)
@@ -136,6 +144,19 @@ def test_a_tail_alone_is_a_reason():
     assert "more than 2 components" in Misfit.sized(13.0, 0.4, 0.01, 0.01).reason(2)
 
 
+def test_a_contradiction_of_unknown_size_is_a_reason(right, monkeypatch):
+    """A search that fails left a mixture with a misfit of hundreds without a warning."""
+
+    def failing(*given):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(misfit_module, "enlarged", failing)
+    found = measured(*as_fit(right, dpg.Mixture([1.0], [[0.0]], [[[50.0]]])))
+    assert found.statistic > REJECTED and found.gain is None and found.flagged
+    assert "was not measured: release.refit measures it" in found.reason(1)
+    assert not Misfit.sized(REJECTED, None, None).flagged and Misfit.sized(np.inf, None, None).flagged
+
+
 def test_other_methods_have_no_misfit():
     release = dpg.fit_gmm(CLOSE.sample(500, rng=np.random.default_rng(1)), 1, epsilon=1.0, bounds=(-15, 15))
     assert release.misfit is None and release.flag is None
@@ -148,7 +169,8 @@ def test_nothing_is_raised_after_the_budget_is_spent(two_for_three, monkeypatch,
 
     monkeypatch.setattr(misfit_module, part, fails)
     found = measured(*as_fit(two_for_three, two_for_three.mixture))
-    assert not found.flagged and found.statistic == pytest.approx(two_for_three.misfit.statistic, rel=1e-3)
+    assert found.flagged is (found.gain is None)  # of what size it is nobody knows
+    assert found.statistic == pytest.approx(two_for_three.misfit.statistic, rel=1e-3)
     assert (found.gain is None) == (part != "_by_em")
 
 

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from verification import audit, repeated
-from verification.auditing.alike import BY_CHANCE, _between, _by_calls, _by_means, _by_neighbours, check_alike
+from verification.auditing.alike import (
+    BY_CHANCE,
+    _between,
+    _by_calls,
+    _by_means,
+    _by_neighbours,
+    _by_repeats,
+    check_alike,
+)
 from verification.auditing.outputs import prepared, probe, run_both
 from verification.auditing.parts import OutputError
 
@@ -49,6 +57,65 @@ def drifting():
 def in_order(data, n, rng):
     """Sorted along the wrong axis."""
     return np.sort(rng.laplace(size=(n, 3)), axis=0)
+
+
+class ByCall:
+    """Noise of scale 1 and, in some calls, a shift of a third of its standard deviation; a sound claim is 1."""
+
+    def __init__(self, shifted):
+        self.calls, self.shifted = itertools.count(), shifted
+
+    def __call__(self, data, n, rng):
+        return data + rng.laplace(size=n) + 0.5 * self.shifted(next(self.calls))
+
+
+@pytest.mark.parametrize(
+    "shifted, settings",
+    [
+        (lambda call: call >= 12, {}),  # the probes make 8 calls; 4 of x came before all of x_neighbour
+        (lambda call: call % 2, {"sequential": True, "n_samples": 5_000}),  # those of x and x_neighbour took turns
+    ],
+    ids=["later", "every other"],
+)
+def test_what_changes_with_the_number_of_calls_does_not_tell_the_data_sets_apart(shifted, settings):
+    with pytest.raises(ValueError, match="mechanism must draw every run by itself"):
+        audit(
+            ByCall(shifted), 0, 1, **{"epsilon": 1.0, "n_samples": 10_000, "rng": np.random.default_rng(1)} | settings
+        )
+
+
+def resampled(size):
+    """From a pool that each call draws anew, as posterior draws are."""
+    return lambda data, n, rng: data + rng.choice(rng.laplace(size=size), n)
+
+
+def mirrored(data, n, rng):
+    """A number that two runs share, half a call apart, beside one that they do not."""
+    half = rng.laplace(size=(n + 1) // 2)
+    return data + np.tile(half, 2)[:n], rng.laplace(size=n)
+
+
+@pytest.mark.parametrize(
+    "mechanism, sequential",
+    [(resampled(1_000), False), (resampled(1_000), True), (resampled(20_000), False), (mirrored, False)],
+)
+def test_runs_that_share_a_pool_of_draws_are_refused(mechanism, sequential):
+    rng, n_samples = np.random.default_rng(1), 3_000 if sequential else 10_000
+    with pytest.raises(ValueError, match="repeat each other and none of another call"):
+        audit(mechanism, 1, 0, epsilon=2.0, n_samples=n_samples, sequential=sequential, rng=rng)
+
+
+@pytest.mark.thorough(quick=["counts1"])
+@pytest.mark.parametrize("counts", [[2] * 8, [2, 2, 2, 1, 1, 1, 1], [5, 4, 3, 2, 2], [3] * 5])
+def test_the_probability_of_repeats_is_right(counts):
+    """At most b in a share of at most b of 20,000 orders, within five standard errors."""
+    values, rng = np.repeat(np.arange(len(counts)), counts).astype(float), np.random.default_rng(6)
+    for sizes in ([2, len(values) - 2], [3, 3, len(values) - 6]):
+        found = np.sort([_by_repeats(rng.permutation(values), np.array(sizes)) for _ in range(20_000)])
+        share = np.arange(1, 20_001) / 20_000
+        last = np.append(found[1:] > found[:-1], True)
+        assert (share[last] <= (found + 5 * np.sqrt(share / 20_000) + 5 / 20_000)[last]).all()
+    assert _by_repeats(np.repeat(np.arange(100.0), 2), np.array([100, 100])) == pytest.approx((99 / 151) ** 25)
 
 
 @pytest.mark.thorough(quick=["drawn_once-settings1"])
@@ -173,7 +240,13 @@ def test_independent_runs_are_never_refused(d):
     for seed in range(30):
         rng = np.random.default_rng(seed)
         hostile = np.array([np.nan, np.inf, -np.inf, 0.0, 1e308])
-        laws = (rng.standard_cauchy, rng.random, partial(rng.choice, [0.0, 1.0]), partial(rng.choice, hostile))
+        laws = (
+            rng.standard_cauchy,
+            rng.random,
+            partial(rng.integers, 200),
+            partial(rng.choice, [0.0, 1.0]),
+            partial(rng.choice, hostile),
+        )
         for law in laws:
             check_alike([[law(size=(n, d)) for n in rng.integers(0, 400, size=5)] for _ in range(2)])
     check_alike([[np.ones((50, d)), np.ones((9, d))], []])

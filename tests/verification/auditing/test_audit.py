@@ -14,7 +14,8 @@ import pytest
 from scipy import optimize, stats
 
 from verification.auditing.audit import audit
-from verification.auditing.certificate import certificate, verify
+from verification.auditing.certificate_reading import verify
+from verification.auditing.certificate_writing import certificate
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.result import BY_BIT, BY_VALUE, NOT_SHARED_NOISE, SHARED_NOISE
 from verification.profile import privacy_profile

@@ -55,6 +55,19 @@ def looks(n_samples):
 
 
 # ------------------------------------------------------------------ predictions
+@pytest.mark.parametrize("level, n_bits", [("value", 0), ("bit", 1)])
+def test_bits_are_read_only_where_they_are_asked_for(level, n_bits, monkeypatch):
+    told, real = [], scores.learn
+
+    def learn(*given, **named):
+        told.append(named["n_bits"])
+        return real(*given, **named)
+
+    monkeypatch.setattr(scores, "learn", learn)
+    run(noise, n_samples=200, level=level)
+    assert told and set(told) == {n_bits}
+
+
 @pytest.fixture
 def memory(monkeypatch):
     """A learner that knows by heart every output it was taught, and nothing else."""

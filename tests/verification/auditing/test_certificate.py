@@ -17,7 +17,8 @@ import pytest
 from verification.__main__ import main
 from verification.auditing.audit import audit
 from verification.auditing.betting import LEVELS, STEP
-from verification.auditing.certificate import FORMAT, MOST_RUNS, NOT_COVERED, certificate, save_certificate, verify
+from verification.auditing.certificate_reading import MOST_RUNS, verify
+from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, save_certificate
 from verification.auditing.guessing import GuessCounts, delta_bound
 
 

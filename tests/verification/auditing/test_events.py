@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from verification.auditing import events
-from verification.auditing import guessing_audit as fixed_size
+from verification.auditing import events, guess_choice
 from verification.auditing.detection_limit import POWER, _noise_multiplier, detection_limit
 from verification.auditing.events import FIRST_RANK, Guesses, choose_guesses, epsilon_to_expect
+from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile, stages
 from verification.auditing.guessing import GuessCounts, epsilon_bound, p_value
-from verification.auditing.guessing_audit import Scored, by_exact_score, by_learned_score, quantile, stages
 
 Z = quantile(0.05)
 
@@ -102,9 +101,9 @@ def test_the_bound_to_be_expected_is_nearly_the_bound(delta, tails, share):
 @pytest.mark.parametrize("n", [100, 150, 999, 5_000, 10_000, 200_000])
 def test_stages_ascend_to_the_largest_share(n):
     sizes = stages(n)
-    assert sizes == sorted(set(sizes)) and sizes[-1] == round(fixed_size.STAGES[-1] * n) < n
-    assert all(size >= min(fixed_size.FIRST_RUNS, sizes[-1]) for size in sizes)
-    assert set(sizes) <= {round(share * n) for share in fixed_size.STAGES} | {fixed_size.FIRST_RUNS}
+    assert sizes == sorted(set(sizes)) and sizes[-1] == round(guess_choice.STAGES[-1] * n) < n
+    assert all(size >= min(guess_choice.FIRST_RUNS, sizes[-1]) for size in sizes)
+    assert set(sizes) <= {round(share * n) for share in guess_choice.STAGES} | {guess_choice.FIRST_RUNS}
 
 
 @pytest.mark.thorough
@@ -141,8 +140,8 @@ def test_no_run_is_scored_by_what_was_learned_from_it(monkeypatch):
         known = [model.get(row.tobytes()) for row in rows]
         return {"by heart": np.array([0.0 if coin is None else 2.0 * coin - 1.0 for coin in known])}
 
-    monkeypatch.setattr(fixed_size.scores, "learn", learn)
-    monkeypatch.setattr(fixed_size.scores, "evaluate", evaluate)
+    monkeypatch.setattr(guess_choice.scores, "learn", learn)
+    monkeypatch.setattr(guess_choice.scores, "evaluate", evaluate)
     rows, (_, label) = np.random.default_rng(1).random((2_000, 1)), scored_runs(2_000, 1)
     settings = {"delta": 0.0, "false_alarm": 0.05, "rng": np.random.default_rng(1)}
     found = by_learned_score(rows, label, **settings)
@@ -169,7 +168,7 @@ def test_guesses_are_counted_as_they_fall_and_stop_at_the_plan(fixed_number):
     found = Scored("s", guesses, chosen_on, chosen_on > 0, False, score).count(
         guesses, label, fixed_number=fixed_number, pad_seed=4
     )
-    planned = math.ceil((20 + fixed_size.MARGIN * math.sqrt(20)) * 80 / 100)  # of 60 that the scores would make
+    planned = math.ceil((20 + guess_choice.MARGIN * math.sqrt(20)) * 80 / 100)  # of 60 that the scores would make
     right = [1, 1, 0, 1, 1, 0] * 10  # in the order of the guesses
     number = planned if fixed_number else 60
     assert planned < 60

@@ -431,6 +431,26 @@ def test_log_ratios_keep_infinities_and_ties():
     assert np.unique(log_ratio(lambda outputs, data: outputs * data, noisy, 1, 0, 2)).size == 1
 
 
+@pytest.mark.parametrize("as_tuple", [False, True])
+def test_a_log_density_may_compute_in_its_outputs_but_not_in_the_data(as_tuple):
+    def in_place(outputs, data):
+        own = outputs[0] if as_tuple else outputs
+        own -= data[0]
+        np.abs(own, out=own)
+        return np.negative(own, out=own)
+
+    y, x, x_neighbour = np.array([0.1, 2.0]), np.array([1.0]), np.array([0.0])
+    found = log_ratio(in_place, (y,) if as_tuple else y, x, x_neighbour, 2)
+    assert np.array_equal(found, [-0.8, 1.0]) and np.array_equal(y, [0.1, 2.0])
+
+    def careless(outputs, data):
+        data += 1
+        return -np.abs(outputs[0] - data)
+
+    with pytest.raises(ValueError, match="log_density must leave its data as they are, got other data after a call"):
+        log_ratio(careless, (y,), x, x_neighbour, 2)
+
+
 def test_rows_hold_all_parts_side_by_side():
     found = as_rows((np.array([True, False]), np.arange(8).reshape(2, 2, 2), np.array([0.5, np.inf])))
     assert np.array_equal(found, [[1, 0, 1, 2, 3, 0.5], [0, 4, 5, 6, 7, np.inf]]) and found.dtype == float

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from verification.auditing import score_features, scores
+from verification.auditing import column_pairs, score_features, scores
 from verification.auditing.audit import audit
 from verification.auditing.repeats import fit_repeats, partners
 from verification.auditing.result import BY_VALUE
@@ -73,9 +73,17 @@ def test_atoms_overrule_the_model_and_the_failure_symbol_is_one_however_rare():
     failed = np.flatnonzero(label & ~atom)[:5]
     rows[failed] = np.nan
     portfolio = learned(rows, label)
+    assert {"linear+atoms", "mean+atoms"} <= set(portfolio.names)  # an audit tries what is named
     probes = np.array([[0.25, 1.0], [0.25, -1.0], [np.nan, np.nan], [0.25, 1.0 + 1e-9]])
     score = scores.evaluate(portfolio, probes, ["linear+atoms"])["linear+atoms"]
     assert score[0] > 3 and score[1] < -3 and score[2] > 0.5 and abs(score[3]) < 3
+
+
+def test_outputs_that_never_come_twice_have_no_atoms_to_try():
+    rng = np.random.default_rng(5)
+    portfolio = learned(rng.normal(size=(2_000, 2)), rng.random(2_000) < 0.5)
+    assert portfolio.atoms is None and portfolio.names
+    assert not any(name.endswith("+atoms") for name in portfolio.names)
 
 
 def test_pattern_of_missing_entries_is_seen():
@@ -491,3 +499,9 @@ def test_few_runs_are_learned_from_with_one_thread():
     with threadpool_limits(2):
         scores.evaluate(replace(model, models={"quadratic": Model()}), rows, ["quadratic"])
     assert seen == [{1}]
+
+
+def test_runs_of_one_data_set_alone_single_out_no_pair_of_columns():
+    z = np.random.default_rng(1).normal(size=(50, column_pairs.MAX_PRODUCTS + 1))
+    for label in (np.zeros(50, dtype=bool), np.ones(50, dtype=bool)):
+        assert column_pairs.product_pairs(z, label) == ()

@@ -7,6 +7,7 @@ import csv
 import importlib
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_clai
 from verification.claims.claim import Effort, claim, claims_of
 from verification.claims.search import at_most, by_property, every, maximised, over, worst
 
-LEDGER = Path(verification.claims.__file__).with_name("ledger.csv")
+VERDICTS = Path(verification.claims.__file__).with_name("verdicts.csv")
 CHECKED = [claim for claim in all_claims() if claim.check is not None]
 
 
@@ -59,13 +60,24 @@ def test_a_claim_is_as_its_verdict_says_and_its_negation_is_not(claim):
     assert not replace(outcome, contrast=negated(outcome.contrast)).right
 
 
-def test_the_claims_are_those_of_the_ledger_with_its_verdicts():
-    with LEDGER.open(newline="") as file:
+def test_the_claims_are_those_of_the_list_with_its_verdicts():
+    with VERDICTS.open(newline="") as file:
         rows = list(csv.DictReader(file))
     expected = {row["id"]: (row["family"], row["verdict"]) for row in rows}
     assert len(expected) == len(rows)
     assert {claim.id: (claim.family, claim.verdict.value) for claim in all_claims()} == expected
     assert len(all_claims()) == len(expected)
+
+
+def test_the_pages_count_the_claims_as_they_are():
+    root = Path(__file__).resolve().parents[3]
+    readme, papers = (" ".join((root / page).read_text().split()) for page in ("README.md", "docs/papers.md"))
+    counts = Counter(claim.verdict for claim in all_claims())
+    every, false = len(all_claims()), counts[Verdict.FALSE]
+    assert f"finds {false} of {every} false as printed" in readme
+    assert f"# {every} statements" in papers
+    assert f" {counts[Verdict.HOLDS]} hold, {counts[Verdict.SLACK]} hold with slack, {false} are **false" in papers
+    assert f" {counts[Verdict.NOT_CHECKABLE]} cannot be checked" in papers
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from scipy import stats
 
 from verification import proof_notes
 from verification.profile import MeasuredProfile, privacy_profile
-from verification.profile.bounds import mean_lower, refuted_in_a_row, weights
+from verification.profile.band import mean_lower, refuted_in_a_row, weights
 from verification.profile.profile import PROVED
 from verification.profile.ratio_calibration import calibration
 from verification.references.references import (

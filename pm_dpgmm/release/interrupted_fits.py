@@ -27,7 +27,10 @@ class Interrupted:
 
 
 def resumed_sketch(source: Interrupted) -> Outcome:
-    """From the sketches there are; of method "two-phase" also where only the crude release was made."""
+    """From the sketches there are, with the crude law of "two-phase" kept.
+
+    A crude release alone is :func:`pm_dpgmm.release.checkpoint._crude_outcome`.
+    """
     law = dict(source.law)
     crude = {name: law.pop(name) for name in ("crude",) if name in law}
     if source.numbers != source.asked and "duels" in law:  # a duel was between mixtures of the numbers asked for

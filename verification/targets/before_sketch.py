@@ -1,4 +1,4 @@
-"""What precedes and judges a private sketch: moments of parts, duels of mixtures, cells of columns, a count, pairs."""
+"""What precedes and judges a private sketch: moments of parts, duels of mixtures; box.py has the box and the count."""
 
 from __future__ import annotations
 
@@ -7,40 +7,21 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms.box import noisy_box, noisy_cells, noisy_count
 from pm_dpgmm.mechanisms.log_likelihood_ratio import CLIP, noisy_log_likelihood_ratio
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, moment_sums, noisy_moments
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
-from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
-from verification.targets.sketches import (
-    CROWD,
-    FAILURE,
-    LADDER,
-    OUTLIER,
-    SIXTEENFOLD,
-    WHOLE,
-    budget,
-    little_noise,
-    whole_box,
-)
+from verification.targets.sketches import SIXTEENFOLD, WHOLE, budget, little_noise
 
-MOMENTS, DUEL, BOX, SKETCH = (
-    "mechanisms/moments.py",
-    "mechanisms/log_likelihood_ratio.py",
-    "mechanisms/box.py",
-    "mechanisms/sketch.py",
-)
+MOMENTS, DUEL = "mechanisms/moments.py", "mechanisms/log_likelihood_ratio.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORIGIN = np.zeros(2), np.ones(2)
 ONE_CELL = VoronoiPartition(*ORIGIN, centres=np.zeros((1, 2)), radii=np.ones(1))
@@ -50,9 +31,7 @@ SOFT = SoftPartition.of(*ORIGIN, np.array([0.5, 0.5]), TWO_CELLS.centres / 5, FA
 LEFT, RIGHT = (
     SoftPartition.of(*ORIGIN, np.ones(1), np.array([[x, 0.0]]), 2 * FACTORS[:1], reach=1.0) for x in (-3.0, 3.0)
 )
-COLUMNS, FEW_CELLS, TRIES, EQUAL_PARTS = 9, 4, 16, 16
-LEAST = 12  # records that are above the threshold of the whole box, which is 11.8
-PAIRS = np.isin(box.EXPONENTS, (0, 9))  # distances of the pairs by position
+TRIES, EQUAL_PARTS = 16, 16
 
 
 def flat(found: NoisyMoments) -> FloatArray:
@@ -149,93 +128,8 @@ def duel_in_floats(records: FloatArray, n_samples: int, rng: np.random.Generator
     return np.clip(-3 * records[:, 0], -CLIP, CLIP).sum() + rng.normal(scale=scale, size=(n_samples, 1))
 
 
-def cells(
-    records: FloatArray,
-    n_samples: int,
-    rng: np.random.Generator,
-    *,
-    neighbouring: Neighbouring = REPLACE,
-    apart: bool = False,
-) -> Any:
-    """Counts of the cells of nine columns; ``apart``: each column takes the whole budget."""
-    settings: dict[str, Any] = {"budget": budget(), "share": WHOLE, "neighbouring": neighbouring}
-    settings["rng"] = rng if apart else None
-    every = np.tile([0.0, 4.0], (COLUMNS, 1))
-
-    def run() -> FloatArray:
-        if not apart:
-            return noisy_cells(records, every, FEW_CELLS, **settings)[0].ravel()
-        columns = (records[:, [j]] for j in range(COLUMNS))
-        return np.concatenate([noisy_cells(c, every[:1], FEW_CELLS, **settings)[0].ravel() for c in columns])
-
-    return rows_of(run, n_samples)
-
-
-def count(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """The number of records with the whole budget."""
-    return rows_of(lambda: [noisy_count(records, budget=budget(), share=WHOLE)[0]], n_samples)
-
-
-def scant_count(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: a quarter of the noise that one record asks for."""
-    scale = 0.25 / math.sqrt(budget().limit)
-    return np.rint(len(records) + rng.normal(scale=scale, size=(n_samples, 1)))
-
-
-def pairs(records: FloatArray, n_samples: int, rng: np.random.Generator, *, paired: float = 1.0) -> Any:
-    """Distances within pairs, and the first kept bin, under add-remove."""
-    settings: dict[str, Any] = {"budget": budget(FAILURE), "share": WHOLE, "neighbouring": ADD_REMOVE}
-    settings["paired"] = paired
-
-    def run() -> FloatArray:
-        found, _ = noisy_box(records, **settings)
-        first = found.columns[0].counts[0] if found.found else math.nan
-        return np.array([*found.scale_counts[0][PAIRS], first, len(found.columns[0].counts)])
-
-    return rows_of(run, n_samples)
-
-
-def by_position(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: neighbours in the file are pairs, so that one record less pairs everyone anew."""
-
-    def order(n: int, *, rng: Rng) -> Any:
-        return np.concatenate([np.arange(0, n - 1, 2), np.arange(1, n, 2)])
-
-    with mock.patch.object(box, "permutation", order):
-        return pairs(records, n_samples, rng)
-
-
-def sampled_by_position(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: every second record is in the sample, so that one record less makes it another sample."""
-
-    def every_second(n: int, *, probability: float, rng: Rng) -> Any:
-        return np.arange(n) % 2 == 0
-
-    with mock.patch.object(box, "bernoullis", every_second):
-        return pairs(records, n_samples, rng, paired=0.5)
-
-
-def kept_by_count(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: a bin is kept if its number of records, without noise, is above the threshold."""
-    compared = box._kept_bins
-
-    def kept(found: FloatArray, counts: Any, width: float, *, scale: int, threshold: int, rng: Rng) -> Any:
-        enough = counts * box.GRID > threshold
-        return compared(found[enough], counts[enough], width, scale=scale, threshold=-(2**62), rng=rng)
-
-    with mock.patch.object(box, "_kept_bins", kept):
-        return whole_box(records, n_samples, rng, noise=rng)
-
-
-def frequencies_of_records(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: the ladder is as wide as the records are, and is published with the sketch."""
-    ladder = replace(LADDER, step=LADDER.step / records.std())
-    settings: dict[str, Any] = {"budget": budget(), "share": WHOLE, "neighbouring": REPLACE, "rng": rng}
-    return rows_of(lambda: np.append(noisy_sketch(records, ladder, **settings)[0].values, ladder.step), n_samples)
-
-
 def targets() -> list[Specimen]:
-    """Every release at its worst pairs, at both levels; thirteen faults."""
+    """Every release at its worst pairs, at both levels; nine faults."""
     rest = np.array([[0.2, 0.1], [0.4, -0.3]])
 
     def pair(one: list[float], other: list[float]) -> tuple[FloatArray, FloatArray]:
@@ -246,22 +140,12 @@ def targets() -> list[Specimen]:
     soft, wild = pair([-9.0, 0.0], [12.0, 0.0]), pair([np.nan, 1e308], [-1e300, 5e-324])
     far, ends = pair([1.0, 0.0], [30.0, 0.0]), pair([-10.0, 0.0], [10.0, 0.0])
     less = one_part[0], rest
-    nine = np.full((3, COLUMNS), 1.5), np.full((3, COLUMNS), 1.5)
-    nine[0][0], nine[1][0] = 0.5, 3.5
-    line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
-    steps = np.cumsum(np.tile([1.0, 1000.0], 40))[:, None]
-    in_turn = np.tile([0.0, 0.0, 1.0, 600.0], 100)[:, None]  # rows at even places lie close together, others far apart
-    turns, sampled = (in_turn, in_turn[1:]), partial(pairs, paired=0.5)
-    edge = np.append(np.linspace(0.0, 1.0, CROWD), np.full(LEAST, OUTLIER))[:, None]
-    below = edge.copy()
-    below[-1] = 0.5
     claim, inf = (EPSILON, DELTA), math.inf
     by_two, by_soft = partial(moments, partition=TWO_CELLS), partial(moments, partition=SOFT)
     one_less, no_count = partial(moments, neighbouring=ADD_REMOVE), rest[:1]
-    duel_one_less, cells_one_less = partial(duel, neighbouring=ADD_REMOVE), partial(cells, neighbouring=ADD_REMOVE)
+    duel_one_less = partial(duel, neighbouring=ADD_REMOVE)
     weak, half = little_noise(moments, SIXTEENFOLD), little_noise(duel, Fraction(4))
-    column_each = partial(cells, apart=True)
-    fault_m, fault_d, fault_b, fault_s = (f"fault in {module}" for module in (MOMENTS, DUEL, BOX, SKETCH))
+    fault_m, fault_d = f"fault in {MOMENTS}", f"fault in {DUEL}"
     return [
         Specimen("moments", MOMENTS, moments, *one_part, *claim, 1.0, False, 4_000),
         at_bits("moments_bits", MOMENTS, moments, *one_part, *claim, 1.0, False, 4_000),
@@ -283,16 +167,4 @@ def targets() -> list[Specimen]:
         Specimen("duel_half_noise", fault_d, half, *ends, *claim, inf, True, 12_000),
         Specimen("duel_unclipped", fault_d, duel_unclipped, *far, *claim, inf, True, 2_000),
         at_bits("duel_floating_bits", fault_d, duel_in_floats, *one_part, *claim, inf, True, 8_000),
-        Specimen("sketch_cells_of_columns", BOX, cells, *nine, *claim, 1.0, False, 3_000),
-        Specimen("sketch_cells_add_remove", BOX, cells_one_less, nine[1], nine[1][1:], *claim, 1.0, False, 3_000),
-        Specimen("sketch_cells_each_paid_alone", fault_b, column_each, *nine, *claim, inf, True, 4_000),
-        Specimen("sketch_count", BOX, count, rest, no_count, *claim, 1.0, False, 6_000),
-        at_bits("sketch_count_bits", BOX, count, rest, no_count, *claim, 1.0, False, 4_000),
-        Specimen("sketch_count_little_noise", fault_b, scant_count, rest, no_count, *claim, inf, True, 4_000),
-        Specimen("sketch_box_add_remove", BOX, pairs, steps, steps[1:], *claim, 1.0, False, 1_000),
-        Specimen("sketch_box_by_position", fault_b, by_position, steps, steps[1:], *claim, inf, True, 1_000),
-        Specimen("sketch_box_sampled", BOX, sampled, *turns, *claim, 1.0, False, 1_000),
-        Specimen("sketch_box_sampled_by_position", fault_b, sampled_by_position, *turns, *claim, inf, True, 1_000),
-        Specimen("sketch_box_kept_by_count", fault_b, kept_by_count, edge, below, *claim, inf, True, 1_000),
-        Specimen("sketch_frequencies_of_records", fault_s, frequencies_of_records, *line, *claim, inf, True, 1_000),
     ]

@@ -1,7 +1,8 @@
 """Files of records: every number is read from its own text or its own cell, by the same steps whatever else there is.
 
 No step looks at other rows: a parser that chooses the type of a column from all of its cells would move the values of
-other people when one record changes. Proof: files.md. Errors about values are for the curator, as in reading.py.
+other people when one record changes. Proof: csv_and_parquet.md. Errors about values are for the curator, as in
+reading.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from pm_dpgmm.release.paid_for import warn_after_spending
+from pm_dpgmm.release.late_warnings import warn_after_spending
 
 
 class Odd(UserWarning):

@@ -1,6 +1,6 @@
-"""Which tests catch a fault in the code? Faults are planted one at a time, and the tests are run on the copy.
+"""Mutations: which tests catch a fault in the code? One is planted at a time, and the tests are run on the copy.
 
-    python -m verification.benchmarks.planted_faults --first 1 --count 12 --suite quick [--related] [--list]
+    python -m verification.benchmarks.mutations --first 1 --count 12 --suite quick [--related] [--list]
 
 Number i plants the same fault in the same source: an operator turned, a constant off by one, two arguments swapped, a
 clip or a validation dropped. Docstrings, annotations and messages are left alone, and so are swaps that change nothing

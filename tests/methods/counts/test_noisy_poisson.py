@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from pm_dpgmm.methods.counts.likelihood import count_log_likelihood
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 
 
 def brute_force(c, m, b):
@@ -14,6 +14,8 @@ def brute_force(c, m, b):
 
 
 @given(c=st.integers(-60, 400), log_m=st.floats(-14, 6.5), b=st.floats(0.2, 50))
+@example(c=4000, log_m=7.6, b=1.0)  # the tail above, and that below, where their second terms count
+@example(c=1000, log_m=8.3, b=0.5)
 @settings(deadline=None)
 def test_the_closed_form_is_the_sum_over_all_counts(c, log_m, b):
     m = float(np.exp(log_m))

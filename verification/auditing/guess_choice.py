@@ -1,4 +1,4 @@
-"""Audit a fixed number of runs: learn scores, choose the guesses, then guess every run that is left.
+"""Choose score and guesses for a fixed number of runs; `audit.audit` does the rest.
 
 Runs are used in order: those before ``start`` are learned and chosen from, those after it are guessed with thresholds
 fixed at ``start``. guessing.md says why their count is exact.

@@ -1,4 +1,4 @@
-"""Log probabilities of counts with discrete Laplace noise as PyTensor expressions; compiled in :mod:`count_kernel`."""
+"""Log probabilities of counts with discrete Laplace noise as PyTensor expressions; compiled in :mod:`counts_kernel`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm.bayes.pymc_compat import with_gradient
 from pm_dpgmm.methods.counts.histogram_law import log_noise_height
-from pm_dpgmm.methods.counts.likelihood import ELEMENTARY, HOMOGENEOUS, SMALLEST_SCALE, TINY, falling_sum
+from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, SMALLEST_SCALE, TINY, falling_sum
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -20,7 +20,7 @@ FARTHEST = 100.0  # logarithms that differ by more add up to the larger one
 def log_count(counts: Any, expected: Any, noise_scale: float) -> TensorVariable:
     """log P[y + z = c], y Poisson with mean ``expected`` and z discrete Laplace: closed form, elementwise.
 
-    The sum over y splits at c into two Poisson probabilities (:mod:`pm_dpgmm.methods.counts.likelihood`). The
+    The sum over y splits at c into two Poisson probabilities (:mod:`pm_dpgmm.methods.counts.noisy_poisson`). The
     derivative by the mean is P[c - 1]/P[c] - 1, the same function again: one operation with that gradient, because
     derivatives of all its branches would take a compiler minutes. ``noise_scale`` counts as at least 0.2.
 

@@ -1,6 +1,6 @@
 """Log density of noisy counts on a grid with its derivatives, as compiled loops. Imports no PyMC.
 
-The compiled twin of ``mixture.cell_probabilities``, ``histogram_law.log_density`` and :mod:`count_graph`, which
+The compiled twin of ``mixture.cell_probabilities``, ``histogram_law.log_density`` and :mod:`counts_graph`, which
 have the formulas and say why. Derivatives are found backwards: from the log density to expected counts, to
 probabilities of bins, to the edges seen from each component, to its parameters.
 """
@@ -13,9 +13,9 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.bayes.kernel_calls import scipy_function
+from pm_dpgmm.bayes.compiled.kernel_calls import scipy_function
 from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_EXPECTED, LEAST_VARIANCE
-from pm_dpgmm.methods.counts.likelihood import ELEMENTARY, HOMOGENEOUS, TINY
+from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, TINY
 from pm_dpgmm.mixture.cell_probabilities import BEYOND, CUT
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
@@ -35,7 +35,7 @@ FALLING, RISING = _table(ELEMENTARY), _table(HOMOGENEOUS)
 
 @numba.njit(**OPTIONS)
 def log_series(ratio: float, change: float, table: FloatArray) -> float:
-    """Logarithm of :func:`pm_dpgmm.methods.counts.likelihood.falling_sum`."""
+    """Logarithm of :func:`pm_dpgmm.methods.counts.noisy_poisson.falling_sum`."""
     rest = 1.0 / (1.0 - ratio)
     quotient = ratio * rest
     total, sign = 1.0, 1.0
@@ -50,7 +50,7 @@ def log_series(ratio: float, change: float, table: FloatArray) -> float:
 
 @numba.njit(**OPTIONS)
 def log_count(count: float, expected: float, rate: float) -> float:
-    """log P[noisy count | expected count] less the log of the noise's height, as :func:`count_graph.log_count`."""
+    """log P[noisy count | expected count] less the log of the noise's height, as :func:`counts_graph.log_count`."""
     c = max(count, 0.0)
     high = count * rate + expected * math.expm1(-rate)
     if count < 0:

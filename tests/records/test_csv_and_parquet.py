@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.columns import floats_of, numbers_of
-from pm_dpgmm.records.files import file_blocks
+from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.reading import read_records
 from tests.builders.examples import examples
 
@@ -364,3 +364,19 @@ def test_a_delayed_data_frame_keeps_its_names():
     dask = pytest.importorskip("dask")
     frame = dask.delayed(lambda: pd.DataFrame({"age": [1.0, 2.0]}))()
     assert read_records(frame)[1] == RecordBlocks(frame).feature_names == ("age",)
+
+
+@pytest.mark.parametrize("header", [(34, 71.5), (34, 178), (-1, 0), (True, False), (np.float64(0.0), 1), (None, 1.0)])
+def test_the_first_record_of_a_spreadsheet_without_a_header_is_not_published(header):
+    """Readers of spreadsheets make numbers of the first line, not texts."""
+    frame = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 2)), columns=pd.Index(list(header), dtype=object))
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(ValueError, match="X must have names for its columns, got a number or truth value for one"):
+            read(frame)
+    assert read_records(frame.set_axis([1, 0], axis=1))[1] == ("1", "0")  # the numbers of columns without names
+
+
+@pytest.mark.parametrize("text", ["1,000.5", "1.000,5", "-12,345", "1,5"])
+def test_a_number_with_commas_is_no_name(text):
+    with pytest.raises(ValueError, match="X must have names for its columns, got the text of a number"):
+        read_records(pd.DataFrame({text: [1.0, 2.0], "b": [2.0, 1.0]}))

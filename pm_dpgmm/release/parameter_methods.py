@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
 
 
-class PyMCMethods:
+class ParameterMethods:
     """Methods of :class:`pm_dpgmm.Release`; all of them are post-processing and cost no budget."""
 
     __slots__ = ()
@@ -41,11 +41,12 @@ class PyMCMethods:
         dims : two str
             Of components and features; what the model does not have yet is added.
         weight_conc : "auto" or float
-            Weights vary as those of a Dirichlet law with this concentration.
+            Weights vary as those of a Dirichlet law with this concentration. For all three scales "auto" is the law of
+            the release's own errors.
         mean_scale : "auto", float or (K,)
             Standard deviation of every mean, in standard deviations of its component.
         cov_scale : "auto", float or (K,)
-            Standard deviation of log scales of the covariances. "auto": the law of the release's own errors.
+            Standard deviation of log scales of the covariances.
         prior : {"anchored", "weak"}
             All that the release tells, so do not observe it too; or wide, for use with :meth:`observe`.
         model : pymc.Model, optional

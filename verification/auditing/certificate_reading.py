@@ -12,11 +12,10 @@ import numpy as np
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability, check_switch, shown
 from verification.auditing import betting, guessing
-from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
+from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, digest_of
 from verification.auditing.detection_limit import detection_limit, sequential_limit
 from verification.auditing.result import AuditResult, one_criterion
 
-__all__ = ["FORMAT", "MOST_RUNS", "NOT_COVERED", "Verification", "certificate", "save_certificate", "verify"]
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
 MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
@@ -46,7 +45,7 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     Parameters
     ----------
     stored : mapping
-        As `certificate` returns it, or as read from a file.
+        As `certificate_writing.certificate` returns it, or as read from a file.
 
     Returns
     -------

@@ -10,15 +10,15 @@ from pytensor.graph.basic import Constant
 from scipy import special
 
 from pm_dpgmm.bayes.compiled.value_with_slopes import PARAMETERS, ValueWithSlopes, value_of
-from pm_dpgmm.bayes.likelihoods.count_graph import log_count
-from pm_dpgmm.bayes.likelihoods.count_kernel import READ, counts
+from pm_dpgmm.bayes.likelihoods.counts_graph import log_count
+from pm_dpgmm.bayes.likelihoods.counts_kernel import READ, counts
 from pm_dpgmm.methods.counts.histogram_law import FORMS, NoisyGrid, log_density, log_noise_height, totals_of
-from pm_dpgmm.methods.counts.likelihood import SMALLEST_SCALE
+from pm_dpgmm.methods.counts.noisy_poisson import SMALLEST_SCALE
 from pm_dpgmm.mixture.cell_probabilities import N_NODES, cell_probabilities, check_columns
 
 
 class CountDensity(ValueWithSlopes):
-    """See :func:`count_kernel.counts`."""
+    """See :func:`counts_kernel.counts`."""
 
     gufunc_signature = "(k),(k,d),(k,d,d),(d,e),(r,q),(m),(l),(t)->(o),(k),(k,d),(k,d,d)"
     kernel = counts

@@ -2,7 +2,7 @@
 
 Held-out log-density per record of the private fit less that of a non-private fit to the same rows, on the two columns
 of ``pm-dpgmm demo`` (RAND Health Insurance Experiment, public). One row per number of records and epsilon: median,
-quartiles and worst over data sets drawn without replacement. ``python -m verification.benchmarks.health_records``
+quartiles and worst over data sets drawn without replacement. ``python -m verification.benchmarks.histogram_size``
 """
 
 from __future__ import annotations

@@ -1,0 +1,52 @@
+"""The release of a finished fit, be it one that ran to its end or one that is resumed: checked as its file will be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pm_dpgmm._arguments import finite_numbers
+from pm_dpgmm.files.untrusted_json import check_writable
+from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.released_statistics import check_released_statistics
+from pm_dpgmm.release.release import Release
+
+
+def release_of(
+    outcome: Outcome,
+    *,
+    method: str,
+    settings: Mapping[str, Any],
+    feature_names: tuple[str, ...],
+    n_records: int | None,
+    private: bool,
+    n_components: tuple[int, ...] = (),
+    version: str = "",
+) -> Release:
+    """The release of a finished fit, from what left its method and the public facts of a
+    :class:`pm_dpgmm.release.checkpoint.Checkpoint`.
+
+    Raises unless its warnings and its summary can be read, and its file: an outcome may be of a method of one's own, or
+    made of a checkpoint from anywhere.
+    """
+    weight, background = outcome.background or (0.0, None)
+    release = Release(
+        mixture=outcome.mixture,
+        guarantee=outcome.guarantee,
+        method=method,
+        settings=settings,
+        raw=outcome.raw,
+        noise=outcome.noise,
+        feature_names=feature_names,
+        n_records=n_records,
+        private=private,
+        version=version,
+        background_weight=weight,
+        background=background,
+    )
+    for name, values in release.raw.items():
+        finite_numbers(values, f"raw[{name!r}]")
+    check_writable(release.noise, name="noise")
+    check_released_statistics(release.raw, release.noise, release.mixture, release.guarantee, method)
+    release.summary()
+    return release
