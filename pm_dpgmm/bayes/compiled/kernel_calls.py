@@ -27,9 +27,13 @@ _known: dict[str, Any] = {}  # symbols whose address LLVM was told; their compil
 
 
 def version_of(kernel: Any) -> int:
-    """A number that changes with the source of the kernel's module: code of an older version is not found."""
-    source = inspect.getsource(inspect.getmodule(kernel.py_func))  # type: ignore[arg-type]
-    return int(hashlib.sha256(source.encode()).hexdigest()[:15], 16)
+    """A number that changes with name and source of the kernel's module and of this one.
+
+    So code on disk that an older version compiled, and that would import what had another name then, is not found.
+    """
+    modules = (inspect.getmodule(kernel.py_func), inspect.getmodule(version_of))
+    sources = [f"{module.__name__} {inspect.getsource(module)}" for module in modules if module is not None]
+    return int(hashlib.sha256("\n".join(sources).encode()).hexdigest()[:15], 16)
 
 
 def by_address(kernel: Any, inputs: Sequence[Any]) -> Any:
