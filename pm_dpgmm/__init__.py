@@ -43,6 +43,9 @@ _PUBLIC = {
     "Populous": "methods.populous.method",
     "PopulousSingle": "methods.populous_single.method",
     "BatchedEM": "learners.batched_em",
+    "VectorLearner": "learners.vector_learner",
+    "Aggregate": "methods.aggregate.method",
+    "Answer": "release.answer",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
     from pm_dpgmm.estimator import PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm
     from pm_dpgmm.learners.batched_em import BatchedEM
+    from pm_dpgmm.learners.vector_learner import VectorLearner
+    from pm_dpgmm.methods.aggregate.method import Aggregate
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
@@ -78,6 +83,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
     from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.records.blocks import RecordBlocks
+    from pm_dpgmm.release.answer import Answer
     from pm_dpgmm.release.checkpoint import Checkpoint, resume
     from pm_dpgmm.release.combining import combine
     from pm_dpgmm.release.fit_check import FitCheck

@@ -27,6 +27,7 @@ from pm_dpgmm.files.compilation import WORDS, compiles
 from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
+from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
@@ -49,7 +50,8 @@ from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
-    kind.name: kind for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle)
+    kind.name: kind
+    for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle)
 }
 
 
@@ -181,7 +183,7 @@ def fit_gmm(
     )
     records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, relation)
     chosen = _chosen(method, settings, problem)
-    _check_together(chosen, problem, n_components, X, feature_names)
+    _check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
     if learner is not None:
         chosen.try_learner(learner, problem)
@@ -296,7 +298,7 @@ def _automatic(problem: Problem) -> str:
 
 
 def _check_together(
-    chosen: Method, problem: Problem, n_components: Any, X: Any, feature_names: tuple[str, ...]
+    chosen: Method, problem: Problem, n_components: Any, X: Any, feature_names: tuple[str, ...], learner: Any
 ) -> None:
     """Raise unless the method can do what was asked for with such records."""
     if len(problem.component_choices) > 1 and not chosen.chooses:
@@ -308,6 +310,8 @@ def _check_together(
         raise ValueError(
             f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
         )
+    if isinstance(learner, VectorLearner) and not chosen.takes_vectors:
+        raise ValueError(f"learner must answer with mixtures with method {chosen.name!r}, got {shown(learner)}")
     expected = chosen.feature_names
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")

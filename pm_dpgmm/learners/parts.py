@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.answers import VectorForm, form_of
 from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether, fit_subsets
 from pm_dpgmm.privacy.noise import IntArray
@@ -22,10 +25,11 @@ def fit_parts(
     n_jobs: int | None,
     progress: Callable[[int, int], None],
     time_limit: float | None = None,
-) -> Fits:
+) -> Any:
     """One fit for each part ``rows[edges[i] : edges[i + 1]]``; see :func:`pm_dpgmm.learners.subsets.fit_subsets`.
 
-    Fit i is a function of part i and ``seeds[i]``, on the assumptions there.
+    Fit i is a function of part i and ``seeds[i]``, on the assumptions there. Those of a
+    :class:`pm_dpgmm.VectorLearner` are vectors (t, p), of NaN where there is none.
     """
     if isinstance(learner, FitsTogether):
         from joblib import effective_n_jobs
@@ -42,4 +46,7 @@ def fit_parts(
         progress=progress,
         time_limit=time_limit,
     )
+    form = form_of(learner, n_components, rows.shape[1])
+    if isinstance(form, VectorForm):
+        return np.array([np.full(form.size, np.nan) if answer is None else answer for answer in found])
     return stack_fits(found, n_components, rows.shape[1])

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.learners.answers import Answer
 
 Work = Sequence[tuple[FloatArray, int]]
 Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
@@ -68,14 +68,14 @@ def fit_apart(
     n_jobs: int | None,
     progress: Callable[[int, int], None],
     time_limit: float | None,
-) -> list[Mixture | None]:
+) -> list[Answer | None]:
     """Fits of all subsets, each in a process of its own; see :func:`pm_dpgmm.learners.subsets.fit_subsets`.
 
     A fit whose process died, be it of its own doing or because it was killed from outside, or memory or time on the
     clock was short, is repeated after all others, alone and with the same seed. If it dies again it is None.
     """
     together, alone = (f"{_here}-{uuid.uuid4().hex}" for _ in range(2))
-    fits: dict[int, Mixture | None] = {}
+    fits: dict[int, Answer | None] = {}
     died: list[int] = []
 
     def task(call: str, i: int) -> tuple[str, bytes, int, Request]:
@@ -103,7 +103,7 @@ def fit_apart(
 
 def _awaited(
     tasks: list[tuple[str, bytes, int, Request]], n_jobs: int | None
-) -> Generator[tuple[int, Mixture | str | None]]:
+) -> Generator[tuple[int, Answer | str | None]]:
     """Outcomes of :func:`awaited_fit` as they come, even if workers of joblib disappear."""
     from joblib import Parallel, delayed, parallel_config
 
@@ -157,7 +157,7 @@ def awaited_fit(
     learner: bytes,
     i: int,
     request: Request,
-) -> tuple[int, Mixture | str | None]:
+) -> tuple[int, Answer | str | None]:
     """``i`` and its outcome: a valid fit, None, or "died"."""
     for _ in range(STARTS):
         server = _take(call, learner, (request[1], request[0].shape[1]))

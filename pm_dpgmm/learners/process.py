@@ -24,9 +24,9 @@ from typing import Any, Literal
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.answers import Answer, form_of
 from pm_dpgmm.learners.rehearsal import rehearsal_problem
 from pm_dpgmm.learners.subsets import fit_one
-from pm_dpgmm.mixture.mixture import Mixture
 
 Died = Literal["died"]
 DIED: Died = "died"
@@ -97,21 +97,20 @@ def fit_in_child(
     clock_limit: float | None,
     *,
     connection: Connection,
-) -> Mixture | Died | None:
+) -> Answer | Died | None:
     """One fit in a child of this process; None if it is not valid or used its processor time up.
 
     "died" if the child did, or ran out of memory or of time on the clock: other fits may have a part in that. The
     answer comes back as numbers in shared memory, so nothing else can. EOFError when ``connection`` closes.
     """
-    k, d = n_components, subset.shape[1]
-    shared = np.frombuffer(mmap.mmap(-1, 8 * (1 + k + k * d + k * d * d)), dtype=float)  # a flag, then the answer
+    form = form_of(learner, n_components, subset.shape[1])
+    shared = np.frombuffer(mmap.mmap(-1, 8 * (1 + form.size)), dtype=float)  # a flag, then the answer
     ended, alive = os.pipe()
 
     def fit() -> None:
         os.close(ended)
         connection.close()
-        mixture = fit_one(learner, subset, n_components, seed)
-        shared[1:] = np.concatenate([mixture.weights, mixture.means.ravel(), mixture.covariances.ravel()])
+        shared[1:] = form.numbers(fit_one(learner, subset, n_components, seed))
         shared[0] = 1.0
 
     try:
@@ -128,9 +127,8 @@ def fit_in_child(
         return DIED
     if code != 0 or shared[0] != 1.0:
         return None
-    weights, means, covariances = np.split(shared[1:], [k, k + k * d])
     try:
-        return Mixture(weights, means.reshape(k, d), covariances.reshape(k, d, d))
+        return form.read(shared[1:])
     except ValueError:
         return None
 

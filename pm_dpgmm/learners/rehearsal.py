@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.answers import form_of
 from pm_dpgmm.learners.subsets import check_learner, fit_one, pickled, runs_here
 
 FORGETS = (
-    "another mixture for the same rows and the same seed, given again after other rows: it keeps something between"
+    "another answer for the same rows and the same seed, given again after other rows: it keeps something between"
     " calls or draws from a generator of its own; numpy.random's global functions are seeded for every fit"
 )
 
@@ -27,7 +28,7 @@ def rehearse_learner(
     ------
     TypeError, ValueError
         If it cannot go to a process of its own, fails where components are 6 standard deviations apart, or gives
-        another mixture for A the second time.
+        another answer for A the second time.
     """
     check_learner(learner, time_limit=time_limit)
     rng = np.random.default_rng(0)
@@ -54,6 +55,6 @@ def rehearsal_problem(learner: Any, first: FloatArray, second: FloatArray, n_com
         answers = [fit_one(learner, rows, n_components, seed=0) for rows in (first, second, first)]
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    before, _, after = ((fit.weights, fit.means, fit.covariances) for fit in answers)
-    same = all(one.tobytes() == other.tobytes() for one, other in zip(before, after, strict=True))
-    return None if same else FORGETS
+    form = form_of(learner, n_components, first.shape[1])
+    before, _, after = (form.numbers(answer).tobytes() for answer in answers)
+    return None if before == after else FORGETS

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_positive, shown
+from pm_dpgmm.learners.answers import Answer, form_of
 from pm_dpgmm.mixture.mixture import Mixture
 
 
@@ -97,7 +98,7 @@ def fit_subsets(
     n_jobs: int | None,
     progress: Callable[[int, int], None],
     time_limit: float | None = None,
-) -> list[Mixture | None]:
+) -> list[Any]:
     """One independent fit per subset; None where the learner failed, whatever the reason.
 
     Parameters
@@ -126,7 +127,7 @@ def fit_subsets(
     -------
     list of Mixture or None, one per subset
         None where the learner raised, returned no :class:`Mixture` of K components in D columns, killed its process or
-        passed the limit.
+        passed the limit. Of a :class:`pm_dpgmm.VectorLearner`: vectors, or None.
 
     Raises
     ------
@@ -192,8 +193,8 @@ def fit_subsets(
     return fits
 
 
-def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Mixture | None:
-    """The learner's answer in this process; None unless it is a valid mixture with ``n_components`` components."""
+def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Any:
+    """The learner's answer in this process; None unless it is valid, such as a mixture of ``n_components``."""
     with _outside_events() as events, _silence():
         try:
             answer = fit_one(learner, subset, n_components, seed)
@@ -204,19 +205,13 @@ def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> 
     return answer
 
 
-def fit_one(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Mixture:
-    """The learner's answer on a copy of one subset, as a plain mixture; raises whatever the learner raises."""
+def fit_one(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Answer:
+    """The learner's answer on a copy of one subset, checked; raises whatever the learner raises."""
     with warnings.catch_warnings(), np.errstate(all="ignore"), _own_random_streams(seed):
         warnings.simplefilter("ignore")
         rows = subset.copy()
         given = _fit_estimator(learner, rows, seed) if hasattr(learner, "fit") else learner(rows)
-        if not isinstance(given, Mixture):
-            raise TypeError(f"learner must return a Mixture, got {type(given).__name__}")
-        # a copy, checked again: the learner may still hold the arrays, and a subclass may do anything when read
-        answer = Mixture(given.weights, given.means, given.covariances)
-        if answer.means.shape != (n_components, subset.shape[1]):
-            raise ValueError(f"learner must return {n_components} components, got shape {answer.means.shape}")
-    return answer
+        return form_of(learner, n_components, subset.shape[1]).checked(given)
 
 
 @contextlib.contextmanager

@@ -62,6 +62,11 @@ def ball_steps() -> int:
     return math.isqrt((2 * RADIUS) ** 2 + INSIDE**2 - 1) + 1
 
 
+def counted_within(mu_squared: float) -> float:
+    """Standard deviation of the number inside, in a sum with this budget in squared Gaussian differential privacy."""
+    return ball_steps() / INSIDE / math.sqrt(mu_squared)
+
+
 def shrunk(vectors: ArrayLike, *, radius: float) -> tuple[IntArray, BoolArray]:
     """Vectors (t, P) in the ball, in grid steps, and which of them were inside (t,).
 
@@ -134,4 +139,6 @@ def noisy_ball_sum(
     total = points.sum(axis=0) + noise[:-1]
     count = int(inside.sum()) * INSIDE + int(noise[-1])
     grid = radius / RADIUS
-    return NoisyBallSum(total * grid, count / INSIDE, scale * grid, scale / INSIDE, t, radius), left
+    return NoisyBallSum(
+        np.asarray(total * grid, dtype=float), count / INSIDE, scale * grid, scale / INSIDE, t, radius
+    ), left

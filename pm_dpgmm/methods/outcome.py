@@ -67,12 +67,15 @@ class Method(Protocol):
         Whether it chooses among several numbers of components.
     streams : bool
         Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
+    takes_vectors : bool
+        Whether its learner may be a :class:`pm_dpgmm.VectorLearner`.
     """
 
     __slots__ = ()
     name: ClassVar[str]
     chooses: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    takes_vectors: ClassVar[bool] = False
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

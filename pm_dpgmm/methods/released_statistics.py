@@ -68,6 +68,8 @@ def check_released_statistics(
         check_text(longest=LONGEST_TEXT, **{f"caveats[{i}]": caveat})
     if "sites" in noise:
         _check_sites(noise["sites"])
+    if "answer" in raw:
+        check_answer(raw, noise)
     RULES[Statistic.of(method, noise)].check(raw, noise, mixture, guarantee)
 
 
@@ -222,18 +224,53 @@ def check_masked(raw: Raw, noise: Noise, k: int, d: int) -> None:
 
 
 def _check_average(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
-    """Raise unless the law of the errors is that of a vector with as many numbers as the mixture, if there is one."""
-    if "offset_covariance" not in raw:  # nothing was averaged: the sketch alone
+    """Raise unless the law of the errors is that of a vector with as many numbers as the mixture."""
+    if not raw:
         return
     size = Coordinates(mixture.n_components, mixture.n_features, "ratios").size
-    covariance = finite_numbers(raw["offset_covariance"], "raw['offset_covariance']", (size, size))
-    if not np.array_equal(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0:
-        raise ValueError("offset_covariance must be symmetric and positive definite, got another")
-    for name in ("n_subsets", "subset_records"):
-        check_count(**{name: noise.get(name)})
-    for name in ("radius", "noise_scale", "n_inside_scale"):
-        check_positive(**{name: noise.get(name)})
-    check_real(n_inside=noise.get("n_inside"))
+    _check_covariance(raw, "offset_covariance", size)
+    check_average_law(noise)
+
+
+def check_average_law(noise: Noise) -> None:
+    """Raise unless the public law of the sums around a sketch is complete."""
+    law = noise.get("average")
+    rounds = law.get("rounds") if isinstance(law, Mapping) else None
+    if not isinstance(rounds, (list, tuple)) or not 1 <= len(rounds) <= 2:
+        raise ValueError(f"average must be a law of one or two rounds, got {shown(law)}")
+    assert isinstance(law, Mapping)
+    for one in rounds:
+        if not isinstance(one, Mapping):
+            raise ValueError(f"rounds must be a list of laws, got {shown(rounds)}")
+        check_count(n_subsets=one.get("n_subsets"))
+        for name in ("radius", "noise_scale", "n_inside_scale"):
+            check_positive(**{name: one.get(name)})
+        check_real(n_inside=one.get("n_inside"))
+
+
+def check_answer(raw: Raw, noise: Noise) -> None:
+    """Raise unless the answer of a vector learner, its names and the law of its errors fit each other."""
+    names = noise["average"].get("names") if isinstance(noise.get("average"), Mapping) else None
+    if not isinstance(names, (list, tuple)) or not names:
+        raise ValueError(f"names of an answer must be a list of texts, got {shown(names)}")
+    for i, name in enumerate(names):
+        check_text(longest=LONGEST_TEXT, **{f"names[{i}]": name})
+    if len(set(names)) < len(names):
+        raise ValueError(f"names of an answer must be different, got {shown(names)}")
+    finite_numbers(raw["answer"], "raw['answer']", (len(names),))
+    _check_covariance(raw, "answer_covariance", len(names))
+    check_average_law(noise)
+
+
+def _check_covariance(raw: Raw, name: str, size: int) -> None:
+    if name not in raw:
+        raise ValueError(f"a release of an average must have {name}, got none")
+    covariance = finite_numbers(raw[name], f"raw[{name!r}]", (size, size))
+    scales = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    if not (scales > 0).all() or not np.array_equal(covariance, covariance.T):
+        raise ValueError(f"{name} must be symmetric with variances above 0, got another")
+    if np.linalg.eigvalsh(covariance / scales[:, None] / scales)[0] <= 0:
+        raise ValueError(f"{name} must be positive definite, got another")
 
 
 def _check_sites(sites: Any) -> None:

@@ -16,7 +16,13 @@ from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
-from pm_dpgmm.release.interrupted_fits import Interrupted, resumed_histogram, resumed_sketch, resumed_slices
+from pm_dpgmm.release.interrupted_fits import (
+    Interrupted,
+    resumed_average,
+    resumed_histogram,
+    resumed_sketch,
+    resumed_slices,
+)
 from pm_dpgmm.release.number_of_components_from_counts import refit_counts
 from pm_dpgmm.release.selection import KSelection, refit_sketch, selection_of_counts, selection_of_sketches
 
@@ -46,7 +52,7 @@ ALLOWED = {
     ),
     Statistic.LIFTED_MASK: Allowed(),
     Statistic.MASK: Allowed(),
-    Statistic.AVERAGE: Allowed(),
+    Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(),
     Statistic.LOCAL_RESPONSES: Allowed(),
     Statistic.UNKNOWN: Allowed(),

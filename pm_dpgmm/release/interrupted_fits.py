@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.aggregate.method import INTERRUPTED, without_average
 from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
@@ -37,6 +38,14 @@ def resumed_sketch(source: Interrupted) -> Outcome:
         law["duels"] = []
     found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)
     return replace(found, noise=dict(found.noise) | crude)
+
+
+def resumed_average(source: Interrupted) -> Outcome:
+    """From the sketch that the average was to be made around; sums that were released are kept in ``raw``."""
+    law = {name: value for name, value in source.law.items() if name != "average"}
+    raw = {name: values for name, values in source.raw.items() if not name.startswith("average_")}
+    found = without_average(sketch.fitted(source.guarantee, raw, law, source.numbers), INTERRUPTED)
+    return replace(found, raw=dict(source.raw) | dict(found.raw))
 
 
 def resumed_histogram(source: Interrupted) -> Outcome:

@@ -13,6 +13,7 @@ import numpy as np
 from pm_dpgmm._arguments import read_path
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released import Released
+from pm_dpgmm.release.answer import Answer, answer_of
 from pm_dpgmm.release.card import card, summary
 from pm_dpgmm.release.parameter_methods import ParameterMethods
 from pm_dpgmm.release.prior_methods import PriorMethods
@@ -58,6 +59,29 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         False when the noise was drawn from a known seed, or that of a release that this one was made from or like; or
         when the records were public anyway.
     """
+
+    # ------------------------------------------------------------------ answers that are no mixture
+    @property
+    def answer(self) -> Answer:
+        """What a :class:`pm_dpgmm.VectorLearner` said of the records, in private: ``method="aggregate"`` alone.
+
+        The mixture is then that of the sketch, which the learner has no part in.
+
+        Raises
+        ------
+        ValueError
+            If the release has none.
+
+        Examples
+        --------
+        >>> import pm_dpgmm as dpg
+        >>> X = np.random.default_rng(1).normal([50.0], [10.0], size=(5_000, 1))
+        >>> middle = dpg.VectorLearner(lambda rows: np.median(rows, axis=0), names=("median",))
+        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, method="aggregate", learner=middle)
+        >>> release.answer.names, abs(release.answer.values[0] - 50.0) < 2.0
+        (('median',), True)
+        """
+        return answer_of(self)
 
     # ------------------------------------------------------------------ other numbers of components
     def refit(self, n_components: int) -> Release:

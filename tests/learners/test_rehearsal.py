@@ -58,7 +58,7 @@ def last_bit():
 @pytest.mark.thorough
 @pytest.mark.parametrize("make", [first_seen, warm_start, shared_generator, own_chance, last_bit])
 def test_a_learner_that_remembers_is_refused(make):
-    with pytest.raises(ValueError, match="another mixture for the same rows"):
+    with pytest.raises(ValueError, match="another answer for the same rows"):
         rehearse_learner(make(), 100, 1, 1)
 
 
@@ -71,7 +71,7 @@ def test_a_learner_that_remembers_is_refused(make):
 def test_such_a_learner_costs_no_budget(method, tmp_path):
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
     X = np.random.default_rng(4).normal(size=(60_000, 1))
-    with pytest.raises(ValueError, match=r"learner must .* another mixture for the same rows"):
+    with pytest.raises(ValueError, match=r"learner must .* another answer for the same rows"):
         dpg.fit_gmm(X, 1, **BUDGET, method=method, learner=warm_start(), ledger=ledger)
     assert ledger.spent == (0.0, 0.0)
 

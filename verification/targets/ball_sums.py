@@ -19,7 +19,7 @@ from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mechanisms import ball_sum
 from pm_dpgmm.mechanisms.ball_sum import noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
-from pm_dpgmm.methods.aggregate.chart import Chart
+from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
@@ -107,13 +107,13 @@ def matched(records: FloatArray, n_samples: int, rng: np.random.Generator, *, to
     centre = TWO
     if to_average:
         centre = Mixture(TWO.weights, fits.means.mean(axis=0), TWO.covariances)
-    rows = Chart.about(centre).vectors(fits)
+    rows = MixtureChart.about(centre).vectors(fits)
     if to_average:  # offsets from the public centre all the same
         order = np.argsort(fits.means[:, :, 0], axis=1)
         if centre.means[0, 0] > centre.means[1, 0]:
             order = order[:, ::-1]
         sorted_means = np.take_along_axis(fits.means, order[:, :, None], axis=1)
-        rows = Chart.about(TWO).coordinates.of(fits.weights, sorted_means, np.ones((len(records), 2, 1, 1)))
+        rows = MixtureChart.about(TWO).coordinates.of(fits.weights, sorted_means, np.ones((len(records), 2, 1, 1)))
     return summed(rows, n_samples, rng, noise=rng if to_average else None, radius_of=lambda _: 8.0)
 
 

@@ -1,8 +1,9 @@
-"""Fits as vectors about a public mixture, components matched to its own."""
+"""A learner's answers as vectors about a public one: mixtures with their components matched, and vectors of numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -14,25 +15,47 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 LEAST_WEIGHT = 1e-4  # of a component of a fit: its logarithm counts
 
+Answers = Fits | FloatArray  # of many subsets: fits, or vectors (t, p)
+
+
+class Chart(Protocol):
+    """How answers become vectors of ``size`` numbers, 0 at a public answer."""
+
+    @property
+    def size(self) -> int:
+        """P."""
+        ...
+
+    def vectors(self, answers: Answers) -> FloatArray:
+        """One row for each answer, shape (t, P); NaN where there is none. Row i is a function of answer i alone."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chart:
-    """Offsets of fits from a public mixture, in the :class:`pm_dpgmm.mixture.coordinates.Coordinates` about it."""
+class MixtureChart:
+    """Offsets of mixtures in the :class:`pm_dpgmm.mixture.coordinates.Coordinates` about a public one."""
 
     centre: Mixture
     coordinates: Coordinates
 
     @classmethod
-    def about(cls, mixture: Mixture) -> Chart:
+    def about(cls, mixture: Mixture) -> MixtureChart:
+        """With offset 0 at ``mixture``."""
         return cls(mixture, Coordinates.about(mixture))
 
-    def vectors(self, fits: Fits) -> FloatArray:
-        """One row for each fit, shape (t, P); NaN where there is none. Row i is a function of fit i alone."""
-        rows = np.full((len(fits), self.coordinates.size), np.nan)
+    @property
+    def size(self) -> int:
+        """P."""
+        return self.coordinates.size
+
+    def vectors(self, answers: Answers) -> FloatArray:
+        """See :class:`Chart`; components are matched to those of the public mixture."""
+        assert isinstance(answers, Fits)
+        rows = np.full((len(answers), self.size), np.nan)
         with np.errstate(all="ignore"):
-            for i in np.flatnonzero(fits.given):
+            for i in np.flatnonzero(answers.given):
                 try:
-                    rows[i] = self._vector(fits.weights[i], fits.means[i], fits.covariances[i])
+                    rows[i] = self._vector(answers.weights[i], answers.means[i], answers.covariances[i])
                 except (np.linalg.LinAlgError, ValueError):  # no factor, or distances that are no numbers
                     continue
         return rows
@@ -49,3 +72,26 @@ class Chart:
         order = linear_sum_assignment(np.square(offsets).sum(axis=-1))[1]
         factors = np.linalg.cholesky(covariances[order])
         return self.coordinates.of(weights[order], means[order], factors, least=LEAST_WEIGHT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorChart:
+    """Offsets of vectors from a public one, in public units."""
+
+    centre: FloatArray  # (P,)
+    units: FloatArray  # (P,)
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return len(self.centre)
+
+    def vectors(self, answers: Answers) -> FloatArray:
+        """See :class:`Chart`."""
+        assert isinstance(answers, np.ndarray)
+        with np.errstate(all="ignore"):
+            return np.asarray((answers - self.centre) / self.units)
+
+    def vector(self, offset: FloatArray) -> FloatArray:
+        """The vector (P,) at an offset (P,)."""
+        return np.asarray(self.centre + self.units * offset)

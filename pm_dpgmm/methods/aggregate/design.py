@@ -15,26 +15,32 @@ import numpy as np
 from sklearn.covariance import oas
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
-from pm_dpgmm.methods.aggregate.chart import Chart
+from pm_dpgmm.learners.fit_arrays import BoolArray
+from pm_dpgmm.methods.aggregate.chart import Answers, Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
-PUBLIC_SEED = 20261123
 SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
-RECORDS_PER_NUMBER = (6.0, 12.0, 24.0, 48.0, 96.0)  # tried in turn, until one is worse than the one before
-
 FEWEST_SUBSETS = 12
 DOUBTED = 0.1  # of the squared bias: a tenth of what is taken off may be wrong by itself
 LEAST_FITTED = 0.5  # share of the simulated subsets that must have a fit
 TYPICAL = 0.9  # share of the simulated fits that decide what is typical
 QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
+TINY = 1e-300  # for lengths of 0
 FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
 POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
 LARGE, MOST_LARGE = 10, 4  # records of a large simulated sample, in subsets; how many of them
 
-FitParts = Callable[[FloatArray, IntArray], Fits]  # rows and edges of subsets in them
+FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ball:
+    """In the coordinates of the vectors; public."""
+
+    centre: FloatArray  # (Q,)
+    radius: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,28 +62,33 @@ class Design:
     failed: float  # share of the simulated subsets that had no fit
 
     def predicted(self, mu_squared: float) -> float:
-        """Squared error of an answer, by simulation: noise of the average, and a share of the bias that is taken off."""
-        noise = 4 * (self.radius / self.n_subsets) ** 2 / mu_squared / max(self.inside(np.zeros(len(self.onto))), 0.1) ** 2
+        """Squared error of an answer, by simulation: noise of the average, and a share of the bias that goes."""
+        at_rest = self.inside(Ball(np.zeros(len(self.onto)), self.radius), np.zeros(len(self.onto)))
+        noise = 4 * (self.radius / self.n_subsets / max(at_rest, 0.1)) ** 2 / mu_squared
         return noise * float(np.square(self.back).sum()) + DOUBTED * float(np.square(self.answer - self.middle).sum())
 
-    def vectors(self, fits: Fits, predictors: FloatArray) -> FloatArray:
-        """What is left of fits, in the coordinates of the ball, shape (t, Q); ``predictors`` (t, S) of their subsets.
+    def vectors(self, answers: Answers, predictors: FloatArray) -> FloatArray:
+        """What is left of answers, in the coordinates of the ball, (t, Q); ``predictors`` (t, S) of their subsets.
 
-        Row i is a function of fit i and of predictors i.
+        Row i is a function of answer i and of predictors i.
         """
         with np.errstate(all="ignore"):
-            rest = self.chart.vectors(fits) - self.middle - (predictors - self.waves.released) @ self.gain.T
+            rest = self.chart.vectors(answers) - self.middle - (predictors - self.waves.released) @ self.gain.T
             return np.asarray(rest @ self.onto.T)
 
-    def expected(self, offset: FloatArray) -> FloatArray:
-        """Mean of the simulated vectors (Q,), moved by an offset (Q,) and shrunk to the ball."""
-        moved = self.scatter + offset
+    def shrunk(self, ball: Ball, offset: FloatArray, spread: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Simulated vectors (n, Q), ``spread`` times as wide and moved by an offset (Q,): in the ball, and lengths."""
+        moved = spread * self.scatter + (offset - ball.centre)
         lengths = np.linalg.norm(moved, axis=1)
-        return np.asarray((moved * np.minimum(1.0, self.radius / np.maximum(lengths, 1e-300))[:, None]).mean(axis=0))
+        return moved * np.minimum(1.0, ball.radius / np.maximum(lengths, TINY))[:, None], lengths
 
-    def inside(self, offset: FloatArray) -> float:
-        """Share of the simulated vectors that stay in the ball."""
-        return float((np.linalg.norm(self.scatter + offset, axis=1) <= self.radius).mean())
+    def expected(self, ball: Ball, offset: FloatArray, spread: float = 1.0) -> FloatArray:
+        """Mean (Q,) of what subsets add to a sum; those without an answer add 0."""
+        return np.asarray((1 - self.failed) * self.shrunk(ball, offset, spread)[0].mean(axis=0))
+
+    def inside(self, ball: Ball, offset: FloatArray, spread: float = 1.0) -> float:
+        """Share of the subsets whose vector stays in the ball."""
+        return (1 - self.failed) * float((self.shrunk(ball, offset, spread)[1] <= ball.radius).mean())
 
 
 def subset_size(n_records: float, n_numbers: int, records_per_number: float) -> tuple[int, int]:
@@ -92,13 +103,12 @@ def simulated(
     rng: np.random.Generator,
 ) -> Design | None:  # fmt: skip
     """The design for subsets of ``size`` records; None where the learner cannot fit most of them."""
-    n = SIMULATED + MORE * chart.coordinates.size
+    n = SIMULATED + MORE * chart.size
     rows = density.sample(n * size, rng=rng)
     edges = np.arange(n + 1) * size
     fits = fit(rows, edges)
     vectors = chart.vectors(fits)
-    predictors = np.array([waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
-    predictors -= waves.expected
+    predictors = waves.of_subsets(rows, edges) - waves.expected
     good = np.isfinite(vectors).all(axis=1)
     if good.mean() < LEAST_FITTED:
         return None
@@ -127,7 +137,7 @@ def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.rand
     rows = density.sample(MOST_LARGE * size, rng=rng)
     edges = np.arange(MOST_LARGE + 1) * size
     vectors = design.chart.vectors(fit(rows, edges))
-    predictors = np.array([design.waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
+    predictors = design.waves.of_subsets(rows, edges)
     answers = vectors - (predictors - design.waves.expected) @ design.gain.T
     answers = answers[np.isfinite(answers).all(axis=1)]
     if not len(answers):
@@ -137,7 +147,7 @@ def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.rand
 
 
 def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
-    """How typical vectors follow the predictors (P, S), their middle (P,), which were typical (n,), and leverages (n,)."""
+    """How typical vectors follow predictors (P, S), their middle (P,), which are typical (n,), and leverages (n,)."""
     offsets = vectors - np.median(vectors, axis=0)
     spread = np.maximum(np.median(np.abs(offsets), axis=0), 1e-12)
     lengths = np.linalg.norm(offsets / spread, axis=1)

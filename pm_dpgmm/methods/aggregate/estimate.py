@@ -1,68 +1,105 @@
-"""From a noisy sum of vectors to the learner's answer, and the law of its errors."""
+"""From noisy sums of vectors to the learner's answer, and the law of its errors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.ball_sum import NoisyBallSum
-from pm_dpgmm.methods.aggregate.design import Design
+from pm_dpgmm.methods.aggregate.design import TINY, Ball, Design
+
+Round: TypeAlias = tuple[Ball, NoisyBallSum]
 
 STEPS, DONE = 200, 1e-9
 LEAST_GAIN = 0.05
 FARTHEST = 4.0  # radii
+SPREADS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # how much wider than in simulation the vectors may lie
+SURPRISING = 2.0  # deviations of the number inside from which on vectors are wider
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """Answer of the learner to the records of all subsets, as a vector (P,), and the covariance of its error."""
+    """The learner's answer to the records of all subsets, in the coordinates of its chart."""
 
-    vector: FloatArray
-    covariance: FloatArray
-    offset: FloatArray  # (Q,)
+    vector: FloatArray  # (P,)
+    covariance: FloatArray  # (P, P), of the error
+    offset: FloatArray  # (Q,), in those of the ball
+    spread: float  # of the vectors, in that of simulation
+    expected_inside: float  # number of subsets in the last ball, by simulation about the offset
 
 
-def estimate(design: Design, found: NoisyBallSum) -> Estimate:
-    """Undo shrinking and bias: the offset at which simulated vectors would have had the released mean."""
-    mean = found.total / found.n_subsets
-    scale = found.noise_scale / found.n_subsets
-    likely = mean * max(0.0, 1 - len(mean) * scale**2 / max(float(mean @ mean), 1e-300))  # less what is noise
-    start = _solved(design, likely)
-    inverse = np.linalg.pinv(slopes_at(design, start), rcond=LEAST_GAIN)
-    offset = start + inverse @ (mean - design.expected(start))
-    noise = scale**2 * design.back @ inverse @ inverse.T @ design.back.T
-    carried = design.gain @ design.waves.noise @ design.gain.T
+def estimate(design: Design, rounds: Sequence[Round]) -> Estimate:
+    """Undo shrinking and bias: the offset at which simulated vectors would have had the released means."""
+    spread = spread_of(design, rounds[-1])
+    found = [_solved(design, one, spread) for one in rounds]
+    shares = np.array([1 / np.trace(noise) for _, noise, _ in found])
+    shares /= shares.sum()
+    offset = sum(share * one for share, (one, _, _) in zip(shares, found, strict=True))
+    noise = sum(share**2 * one for share, (_, one, _) in zip(shares, found, strict=True))
+    own = max((one for _, _, one in found), key=np.trace)  # the same records in every round
+    covariance = design.back @ (noise + own) @ design.back.T
+    covariance += design.gain @ design.waves.noise @ design.gain.T + design.sampling
+    ball, last = rounds[-1]
+    return Estimate(
+        design.answer + design.back @ offset,
+        (covariance + covariance.T) / 2,
+        np.asarray(offset),
+        spread,
+        last.n_subsets * design.inside(ball, np.asarray(offset), spread),
+    )
+
+
+def spread_of(design: Design, one: Round) -> float:
+    """How much wider than in simulation the vectors lie: 1 unless far fewer are inside than simulation says."""
+    ball, found = one
+    for spread in SPREADS:
+        offset = _offset(design, one, spread)
+        missing = found.n_subsets * design.inside(ball, offset, spread) - found.n_inside
+        if missing <= SURPRISING * found.n_inside_scale:
+            return spread
+    return SPREADS[-1]
+
+
+def _solved(design: Design, one: Round, spread: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Offset (Q,), and covariances (Q, Q) of its errors: by noise, and by the scatter of the vectors."""
+    ball, found = one
+    mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
+    start = _offset(design, one, spread)
+    inverse = np.linalg.pinv(slopes_at(design, ball, start, spread), rcond=LEAST_GAIN)
+    offset = start + inverse @ (mean - design.expected(ball, start, spread))
     # what is left of fits scatters, in the records as in simulation
-    kept = design.scatter * np.minimum(1.0, design.radius / np.maximum(np.linalg.norm(design.scatter, axis=1), 1e-300))[:, None]
+    kept, _ = design.shrunk(ball, start, spread)
     own = np.cov(kept.T).reshape(len(mean), -1) * (1 / found.n_subsets + 1 / len(kept))
-    noise += design.back @ inverse @ own @ inverse.T @ design.back.T
-    return Estimate(design.answer + design.back @ offset, noise + carried + design.sampling, offset)
+    return offset, scale**2 * inverse @ inverse.T, inverse @ own @ inverse.T
 
 
-def _solved(design: Design, mean: FloatArray) -> FloatArray:
-    """An offset (Q,), not too far, at which vectors have this mean, or nearly."""
-    offset = mean - design.expected(np.zeros_like(mean))
+def _offset(design: Design, one: Round, spread: float) -> FloatArray:
+    """An offset (Q,), not too far, at which vectors have the released mean, less what is likely noise; or nearly."""
+    ball, found = one
+    mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
+    mean = mean * max(0.0, 1 - len(mean) * scale**2 / max(float(mean @ mean), TINY))
+    offset = ball.centre + mean
     for _ in range(STEPS):
-        rest = mean - design.expected(offset)
-        if np.linalg.norm(rest) <= DONE * design.radius:
+        rest = mean - design.expected(ball, offset, spread)
+        if np.linalg.norm(rest) <= DONE * ball.radius:
             break
-        offset = offset + rest / max(design.inside(offset), LEAST_GAIN)
-        length = np.linalg.norm(offset)
-        if length > FARTHEST * design.radius:
-            offset *= FARTHEST * design.radius / length
+        offset = offset + rest / max(design.inside(ball, offset, spread), LEAST_GAIN)
+        length = np.linalg.norm(offset - ball.centre)
+        if length > FARTHEST * ball.radius:
+            offset = ball.centre + (offset - ball.centre) * FARTHEST * ball.radius / length
     return offset
 
 
-def slopes_at(design: Design, offset: FloatArray) -> FloatArray:
-    """Derivatives (Q, Q) of :meth:`Design.expected`: of x min(1, R/|x|), averaged."""
-    moved = design.scatter + offset
+def slopes_at(design: Design, ball: Ball, offset: FloatArray, spread: float) -> FloatArray:
+    """Derivatives (Q, Q) of :meth:`Design.expected` by the offset: of x min(1, R/|x|), averaged."""
+    moved = spread * design.scatter + (offset - ball.centre)
     lengths = np.linalg.norm(moved, axis=1)
-    outside = lengths > design.radius
-    share = 1 - outside.mean()
-    shrunk = design.radius / np.maximum(lengths[outside], 1e-300)
-    units = moved[outside] / np.maximum(lengths[outside, None], 1e-300)
-    return np.asarray(
-        (share + shrunk.sum() / len(moved)) * np.eye(len(offset)) - (units * shrunk[:, None]).T @ units / len(moved)
-    )
+    outside = lengths > ball.radius
+    shrunk = ball.radius / np.maximum(lengths[outside], TINY)
+    units = moved[outside] / np.maximum(lengths[outside, None], TINY)
+    whole = (1 - outside.mean() + shrunk.sum() / len(moved)) * np.eye(len(offset))
+    return np.asarray((1 - design.failed) * (whole - (units * shrunk[:, None]).T @ units / len(moved)))

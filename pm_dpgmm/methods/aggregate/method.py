@@ -1,51 +1,48 @@
-"""Any learner's fits to disjoint subsets, averaged around a released sketch. Proof: method.md.
+"""Any learner's answers to disjoint subsets, averaged around a released sketch. Proof: method.md.
 
 Sample and aggregate is that of Nissim, Raskhodnikova and Smith (2007), which needs a known ball; the sketch finds it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_flag, check_positive, check_probability, plain_numbers
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.parts import fit_parts
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner
-from pm_dpgmm.mechanisms.ball_sum import NoisyBallSum, noisy_ball_sum
+from pm_dpgmm.learners.vector_learner import VectorLearner
+from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.chart import Chart
-from pm_dpgmm.methods.aggregate.control import Waves
-from pm_dpgmm.methods.aggregate.design import (
-    FEWEST_SUBSETS,
-    PUBLIC_SEED,
-    RECORDS_PER_NUMBER,
-    Design,
-    simulated,
-    subset_size,
-    with_answer,
-)
-from pm_dpgmm.methods.aggregate.estimate import Estimate, estimate
+from pm_dpgmm.methods.aggregate.caveats import average_caveats
+from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
+from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
+from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
+from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
-from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.method import SketchMethod
-from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.coordinates import Coordinates
-from pm_dpgmm.mixture.mixture import Mixture, joined
+from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import IntArray, Rng, seeds
 
-CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
+Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers released so far, and their law
+
+FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
+SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
+MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
 STEP = 1e-5  # of numerical derivatives
+INTERRUPTED = (
+    "the fit was interrupted, so nothing was averaged: the mixture is that of the sketch, made with a part of the"
+    " budget"
+)
 NO_FIT = (
     "the learner could not fit records that were simulated from the released sketch, so nothing was averaged: the"
     " mixture is that of the sketch, made with a part of the budget"
@@ -61,7 +58,8 @@ class Aggregate(Method):
     centre_share : float
         Share of the budget for the sketch, in squared Gaussian differential privacy; the rest is for the average.
     records_per_number : float, optional
-        Records of a subset for each number of a mixture, of which there are K - 1 + K D + K D (D + 1)/2. None: what promises the least error in simulation.
+        Records of a subset for each number of a mixture, of which there are K - 1 + K D + K D (D + 1)/2, or of a
+        vector if that has more. None: what promises the least error in simulation.
     sketch : SketchMethod
         Settings of the sketch.
     time_limit : float, optional
@@ -86,6 +84,7 @@ class Aggregate(Method):
     time_limit: float | None = None
     rehearse: bool = True
     name: ClassVar[str] = "aggregate"
+    takes_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_probability(centre_share=self.centre_share)
@@ -126,7 +125,8 @@ class Aggregate(Method):
         """The part of the sketch, and the whole as it is left when the sketch has spent its part."""
         whole = self.budget(problem)
         part = Fraction(self.centre_share).limit_denominator(10**6) * whole.limit
-        return GaussianFilter(part, whole.failure), replace(whole, spent=part)
+        own = replace(whole, limit=part, n_numbers=MOST_AVERAGED)  # as if the sums had been released before
+        return own, replace(whole, spent=part, n_numbers=MOST_NUMBERS - MOST_AVERAGED)
 
     def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
@@ -148,8 +148,15 @@ class Aggregate(Method):
         least = FEWEST_SUBSETS * (size + 1)
         if problem.public_records is not None and problem.n_records < least:
             raise ValueError(f"X must have at least {least} rows with method 'aggregate', got {problem.n_records}")
-        if problem.n_features > 1 and self.sketch.most_numbers(problem, part) + size + 1 > MOST_NUMBERS:
-            raise ValueError(f"n_components must leave room under {MOST_NUMBERS} numbers, got {problem.n_components}")
+        room = MOST_NUMBERS - MOST_AVERAGED
+        if problem.n_features > 1 and self.sketch.most_numbers(problem, part) > room:
+            raise ValueError(
+                f"n_components must be so small that {room} numbers are enough for the sketch, got"
+                f" {problem.n_components} in {problem.n_features} columns"
+            )
+        if 2 * (size + 1) > MOST_AVERAGED:
+            rule = f"n_components must be so small that a mixture has less than {MOST_AVERAGED // 2} numbers"
+            raise ValueError(f"{rule}, got {problem.n_components} in {problem.n_features} columns")
         self.guarantee(problem).check_storable()
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
@@ -157,9 +164,7 @@ class Aggregate(Method):
         check_learner(learner, time_limit=self.time_limit)
         if self.rehearse and not isinstance(learner, FitsTogether):
             rows = 10 * problem.n_components * (problem.n_features + 1) ** 2
-            rehearse_learner(
-                learner, rows, problem.n_features, problem.n_components, time_limit=self.time_limit
-            )
+            rehearse_learner(learner, rows, problem.n_features, problem.n_components, time_limit=self.time_limit)
 
     def release(
         self,
@@ -174,100 +179,135 @@ class Aggregate(Method):
     ) -> Outcome:
         """Sketch, simulate, split, fit, average; see the class for the guarantee."""
         guarantee, (part, left) = self.guarantee(problem), self.parts(problem)
+        told: list[Told] = [({}, {})]
 
-        def with_centre(_: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
-            released(guarantee, *of_centre(raw, noise))
+        def with_sketch(_: Guarantee, *numbers: Any) -> None:
+            told[0] = numbers
+            released(guarantee, *numbers)
 
         centre = self.sketch.release_from(
-            None, records, problem, progress=progress, rng=rng, released=with_centre, part=(guarantee, part)
+            None, records, problem, progress=progress, rng=rng, released=with_sketch, part=(guarantee, part)
         )
         learner = BatchedEM() if learner is None else learner
 
-        def fit(rows: FloatArray, edges: IntArray, starts: list[int] | None = None) -> Fits:
-            public = list(range(len(edges) - 1))
+        def fit(rows: FloatArray, edges: IntArray, own: Sequence[int] | None = None) -> Answers:
             return fit_parts(
-                learner, rows, edges, problem.n_components, seeds=public if starts is None else starts, n_jobs=n_jobs,
-                progress=progress, time_limit=self.time_limit,
-            )  # fmt: skip
+                learner,
+                rows,
+                edges,
+                problem.n_components,
+                seeds=list(range(len(edges) - 1)) if own is None else own,
+                n_jobs=n_jobs,
+                progress=progress,
+                time_limit=self.time_limit,
+            )
 
-        design = self.designed(centre, problem, fit, mu_squared=float(left.limit - left.spent))
+        design = best_design(
+            centre, fit, mu_squared=float(left.limit - left.spent), records_per_number=self.records_per_number
+        )
         if design is None:
-            raw, noise = of_centre(centre.raw, centre.noise)
-            return Outcome(centre.mixture, guarantee, raw, noise | {"caveats": [NO_FIT]}, centre.background)
+            return without_average(centre)
         if problem.bounds is not None:
             records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)
         rows = records[order]
-        fits = fit(rows, edges, seeds(design.n_subsets, rng=rng))
-        predictors = np.array([design.waves.means(rows[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)])
-        share = 1 - left.spent / left.limit
-        total, _ = noisy_ball_sum(
-            design.vectors(fits, predictors), radius=design.radius, budget=left, share=share, rng=rng
+        vectors = design.vectors(
+            fit(rows, edges, seeds(design.n_subsets, rng=rng)), design.waves.of_subsets(rows, edges)
         )
-        return outcome(centre, design, total, guarantee)
+        rounds: list[Round] = []
+        for share in shares_of_rounds(left, design.n_subsets):
+            ball = next_ball(design, rounds)
+            total, left = noisy_ball_sum(vectors - ball.centre, radius=ball.radius, budget=left, share=share, rng=rng)
+            rounds.append((ball, total))
+            released(guarantee, *with_sums(*told[0], rounds))
+        names = learner.names if isinstance(learner, VectorLearner) else None
+        return outcome(centre, design, rounds, names, problem.bounds)
 
-    def designed(self, centre: Outcome, problem: Problem, fit: Any, *, mu_squared: float) -> Design | None:
-        """The design of a run around a released sketch, from public numbers; None if the learner cannot fit."""
-        evidence = SketchStatistics.from_arrays(centre.raw, centre.noise)
-        law = SketchLaw.of_statistics(evidence, centre.background)
-        n_records = evidence.n_records
-        density = joined(centre.mixture, centre.background)
-        rng = np.random.default_rng(PUBLIC_SEED)
-        least, most = CENTRE_ROWS
-        rows = density.sample(int(min(max(n_records, least), most)), rng=rng)
-        found = fit(rows, np.array([0, len(rows)]))
-        if not found.given[0]:
-            return None
-        chart = Chart.about(Mixture(found.weights[0], found.means[0], found.covariances[0]))
-        size = chart.coordinates.size
-        wanted = RECORDS_PER_NUMBER if self.records_per_number is None else (self.records_per_number,)
-        best: Design | None = None
-        for records_per_number in wanted:
-            n_each, n_subsets = subset_size(n_records, size, records_per_number)
-            if best is not None and n_subsets == best.n_subsets:
-                break
-            # what the noise of the waves costs, beside that of the average, whose vectors are what is not explained
-            price = n_records * n_subsets * mu_squared / (4 * size)
-            waves = Waves.of(law, evidence.sketches, centre.mixture, price=price, rows=rows)
-            design = simulated(
-                fit, density, chart, waves, n_records=n_records, n_subsets=n_subsets, size=n_each, rng=rng
-            )
-            if design is not None:
-                design = with_answer(design, fit, density, rng=rng)
-                if best is not None and design.predicted(mu_squared) >= best.predicted(mu_squared):
-                    break
-                best = design
-        return best
+
+def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
+    """Shares of the limit of a budget for one round or two, from public numbers.
+
+    Two where the first tells how many vectors are inside: the second ball is then about the first answer, and wider
+    if the vectors are. Two sums that are put together tell as much as one with both shares.
+    """
+    whole = 1 - left.spent / left.limit
+    first = FIRST_SHARE * whole
+    if counted_within(float(first * left.limit)) > SEEN * n_subsets:
+        return (whole,)
+    return first, whole - first
+
+
+def next_ball(design: Design, rounds: Sequence[Round]) -> Ball:
+    """Where the next sum is made, from what was released before."""
+    if not rounds:
+        return Ball(np.zeros(len(design.onto)), design.radius)
+    found = estimate(design, rounds)
+    return Ball(found.offset, found.spread * design.radius)
+
+
+def with_sums(
+    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], rounds: Sequence[Round]
+) -> tuple[dict[str, FloatArray], dict[str, Any]]:
+    """Numbers of the sketch and their public law with the sums that were released beside them."""
+    raw, law = dict(raw), []
+    for i, (ball, found) in enumerate(rounds):
+        raw |= {f"average_total_{i}": found.total, f"average_centre_{i}": ball.centre}
+        law.append(
+            {
+                "n_subsets": found.n_subsets,
+                "radius": found.radius,
+                "noise_scale": found.noise_scale,
+                "n_inside": found.n_inside,
+                "n_inside_scale": found.n_inside_scale,
+            }
+        )
+    return raw, dict(noise) | {"average": {"law": "discrete Gaussian", "rounds": law}}
+
+
+def without_average(centre: Outcome, why: str = NO_FIT) -> Outcome:
+    """The sketch alone, made with a part of the budget."""
+    caveats = [why, *centre.noise.get("caveats", ())]
+    return replace(centre, noise=dict(centre.noise) | {"caveats": caveats})
+
+
+def outcome(
+    centre: Outcome, design: Design, rounds: Sequence[Round], names: Sequence[str] | None, bounds: FloatArray | None
+) -> Outcome:
+    """What leaves the method; from here on only released and public numbers are used."""
+    found = estimate(design, rounds)
+    raw, noise = with_sums(centre.raw, centre.noise, rounds)
+    noise["average"] |= {
+        "subset_records": design.subset_records,
+        "spread": found.spread,
+        "expected_inside": found.expected_inside,
+        "failed": design.failed,
+    }
+    chart, mixture, errors = design.chart, None, None
+    if isinstance(chart, VectorChart):
+        assert names is not None
+        scales = chart.units[:, None] * chart.units
+        raw |= {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
+        noise["average"] |= {"names": list(names)}
+    else:
+        assert isinstance(chart, MixtureChart)
+        mixture = chart.mixture(found.vector)
+        covariance = about_the_answer(chart, mixture, found)
+        raw, noise = of_centre(raw, noise)
+        raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
+    caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)
+    noise["caveats"] = [*caveats, *centre.noise.get("caveats", ())]
+    return replace(centre, raw=raw, noise=noise) if mixture is None else Outcome(mixture, centre.guarantee, raw, noise)
 
 
 def of_centre(raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> tuple[dict[str, FloatArray], dict[str, Any]]:
-    """Numbers and law of the sketch as parts of the larger release."""
-    return {f"centre_{name}": values for name, values in raw.items()}, {"centre": dict(noise)}
+    """Numbers and law of a release whose mixture is that of the average: those of the sketch stand apart."""
+    own = {name: values for name, values in raw.items() if name.startswith("average_")}
+    centre = {f"centre_{name}": values for name, values in raw.items() if name not in own}
+    law = {"statistic": "average of fits", "law": "discrete Gaussian", "average": noise["average"]}
+    return own | centre, law | {"centre": {name: value for name, value in noise.items() if name != "average"}}
 
 
-def outcome(centre: Outcome, design: Design, total: NoisyBallSum, guarantee: Guarantee) -> Outcome:
-    """What leaves the method; from here on only released and public numbers are used."""
-    found = estimate(design, total)
-    mixture = design.chart.mixture(found.vector)
-    raw, noise = of_centre(centre.raw, centre.noise)
-    raw |= {"total": total.total, "offset_covariance": about_the_answer(design.chart, mixture, found)}
-    noise |= {
-        "statistic": "average of fits",
-        "law": "Gaussian",
-        "n_subsets": total.n_subsets,
-        "subset_records": design.subset_records,
-        "radius": total.radius,
-        "noise_scale": total.noise_scale,
-        "n_inside": total.n_inside,
-        "n_inside_scale": total.n_inside_scale,
-        "expected_inside": design.inside(found.offset),
-        "failed": design.failed,
-        "caveats": list(centre.noise.get("caveats", [])),
-    }
-    return Outcome(mixture, guarantee, raw, noise)
-
-
-def about_the_answer(chart: Chart, mixture: Mixture, found: Estimate) -> FloatArray:
+def about_the_answer(chart: MixtureChart, mixture: Mixture, found: Estimate) -> FloatArray:
     """Covariance of the truth's offsets from the answer, in the coordinates about the answer."""
     about = Coordinates.about(mixture)
 

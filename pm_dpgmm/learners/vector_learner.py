@@ -1,0 +1,59 @@
+"""A learner whose answer is a vector of numbers that the user names, and no mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_text, shown
+
+MOST_NUMBERS = 1000
+LONGEST_NAME = 200  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLearner:
+    """Anything that can be computed from some rows: medians, a regression line, the odds of an event.
+
+    For ``fit_gmm(method="aggregate")``, which makes it private: ``release.answer`` is then the mean of what the
+    function says of many small parts of the records, with noise, and without the bias of small parts as far as
+    simulation shows it.
+
+    Parameters
+    ----------
+    function : callable
+        From rows (M, D), in the unit of the records, to as many finite numbers as there are names; to be forked and
+        pickled like any learner, see :func:`pm_dpgmm.fit_gmm`.
+    names : sequence of str
+        Of the numbers, all different; their units are those of the function's answer.
+
+    Examples
+    --------
+    >>> line = VectorLearner(lambda rows: np.polyfit(rows[:, 0], rows[:, 1], 1), names=("slope", "intercept"))
+    >>> line(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]])).round(9).tolist()
+    [2.0, 1.0]
+    """
+
+    function: Callable[[FloatArray], Any]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"function must be callable, got {shown(self.function)}")
+        if isinstance(self.names, str) or not hasattr(self.names, "__iter__"):
+            raise TypeError(f"names must be a sequence of texts, got {shown(self.names)}")
+        object.__setattr__(self, "names", tuple(self.names))
+        for i, name in enumerate(self.names):
+            check_text(longest=LONGEST_NAME, **{f"names[{i}]": name})
+        if not 1 <= len(self.names) <= MOST_NUMBERS or len(set(self.names)) < len(self.names):
+            raise ValueError(f"names must be 1 to {MOST_NUMBERS} different texts, got {shown(self.names)}")
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""
+        answer = np.array(self.function(rows), dtype=float)
+        if answer.shape != (len(self.names),) or not np.isfinite(answer).all():
+            raise ValueError(f"function must return {len(self.names)} finite numbers, got {shown(answer)}")
+        return answer

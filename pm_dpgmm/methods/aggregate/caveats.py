@@ -1,0 +1,88 @@
+"""What a reader of an average of fits should be warned of. Post-processing: released and public numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.aggregate.chart import MixtureChart
+from pm_dpgmm.methods.aggregate.design import Design
+from pm_dpgmm.methods.aggregate.estimate import Estimate, Round
+from pm_dpgmm.methods.sketch.caveats import listed
+from pm_dpgmm.mixture.mixture import Mixture
+
+MANY_FAILED = 0.1  # share of the simulated subsets
+FEW_INSIDE = 0.5  # share of the subsets in the last ball, by simulation about the answer
+SURE = 3.0  # deviations by which fewer are inside than any spread explains: false alarm .0013
+TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
+
+
+def average_caveats(
+    design: Design,
+    rounds: Sequence[Round],
+    found: Estimate,
+    *,
+    mixture: Mixture | None,
+    errors: FloatArray | None,
+    bounds: FloatArray | None,
+) -> list[str]:
+    """What speaks against the answer, one text for each reason; empty where nothing does.
+
+    ``mixture`` is the answer, if it is one, ``errors`` (P,) the standard errors of its offsets about itself, ``bounds``
+    (D, 2) public or None.
+    """
+    texts = [learner_fails(design), far_from_the_sketch(design, rounds, found)]
+    if mixture is not None and errors is not None:
+        assert isinstance(design.chart, MixtureChart)
+        texts += [unmeasured(design.chart, mixture, errors), outside_bounds(mixture, bounds)]
+    return [text for text in texts if text]
+
+
+def learner_fails(design: Design) -> str | None:
+    """That the learner has no answer for many simulated subsets."""
+    if design.failed <= MANY_FAILED:
+        return None
+    return (
+        f"the learner had no answer for {design.failed:.0%} of the simulated subsets of {design.subset_records}"
+        " records; if it fails more or less often on the records, the answer is drawn towards that of the sketch or away"
+        " from it. Give records_per_number, more records or another learner"
+    )
+
+
+def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate) -> str | None:
+    """That so few answers lay in the ball that the shrinking of the others decides."""
+    _, last = rounds[-1]
+    missing = found.expected_inside - last.n_inside
+    sure = missing > SURE * last.n_inside_scale
+    if not sure and found.expected_inside >= FEW_INSIDE * last.n_subsets:
+        return None
+    return (
+        f"the learner's answers to subsets of the records lie far from those to the sketch's mixture: about"
+        f" {max(last.n_inside, 0):.0f} of {last.n_subsets} were in the ball (give or take"
+        f" {last.n_inside_scale:.0f}), {found.expected_inside:.0f} expected. What the learner says may be farther from"
+        " the sketch than the answer and its errors tell; more records make the ball grow, or use 'populous'"
+    )
+
+
+def unmeasured(chart: MixtureChart, mixture: Mixture, errors: FloatArray) -> str | None:
+    """That a component's place or width is not known up to its own width."""
+    _, means, entries = chart.coordinates.split(errors)
+    k, d = mixture.means.shape
+    diagonal = np.cumsum(np.arange(1, d + 1)) - 1
+    unsure = (means > TOO_UNSURE).any(axis=1) | (entries[:, diagonal] > TOO_UNSURE).any(axis=1)
+    if not unsure.any():
+        return None
+    return (
+        f"too few records or too small a budget for {k} components in {d} columns: place or width of {listed(unsure)}"
+        " is not known up to the component's own width"
+    )
+
+
+def outside_bounds(mixture: Mixture, bounds: FloatArray | None) -> str | None:
+    """That a mean is where no record can be."""
+    if bounds is None:
+        return None
+    outside = ((mixture.means < bounds[:, 0]) | (mixture.means > bounds[:, 1])).any(axis=1)
+    return f"the mean of {listed(outside)} lies outside the bounds" if outside.any() else None

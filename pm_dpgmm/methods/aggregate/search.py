@@ -1,0 +1,88 @@
+"""The design of a run: a centre for the learner's answers, and the size of subsets that promises the least error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pm_dpgmm.learners.fit_arrays import Fits
+from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, VectorChart
+from pm_dpgmm.methods.aggregate.control import Waves
+from pm_dpgmm.methods.aggregate.design import Design, FitParts, simulated, subset_size, with_answer
+from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.sketch.law import SketchLaw
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.mixture.coordinates import Coordinates
+from pm_dpgmm.mixture.mixture import Mixture, joined
+
+PUBLIC_SEED = 20261123
+RECORDS_PER_NUMBER = (6.0, 12.0, 24.0, 48.0, 96.0)  # tried in turn, until one is worse than the one before
+CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
+UNIT_PARTS = 40  # parts of these records, for the units of vectors
+
+
+def best_design(
+    centre: Outcome, fit: FitParts, *, mu_squared: float, records_per_number: float | None
+) -> Design | None:
+    """The design of a run around a released sketch, from public numbers; None if the learner cannot fit.
+
+    Parameters
+    ----------
+    centre : Outcome
+        Of the sketch.
+    fit : function of rows and edges of subsets in them to the learner's answers
+        Called with simulated rows.
+    mu_squared : float
+        Budget of the average, in squared Gaussian differential privacy.
+    records_per_number : float or None
+        Records of a subset for each number of an answer or of the mixture, whichever has more; None tries several.
+    """
+    evidence = SketchStatistics.from_arrays(centre.raw, centre.noise)
+    law = SketchLaw.of_statistics(evidence, centre.background)
+    density = joined(centre.mixture, centre.background)
+    rng = np.random.default_rng(PUBLIC_SEED)
+    least, most = CENTRE_ROWS
+    rows = density.sample(int(min(max(evidence.n_records, least), most)), rng=rng)
+    chart = _chart(
+        fit(rows, np.array([0, len(rows)])), lambda: fit(rows, np.linspace(0, len(rows), UNIT_PARTS + 1).astype(int))
+    )
+    if chart is None:
+        return None
+    weights = Coordinates(centre.mixture.n_components, centre.mixture.n_features, "ratios").size
+    numbers = max(chart.size, weights)
+    best: Design | None = None
+    for wanted in RECORDS_PER_NUMBER if records_per_number is None else (records_per_number,):
+        n_each, n_subsets = subset_size(evidence.n_records, numbers, wanted)
+        if best is not None and n_subsets == best.n_subsets:
+            break
+        # what the noise of the waves costs, beside that of the average, whose vectors are what is not explained
+        price = evidence.n_records * n_subsets * mu_squared / (4 * numbers)
+        waves = Waves.of(law, evidence.sketches, centre.mixture, price=price, rows=rows)
+        sizes = {"n_records": evidence.n_records, "n_subsets": n_subsets, "size": n_each}
+        try:
+            design = simulated(fit, density, chart, waves, **sizes, rng=rng)
+            if design is None:
+                continue
+            design = with_answer(design, fit, density, rng=rng)
+        except np.linalg.LinAlgError:  # answers that no linear map describes
+            continue
+        if best is not None and design.predicted(mu_squared) >= best.predicted(mu_squared):
+            break
+        best = design
+    return best
+
+
+def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
+    """Coordinates about the answer to all simulated records; units of vectors are how much those to parts differ."""
+    if isinstance(whole, Fits):
+        if not whole.given[0]:
+            return None
+        return MixtureChart.about(Mixture(whole.weights[0], whole.means[0], whole.covariances[0]))
+    found = np.asarray(parts())
+    found = found[np.isfinite(found).all(axis=1)]
+    if not np.isfinite(whole[0]).all() or len(found) < 2:
+        return None
+    spread = np.median(np.abs(found - np.median(found, axis=0)), axis=0)
+    spread = np.where(spread > 0, spread, found.std(axis=0))
+    return VectorChart(whole[0], np.where(spread > 0, spread, np.maximum(np.abs(whole[0]), 1.0)))

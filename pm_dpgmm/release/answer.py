@@ -1,0 +1,73 @@
+"""The private answer of a learner that says numbers and no mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from pm_dpgmm._arguments import FloatArray, check_probability, frozen
+from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.methods.released import Released
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a :class:`pm_dpgmm.VectorLearner` would say of all records, and the law of the error.
+
+    Attributes
+    ----------
+    names : tuple of str
+    values : ndarray, shape (p,)
+        In the units of the learner.
+    covariance : ndarray, shape (p, p)
+        Of the errors: noise, and the sampling error that the learner has on simulated records of the released mixture.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(self.values))
+        object.__setattr__(self, "covariance", frozen(self.covariance))
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard errors, shape (p,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    def intervals(self, probability: float = 0.9) -> FloatArray:
+        """Intervals that hold each number with this probability, shape (p, 2)."""
+        check_probability(probability=probability)
+        reach = norm.isf((1 - probability) / 2) * self.errors
+        return np.column_stack([self.values - reach, self.values + reach])
+
+    def to_frame(self, probability: float = 0.9) -> Any:
+        """Values, standard errors and intervals as a data frame, one row for each number."""
+        import pandas as pd
+
+        low, high = self.intervals(probability).T
+        columns = {"value": self.values, "error": self.errors, "low": low, "high": high}
+        return pd.DataFrame(columns, index=pd.Index(self.names, name="number"))
+
+    def __repr__(self) -> str:
+        rows = (f"{name} {value:.6g} ± {error:.2g}" for name, value, error in self._rows())
+        return f"Answer({', '.join(rows)})"
+
+    def _rows(self) -> list[tuple[str, float, float]]:
+        return list(zip(self.names, self.values.tolist(), self.errors.tolist(), strict=True))
+
+
+def answer_of(release: Released) -> Answer:
+    """See :attr:`pm_dpgmm.Release.answer`."""
+    if "answer" not in release.raw:
+        raise ValueError(
+            "answer is of a release that method 'aggregate' made with a VectorLearner, got one of"
+            f" {release.statistic.of_method(release.method)}"
+        )
+    names = tuple(release.noise["average"]["names"])
+    return Answer(names, release.raw["answer"], release.raw["answer_covariance"])
