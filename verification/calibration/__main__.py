@@ -33,6 +33,8 @@ STUDIES: dict[str, tuple[str, str]] = {
     "sketch-d1": ("verification.calibration.sketch", "one_column"),
     "sketch-d1-1e4": ("verification.calibration.sketch", "one_column_of_many"),
     "sketch-d2": ("verification.calibration.sketch", "two_columns"),
+    "average-d1": ("verification.calibration.average", "one_column"),
+    "average-d2": ("verification.calibration.average", "two_columns"),
     "sketch-nuts": ("verification.calibration.sketch_nuts", "study"),
 }
 

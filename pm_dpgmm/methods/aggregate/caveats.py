@@ -46,7 +46,7 @@ def learner_fails(design: Design) -> str | None:
         return None
     return (
         f"the learner had no answer for {design.failed:.0%} of the simulated subsets of {design.subset_records}"
-        " records; if it fails more or less often on the records, the answer is drawn towards that of the sketch or away"
+        " records; if it fails more or less often on the records, the answer is drawn to that of the sketch or away"
         " from it. Give records_per_number, more records or another learner"
     )
 

@@ -59,9 +59,10 @@ def best_design(
         # what the noise of the waves costs, beside that of the average, whose vectors are what is not explained
         price = evidence.n_records * n_subsets * mu_squared / (4 * numbers)
         waves = Waves.of(law, evidence.sketches, centre.mixture, price=price, rows=rows)
-        sizes = {"n_records": evidence.n_records, "n_subsets": n_subsets, "size": n_each}
         try:
-            design = simulated(fit, density, chart, waves, **sizes, rng=rng)
+            design = simulated(
+                fit, density, chart, waves, n_records=evidence.n_records, n_subsets=n_subsets, size=n_each, rng=rng
+            )
             if design is None:
                 continue
             design = with_answer(design, fit, density, rng=rng)
