@@ -23,14 +23,16 @@ from pm_dpgmm.privacy.noise import IntArray
 
 SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
 FEWEST_SUBSETS = 12
-DOUBTED = 0.1  # of the squared bias: a tenth of what is taken off may be wrong by itself
+DOUBTED = 0.01  # of the squared bias: a tenth of what is taken off may be wrong
+MEDIAN = math.pi / 2  # variance of a median over that of a mean, for normal numbers
 LEAST_FITTED = 0.5  # share of the simulated subsets that must have a fit
 TYPICAL = 0.9  # share of the simulated fits that decide what is typical
 QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
 TINY = 1e-300  # for lengths of 0
 FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
 POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
-LARGE, MOST_LARGE = 10, 4  # records of a large simulated sample, in subsets; how many of them
+LARGE = 10  # subsets that a large simulated sample is as large as
+FEWEST_LARGE, MOST_LARGE, LARGE_SHARE = 8, 60, 2.0  # how many of them: as many records as this share of the real ones
 
 FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
 
@@ -58,6 +60,9 @@ class Design:
     radius: float
     scatter: FloatArray  # (n, Q): simulated vectors, in the coordinates of the ball
     answer: FloatArray  # (P,): the learner's answer to the released mixture, without the error of few records
+    simulation: (
+        FloatArray  # (P, P): covariance of the error of ``answer``, by simulation and by what is not known of it
+    )
     sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
     failed: float  # share of the simulated subsets that had no fit
 
@@ -65,7 +70,7 @@ class Design:
         """Squared error of an answer, by simulation: noise of the average, and a share of the bias that goes."""
         at_rest = self.inside(Ball(np.zeros(len(self.onto)), self.radius), np.zeros(len(self.onto)))
         noise = 4 * (self.radius / self.n_subsets / max(at_rest, 0.1)) ** 2 / mu_squared
-        return noise * float(np.square(self.back).sum()) + DOUBTED * float(np.square(self.answer - self.middle).sum())
+        return noise * float(np.square(self.back).sum()) + float(np.trace(self.simulation))
 
     def vectors(self, answers: Answers, predictors: FloatArray) -> FloatArray:
         """What is left of answers, in the coordinates of the ball, (t, Q); ``predictors`` (t, S) of their subsets.
@@ -126,24 +131,43 @@ def simulated(
     errors = rng.multivariate_normal(np.zeros(len(by_noise)), by_noise + sampling, size=len(scatter), method="eigh")
     radius = float(np.quantile(np.linalg.norm(scatter + errors @ onto.T, axis=1), QUANTILE))
     return Design(
-        chart, waves, n_subsets, size, gain, middle, onto, back, radius, scatter, middle, sampling,
-        1.0 - float(good.mean()),
-    )  # fmt: skip
+        chart,
+        waves,
+        n_subsets,
+        size,
+        gain=gain,
+        middle=middle,
+        onto=onto,
+        back=back,
+        radius=radius,
+        scatter=scatter,
+        answer=middle,
+        simulation=np.zeros_like(sampling),
+        sampling=sampling,
+        failed=1.0 - float(good.mean()),
+    )
 
 
-def with_answer(design: Design, fit: FitParts, density: Mixture, *, rng: np.random.Generator) -> Design:
+def with_answer(
+    design: Design, fit: FitParts, density: Mixture, *, n_records: float, rng: np.random.Generator
+) -> Design:
     """The design with the learner's answer to many records, which fits to few are biased about."""
     size = LARGE * design.subset_records
-    rows = density.sample(MOST_LARGE * size, rng=rng)
-    edges = np.arange(MOST_LARGE + 1) * size
+    count = int(np.clip(LARGE_SHARE * n_records / size, FEWEST_LARGE, MOST_LARGE))
+    rows = density.sample(count * size, rng=rng)
+    edges = np.arange(count + 1) * size
     vectors = design.chart.vectors(fit(rows, edges))
     predictors = design.waves.of_subsets(rows, edges)
     answers = vectors - (predictors - design.waves.expected) @ design.gain.T
     answers = answers[np.isfinite(answers).all(axis=1)]
-    if not len(answers):
+    if len(answers) < 2:
         return design
     large = np.median(answers, axis=0)
-    return replace(design, answer=large + (large - design.middle) / (LARGE - 1))  # a bias of order 1/size goes
+    further = 1 / (LARGE - 1)  # a bias of order 1/size goes
+    answer = large + further * (large - design.middle)
+    by_chance = np.cov(answers.T).reshape(len(large), -1) * (MEDIAN * (1 + further) ** 2 / len(answers))
+    doubted = DOUBTED * np.square(answer - design.middle)
+    return replace(design, answer=answer, simulation=by_chance + np.diag(doubted))
 
 
 def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:

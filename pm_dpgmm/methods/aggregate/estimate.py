@@ -27,9 +27,9 @@ class Estimate:
 
     vector: FloatArray  # (P,)
     covariance: FloatArray  # (P, P), of the error
-    offset: FloatArray  # (Q,), in those of the ball
+    likely: FloatArray  # (Q,): its offset in the coordinates of the ball, less what is likely noise
     spread: float  # of the vectors, in that of simulation
-    expected_inside: float  # number of subsets in the last ball, by simulation about the offset
+    expected_inside: float  # number of subsets in the last ball, by simulation about the likely offset
 
 
 def estimate(design: Design, rounds: Sequence[Round]) -> Estimate:
@@ -42,14 +42,15 @@ def estimate(design: Design, rounds: Sequence[Round]) -> Estimate:
     noise = sum(share**2 * one for share, (_, one, _) in zip(shares, found, strict=True))
     own = max((one for _, _, one in found), key=np.trace)  # the same records in every round
     covariance = design.back @ (noise + own) @ design.back.T
-    covariance += design.gain @ design.waves.noise @ design.gain.T + design.sampling
+    covariance += design.gain @ design.waves.noise @ design.gain.T + design.sampling + design.simulation
     ball, last = rounds[-1]
+    likely = _likely_offset(design, rounds[-1], spread)
     return Estimate(
         design.answer + design.back @ offset,
         (covariance + covariance.T) / 2,
-        np.asarray(offset),
+        likely,
         spread,
-        last.n_subsets * design.inside(ball, np.asarray(offset), spread),
+        last.n_subsets * design.inside(ball, likely, spread),
     )
 
 
@@ -57,7 +58,7 @@ def spread_of(design: Design, one: Round) -> float:
     """How much wider than in simulation the vectors lie: 1 unless far fewer are inside than simulation says."""
     ball, found = one
     for spread in SPREADS:
-        offset = _offset(design, one, spread)
+        offset = _likely_offset(design, one, spread)
         missing = found.n_subsets * design.inside(ball, offset, spread) - found.n_inside
         if missing <= SURPRISING * found.n_inside_scale:
             return spread
@@ -68,7 +69,7 @@ def _solved(design: Design, one: Round, spread: float) -> tuple[FloatArray, Floa
     """Offset (Q,), and covariances (Q, Q) of its errors: by noise, and by the scatter of the vectors."""
     ball, found = one
     mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
-    start = _offset(design, one, spread)
+    start = _likely_offset(design, one, spread)
     inverse = np.linalg.pinv(slopes_at(design, ball, start, spread), rcond=LEAST_GAIN)
     offset = start + inverse @ (mean - design.expected(ball, start, spread))
     # what is left of fits scatters, in the records as in simulation
@@ -77,8 +78,11 @@ def _solved(design: Design, one: Round, spread: float) -> tuple[FloatArray, Floa
     return offset, scale**2 * inverse @ inverse.T, inverse @ own @ inverse.T
 
 
-def _offset(design: Design, one: Round, spread: float) -> FloatArray:
-    """An offset (Q,), not too far, at which vectors have the released mean, less what is likely noise; or nearly."""
+def _likely_offset(design: Design, one: Round, spread: float) -> FloatArray:
+    """An offset (Q,), not too far, at which vectors have the released mean, less what is likely noise; or nearly.
+
+    The noise in many directions together is longer than most offsets: the mean is shortened as James and Stein do.
+    """
     ball, found = one
     mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
     mean = mean * max(0.0, 1 - len(mean) * scale**2 / max(float(mean @ mean), TINY))

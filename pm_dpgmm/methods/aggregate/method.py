@@ -242,7 +242,7 @@ def next_ball(design: Design, rounds: Sequence[Round]) -> Ball:
     if not rounds:
         return Ball(np.zeros(len(design.onto)), design.radius)
     found = estimate(design, rounds)
-    return Ball(found.offset, found.spread * design.radius)
+    return Ball(found.likely, found.spread * design.radius)
 
 
 def with_sums(

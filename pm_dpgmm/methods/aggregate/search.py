@@ -17,7 +17,17 @@ from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture, joined
 
 PUBLIC_SEED = 20261123
-RECORDS_PER_NUMBER = (6.0, 12.0, 24.0, 48.0, 96.0)  # tried in turn, until one is worse than the one before
+RECORDS_PER_NUMBER = (
+    6.0,
+    12.0,
+    24.0,
+    48.0,
+    96.0,
+    192.0,
+    384.0,
+    768.0,
+)  # tried in turn
+PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
 UNIT_PARTS = 40  # parts of these records, for the units of vectors
 
@@ -52,6 +62,7 @@ def best_design(
     weights = Coordinates(centre.mixture.n_components, centre.mixture.n_features, "ratios").size
     numbers = max(chart.size, weights)
     best: Design | None = None
+    worse = 0
     for wanted in RECORDS_PER_NUMBER if records_per_number is None else (records_per_number,):
         n_each, n_subsets = subset_size(evidence.n_records, numbers, wanted)
         if best is not None and n_subsets == best.n_subsets:
@@ -65,12 +76,15 @@ def best_design(
             )
             if design is None:
                 continue
-            design = with_answer(design, fit, density, rng=rng)
+            design = with_answer(design, fit, density, n_records=evidence.n_records, rng=rng)
         except np.linalg.LinAlgError:  # answers that no linear map describes
             continue
-        if best is not None and design.predicted(mu_squared) >= best.predicted(mu_squared):
+        if best is None or design.predicted(mu_squared) < best.predicted(mu_squared):
+            best, worse = design, 0
+            continue
+        worse += 1
+        if worse == PATIENCE:
             break
-        best = design
     return best
 
 
