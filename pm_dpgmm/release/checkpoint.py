@@ -95,11 +95,12 @@ class Checkpoint:
     @property
     def fittable(self) -> bool:
         """Whether it holds what :func:`resume` needs."""
-        return not self._holds_sketches or bool(self.noise.get("sketches")) or self.crude_alone
+        complete = "average_weights" in self.raw  # an average's mixture, whose sketch stands apart
+        return not self._holds_sketches or bool(self.noise.get("sketches")) or self.crude_alone or complete
 
     @property
     def _holds_sketches(self) -> bool:
-        return OF_METHOD.get(self.method) is Statistic.SKETCH  # in the end: an early file has none yet
+        return OF_METHOD.get(self.method) in (Statistic.SKETCH, Statistic.AVERAGE)  # in the end: an early file has none
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""

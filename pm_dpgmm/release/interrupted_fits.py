@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.aggregate.method import INTERRUPTED, without_average
+from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
 
@@ -41,11 +42,21 @@ def resumed_sketch(source: Interrupted) -> Outcome:
 
 
 def resumed_average(source: Interrupted) -> Outcome:
-    """From the sketch that the average was to be made around; sums that were released are kept in ``raw``."""
-    law = {name: value for name, value in source.law.items() if name != "average"}
-    raw = {name: values for name, values in source.raw.items() if not name.startswith("average_")}
-    found = without_average(sketch.fitted(source.guarantee, raw, law, source.numbers), INTERRUPTED)
-    return replace(found, raw=dict(source.raw) | dict(found.raw))
+    """The average if it was released as a whole; else the sketch that it was to be made around."""
+    law, raw = dict(source.law), source.raw
+    if "average_weights" in raw:
+        if source.numbers != source.asked:
+            rule = f"n_components must be {source.asked[0]}, that of the average, which is all there is"
+            raise ValueError(f"{rule}, got {list(source.numbers)}")
+        parts = (raw[f"average_{name}"] for name in PARTS)
+        return Outcome(Mixture(*parts), source.guarantee, raw, law)
+    average = law.pop("average", None)
+    of_sketch = {name: values for name, values in raw.items() if not name.startswith(("average_", "answer"))}
+    found = sketch.fitted(source.guarantee, of_sketch, law, source.numbers)
+    found = replace(found, raw=dict(raw) | dict(found.raw))
+    if "answer" in raw and isinstance(average, Mapping):
+        return averaged(found, average)
+    return without_average(found, INTERRUPTED)
 
 
 def resumed_histogram(source: Interrupted) -> Outcome:

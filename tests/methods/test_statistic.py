@@ -63,6 +63,7 @@ def test_a_likelihood_says_its_forms_and_a_refusal_why():
     assert {kind for kind, row in LIKELIHOODS.items() if getattr(row, "ordered", False)} == {
         Statistic.MASK,
         Statistic.LIFTED_MASK,
+        Statistic.AVERAGE,
     }
 
 

@@ -38,6 +38,7 @@ Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers 
 FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
 SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
 MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
+PARTS = ("weights", "means", "covariances")
 STEP = 1e-5  # of numerical derivatives
 INTERRUPTED = (
     "the fit was interrupted, so nothing was averaged: the mixture is that of the sketch, made with a part of the"
@@ -221,7 +222,10 @@ class Aggregate(Method):
             rounds.append((ball, total))
             released(guarantee, *with_sums(*told[0], rounds))
         names = learner.names if isinstance(learner, VectorLearner) else None
-        return outcome(centre, design, rounds, names, problem.bounds)
+        found = outcome(centre, design, rounds, names, problem.bounds)
+        whole = found.noise if names is None else dict(told[0][1]) | {"average": found.noise["average"]}
+        released(guarantee, found.raw, whole)
+        return found
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
@@ -292,19 +296,25 @@ def outcome(
         assert isinstance(chart, MixtureChart)
         mixture = chart.mixture(found.vector)
         covariance = about_the_answer(chart, mixture, found)
-        raw, noise = of_centre(raw, noise)
+        raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
     caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)
-    noise["caveats"] = [*caveats, *centre.noise.get("caveats", ())]
-    return replace(centre, raw=raw, noise=noise) if mixture is None else Outcome(mixture, centre.guarantee, raw, noise)
+    law = noise.pop("average") | {"caveats": caveats}
+    return averaged(replace(centre, raw=raw), law)
 
 
-def of_centre(raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> tuple[dict[str, FloatArray], dict[str, Any]]:
-    """Numbers and law of a release whose mixture is that of the average: those of the sketch stand apart."""
-    own = {name: values for name, values in raw.items() if name.startswith("average_")}
-    centre = {f"centre_{name}": values for name, values in raw.items() if name not in own}
-    law = {"statistic": "average of fits", "law": "discrete Gaussian", "average": noise["average"]}
-    return own | centre, law | {"centre": {name: value for name, value in noise.items() if name != "average"}}
+def averaged(centre: Outcome, law: Mapping[str, Any]) -> Outcome:
+    """The outcome of an average around a sketch; ``centre.raw`` has the numbers of both, ``law`` is that of the sums.
+
+    A mixture of the average's own takes the place of the sketch's, whose law then stands apart.
+    """
+    caveats = [*law["caveats"], *centre.noise.get("caveats", ())]
+    if "average_weights" not in centre.raw:
+        return replace(centre, noise=dict(centre.noise) | {"average": law, "caveats": caveats})
+    noise = {"statistic": "average of fits", "law": "discrete Gaussian", "average": law}
+    noise |= {"centre": dict(centre.noise), "caveats": caveats}
+    mixture = Mixture(*(centre.raw[f"average_{name}"] for name in PARTS))
+    return Outcome(mixture, centre.guarantee, centre.raw, noise)
 
 
 def about_the_answer(chart: MixtureChart, mixture: Mixture, found: Estimate) -> FloatArray:
