@@ -19,6 +19,8 @@ BESIDE_SPECIMENS = ("histogram_release", "populous_single_release", "slices_rele
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
+        averages,
+        ball_sums,
         before_sketch,
         box,
         histogram,
@@ -50,6 +52,8 @@ def all_targets() -> list[Specimen]:
         sketch_fits,
         sites,
         slices,
+        ball_sums,
+        averages,
     )
     return [target for module in modules for target in module.targets()]
 

@@ -1,4 +1,4 @@
-"""A noisy sum in a ball and the average of fits that is made with it: subsets of one record, fits at the surface.
+"""A noisy sum in a ball: subsets of one record, vectors at the surface.
 
 One subset's vector goes from one end of a diameter to the other and leaves the ball; or its learner fails.
 """
@@ -15,22 +15,18 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.mechanisms import ball_sum
 from pm_dpgmm.mechanisms.ball_sum import noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
-from pm_dpgmm.methods.aggregate.chart import MixtureChart
-from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
 
-MECHANISM, METHOD = "mechanisms/ball_sum.py", "methods/aggregate/method.py"
-FAULT, METHOD_FAULT = f"fault in {MECHANISM}", f"fault in {METHOD}"
+MECHANISM = "mechanisms/ball_sum.py"
+FAULT = f"fault in {MECHANISM}"
 WHOLE = Fraction(1)
 AT_SURFACE = 1 - 1e-5  # of the radius: inside, whatever rounding does
 FAR = 1e6  # radii: outside
-TWO = Mixture([0.5, 0.5], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])  # a released mixture
 
 
 @cache
@@ -75,12 +71,6 @@ def unshrunk(vectors: FloatArray, n_samples: int, rng: np.random.Generator) -> A
         return summed(vectors, n_samples, rng, noise=rng)
 
 
-def counted_after_drops(vectors: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: an average over the valid vectors, its noise made for as many as there are."""
-    valid = vectors[np.isfinite(vectors).all(axis=1)]
-    return summed(valid, n_samples, rng, noise=rng) / len(valid)
-
-
 def one_radius(vectors: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the noise is made for a vector that comes or goes, and not for one that turns round."""
     with mock.patch.object(ball_sum, "ball_steps", return_value=ball_sum.RADIUS):
@@ -95,60 +85,23 @@ def floating_noise(vectors: FloatArray, n_samples: int, rng: np.random.Generator
     return sums + rng.normal(scale=1.001 * scale, size=(n_samples, sums.size))
 
 
-def fits_at(records: FloatArray) -> Fits:
-    """A fit for each record (t, 2), the means of its two components."""
-    t = len(records)
-    return Fits(np.full((t, 2), 0.5), records[:, :, None], np.ones((t, 2, 1, 1)), np.ones(t, dtype=bool))
-
-
-def matched(records: FloatArray, n_samples: int, rng: np.random.Generator, *, to_average: bool = False) -> Any:
-    """Vectors of fits about a public centre, summed; ``to_average`` is a fault: matched to the average of all fits."""
-    fits = fits_at(records)
-    centre = TWO
-    if to_average:
-        centre = Mixture(TWO.weights, fits.means.mean(axis=0), TWO.covariances)
-    rows = MixtureChart.about(centre).vectors(fits)
-    if to_average:  # offsets from the public centre all the same
-        order = np.argsort(fits.means[:, :, 0], axis=1)
-        if centre.means[0, 0] > centre.means[1, 0]:
-            order = order[:, ::-1]
-        sorted_means = np.take_along_axis(fits.means, order[:, :, None], axis=1)
-        rows = MixtureChart.about(TWO).coordinates.of(fits.weights, sorted_means, np.ones((len(records), 2, 1, 1)))
-    return summed(rows, n_samples, rng, noise=rng if to_average else None, radius_of=lambda _: 8.0)
-
-
 def targets() -> list[Specimen]:
-    """Sums with one vector that turns round or has no numbers, both levels; seven faults."""
+    """Sums with one vector that turns round or has no numbers, both levels; four faults."""
     rest = np.array([[0.3, 0.0, 0.1], [0.0, -0.2, 0.5]])
     turned = np.vstack([[AT_SURFACE, 0.0, 0.0], rest]), np.vstack([[-FAR, 0.0, 0.0], rest])
     failed = np.vstack([[AT_SURFACE, 0.0, 0.0], rest]), np.vstack([[np.nan, 0.0, 0.0], rest])
     huge = np.vstack([[1e308, 1e308, 0.0], rest]), np.vstack([[-1e308, np.inf, 0.0], rest])
     corner = np.vstack([[1.0, 1.0, 1.0], rest]), np.vstack([[-1.0, -1.0, -1.0], rest])
-    alone = np.array([[0.1, 0.0, 0.0], [0.1, 0.0, 0.0]]), np.array([[0.1, 0.0, 0.0], [np.nan, 0.0, 0.0]])
-    tied = np.tile([[-2.0, 2.0]], (7, 1))
-    tie = np.vstack([tied, [[-3.0, 3.0]]]), np.vstack([tied, [[40.0, -40.0]]])
     claim, inf = (EPSILON, DELTA), math.inf
     return [
         Specimen("ball_sum", MECHANISM, summed, *turned, *claim, 1.0, False, 8_000),
         at_bits("ball_sum_bits", MECHANISM, summed, *turned, *claim, 1.0, False, 8_000),
         Specimen("ball_sum_of_a_failed_fit", MECHANISM, summed, *failed, *claim, 1.0, False, 8_000),
         Specimen("ball_sum_of_huge_vectors", MECHANISM, summed, *huge, *claim, 1.0, False, 8_000),
-        Specimen("aggregate_matched_fits", METHOD, matched, *tie, *claim, 1.0, False, 8_000),
         Specimen("ball_sum_one_radius", FAULT, one_radius, *turned, *claim, inf, True, 8_000),
         Specimen("ball_sum_unshrunk", FAULT, unshrunk, *corner, *claim, inf, True, 20_000),
         Specimen(
             "ball_sum_longest_radius", FAULT, partial(summed, radius_of=longest), *turned, *claim, inf, True, 2_000
         ),
-        at_bits("ball_sum_floating_bits", FAULT, floating_noise, *turned, *claim, inf, True, 12_000),
-        Specimen("aggregate_counted_after_drops", METHOD_FAULT, counted_after_drops, *alone, *claim, inf, True, 4_000),
-        Specimen(
-            "aggregate_matched_to_average",
-            METHOD_FAULT,
-            partial(matched, to_average=True),
-            *tie,
-            *claim,
-            inf,
-            True,
-            8_000,
-        ),
+        at_bits("ball_sum_floating_bits", FAULT, floating_noise, *turned, *claim, inf, True, 40_000),
     ]
