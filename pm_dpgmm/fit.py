@@ -88,20 +88,20 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch" and the populous methods, unused by
-        "histogram" and "slices".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "aggregate" and the populous methods,
+        unused by "histogram" and "slices".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "sketch", "histogram", "slices", "populous", "two-phase", "populous-single"} or settings
-        object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two columns and
-        "slices" for more; and explains itself otherwise.
+    method : {"auto", "sketch", "histogram", "slices", "aggregate", "populous", "two-phase", "populous-single"} or
+        settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two
+        columns and "slices" for more; and explains itself otherwise.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
-        Black-box learner of the populous methods: a function from a subset (M, D) to a :class:`Mixture` that depends on
-        nothing but this subset; see Guarantee. None is compiled EM for "populous", scikit-learn's for
-        "populous-single".
+        Black-box learner of "aggregate" and the populous methods: a function from a subset (M, D) to a
+        :class:`Mixture` that depends on nothing but this subset; see Guarantee. None is compiled EM, or scikit-learn's
+        for "populous-single". For "aggregate" also a :class:`VectorLearner`, whose answers are numbers.
     n_jobs : int, optional
         How many of the learner's fits run at a time (joblib); threads for compiled EM.
     ledger : Ledger, optional

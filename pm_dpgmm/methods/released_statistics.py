@@ -36,6 +36,7 @@ MOST_RECORDS = 2**53  # larger integers are no exact floats
 MOST_BINS = 100_000  # of a column, kept: far more than any fit needs
 LARGEST_LEVEL = 1e6  # of a mask, relative: beyond, nothing is left
 LONGEST_TEXT = 1000  # characters of a caveat or a fingerprint
+ROUNDED = 1e-9  # relative; below 0 by so much is rounding
 MOST_CAVEATS = 16  # of a release; a fit notes up to five
 
 Raw: TypeAlias = Mapping[str, FloatArray]
@@ -267,10 +268,11 @@ def _check_covariance(raw: Raw, name: str, size: int) -> None:
         raise ValueError(f"a release of an average must have {name}, got none")
     covariance = finite_numbers(raw[name], f"raw[{name!r}]", (size, size))
     scales = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    if not (scales > 0).all() or not np.array_equal(covariance, covariance.T):
-        raise ValueError(f"{name} must be symmetric with variances above 0, got another")
-    if np.linalg.eigvalsh(covariance / scales[:, None] / scales)[0] <= 0:
-        raise ValueError(f"{name} must be positive definite, got another")
+    if not (scales > 0).any() or not np.array_equal(covariance, covariance.T):
+        raise ValueError(f"{name} must be symmetric with a variance above 0, got another")
+    scales = np.where(scales > 0, scales, 1.0)  # a learner may never differ in some numbers
+    if np.linalg.eigvalsh(covariance / scales[:, None] / scales)[0] < -ROUNDED:
+        raise ValueError(f"{name} must be positive semidefinite, got another")
 
 
 def _check_sites(sites: Any) -> None:

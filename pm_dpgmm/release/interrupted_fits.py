@@ -56,6 +56,8 @@ def resumed_average(source: Interrupted) -> Outcome:
     found = replace(found, raw=dict(raw) | dict(found.raw))
     if "answer" in raw and isinstance(average, Mapping):
         return averaged(found, average)
+    if isinstance(average, Mapping) and "why" in average:
+        return without_average(found, **average)
     return without_average(found, INTERRUPTED)
 
 

@@ -90,7 +90,7 @@ def by_fit_gmm(records: FloatArray, n_samples: int, rng: np.random.Generator, *,
     """Sums, numbers inside and answers of ``fit_gmm(method="aggregate")``; the sketch spends what it would spend."""
     budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "neighbouring": neighbouring, "progress": False}
     released, designed = centre(), design()
-    settings: Any = Aggregate(centre_share=1e-6)  # so that hardly anything is lost to a sketch that is not made
+    settings: Any = Aggregate(centre_share=0.001)  # so that hardly anything is lost to a sketch that is not made
 
     def run() -> FloatArray:
         release = dpg.fit_gmm(records, 1, method=settings, learner=Turned(), **budget)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LIKELIHOODS = ("gaussian",)
+# share of the largest variance: directions in which the learner never differs, such as correlations of a diagonal
+# mixture, say nothing of the records
+FLAT = 1e-9
 
 
 def log_likelihood(
@@ -52,9 +55,11 @@ def log_likelihood(
     weights = pt.specify_shape(pt.as_tensor_variable(weights), (k,))
     means = pt.specify_shape(pt.as_tensor_variable(means), (k, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (k, d, d))
-    root = np.linalg.cholesky(release.raw["offset_covariance"])
-    whitener, inverse = np.linalg.solve(root, np.eye(len(root))), np.linalg.inv(frames)
-    constant = -np.log(np.diagonal(root)).sum() - 0.5 * len(root) * LOG_2PI
+    values, axes = np.linalg.eigh(release.raw["offset_covariance"])
+    measured = values > FLAT * values[-1]
+    deviations = np.sqrt(values[measured])
+    whitener, inverse = (axes[:, measured] / deviations).T, np.linalg.inv(frames)
+    constant = -np.log(deviations).sum() - 0.5 * len(deviations) * LOG_2PI
 
     logs = pt.log(weights) - _shared(np.log(base))
     others = np.delete(np.arange(k), chart.reference)

@@ -24,6 +24,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
+UNMEASURED = 1e-6  # added to variances of offsets: a learner may never differ in some, such as correlations
 STEP = 1e-5  # of numerical derivatives, in coordinates of about unit scale
 
 
@@ -38,6 +39,8 @@ def anchor_of(release: Released) -> Anchor:
       the diagonal sqrt(2) eta; means their own noise, or sqrt(2) eta in the lifted mask), plus the sampling error of
       as many records as a component has, each with a known label: components of such a release are well separated.
       Conditional on the test that was passed.
+    * Aggregate: noise of the average and of the waves that it leans on, and the learner's own error on simulated
+      records.
 
     Raises
     ------
@@ -132,7 +135,8 @@ def _average(release: Released, mixture: Mixture) -> FloatArray:
             "weight_conc, mean_scale and cov_scale must be numbers for a release of method 'aggregate' without an"
             " average, got 'auto': the law of its errors is not known"
         )
-    return np.array(release.raw["offset_covariance"])
+    covariance = release.raw["offset_covariance"]
+    return np.asarray(covariance + UNMEASURED * np.eye(len(covariance)))
 
 
 def _fitted_records(release: Released) -> float:

@@ -23,7 +23,7 @@ from pm_dpgmm.privacy.noise import IntArray
 
 SIMULATED, MORE = 120, 3  # simulated subsets: so many, and so many for each number of a fit
 FEWEST_SUBSETS = 12
-DOUBTED = 0.01  # of the squared bias: a tenth of what is taken off may be wrong
+DOUBTED = 1 / 16  # of the squared bias: a quarter of what is taken off may be wrong
 MEDIAN = math.pi / 2  # variance of a median over that of a mean, for normal numbers
 LEAST_FITTED = 0.5  # share of the simulated subsets that must have a fit
 TYPICAL = 0.9  # share of the simulated fits that decide what is typical
@@ -31,8 +31,8 @@ QUANTILE = 0.9  # share of the simulated vectors that the ball should hold
 TINY = 1e-300  # for lengths of 0
 FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
 POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
-LARGE = 10  # subsets that a large simulated sample is as large as
-FEWEST_LARGE, MOST_LARGE, LARGE_SHARE = 8, 60, 2.0  # how many of them: as many records as this share of the real ones
+N_LARGE, FEWEST_LARGE, LARGE = 20, 8, (1_000, 20_000)  # large simulated samples, least answers to them, their records
+MOST_ALIKE = 0.5  # size of a subset in large samples up to which the two tell the bias of both
 
 FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
 
@@ -60,9 +60,7 @@ class Design:
     radius: float
     scatter: FloatArray  # (n, Q): simulated vectors, in the coordinates of the ball
     answer: FloatArray  # (P,): the learner's answer to the released mixture, without the error of few records
-    simulation: (
-        FloatArray  # (P, P): covariance of the error of ``answer``, by simulation and by what is not known of it
-    )
+    by_chance: FloatArray  # (P, P): covariance of the error of ``answer`` by simulation
     sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
     failed: float  # share of the simulated subsets that had no fit
 
@@ -71,6 +69,11 @@ class Design:
         at_rest = self.inside(Ball(np.zeros(len(self.onto)), self.radius), np.zeros(len(self.onto)))
         noise = 4 * (self.radius / self.n_subsets / max(at_rest, 0.1)) ** 2 / mu_squared
         return noise * float(np.square(self.back).sum()) + float(np.trace(self.simulation))
+
+    @property
+    def simulation(self) -> FloatArray:
+        """Covariance (P, P) of the error of ``answer``: by chance, and a part of the bias that it takes off."""
+        return self.by_chance + np.diag(DOUBTED * np.square(self.answer - self.middle))
 
     def vectors(self, answers: Answers, predictors: FloatArray) -> FloatArray:
         """What is left of answers, in the coordinates of the ball, (t, Q); ``predictors`` (t, S) of their subsets.
@@ -107,7 +110,7 @@ def simulated(
     fit: FitParts, density: Mixture, chart: Chart, waves: Waves, *, n_records: float, n_subsets: int, size: int,
     rng: np.random.Generator,
 ) -> Design | None:  # fmt: skip
-    """The design for subsets of ``size`` records; None where the learner cannot fit most of them."""
+    """The design for subsets of ``size`` records; None where the learner answers few of them, or all alike."""
     n = SIMULATED + MORE * chart.size
     rows = density.sample(n * size, rng=rng)
     edges = np.arange(n + 1) * size
@@ -130,6 +133,8 @@ def simulated(
     scatter = rest @ onto.T
     errors = rng.multivariate_normal(np.zeros(len(by_noise)), by_noise + sampling, size=len(scatter), method="eigh")
     radius = float(np.quantile(np.linalg.norm(scatter + errors @ onto.T, axis=1), QUANTILE))
+    if not 0 < radius < np.inf:  # answers that are all the same
+        return None
     return Design(
         chart,
         waves,
@@ -142,32 +147,52 @@ def simulated(
         radius=radius,
         scatter=scatter,
         answer=middle,
-        simulation=np.zeros_like(sampling),
+        by_chance=np.zeros_like(sampling),
         sampling=sampling,
         failed=1.0 - float(good.mean()),
     )
 
 
-def with_answer(
-    design: Design, fit: FitParts, density: Mixture, *, n_records: float, rng: np.random.Generator
-) -> Design:
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeFits:
+    """The learner's answers to a few large simulated samples, which tell about what answers to few records are biased.
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, P)
+        In the chart.
+    rows : ndarray, shape (m, D)
+    edges : ndarray, shape (n + 1,)
+        Of the samples in ``rows``.
+    """
+
+    vectors: FloatArray
+    rows: FloatArray
+    edges: IntArray
+
+    @classmethod
+    def of(
+        cls, fit: FitParts, density: Mixture, chart: Chart, *, n_records: float, rng: np.random.Generator
+    ) -> LargeFits:
+        """Together they are twice the records, within limits."""
+        size = int(np.clip(2 * n_records / N_LARGE, *LARGE))
+        rows, edges = density.sample(N_LARGE * size, rng=rng), np.arange(N_LARGE + 1) * size
+        return cls(chart.vectors(fit(rows, edges)), rows, edges)
+
+
+def with_answer(design: Design, large: LargeFits) -> Design:
     """The design with the learner's answer to many records, which fits to few are biased about."""
-    size = LARGE * design.subset_records
-    count = int(np.clip(LARGE_SHARE * n_records / size, FEWEST_LARGE, MOST_LARGE))
-    rows = density.sample(count * size, rng=rng)
-    edges = np.arange(count + 1) * size
-    vectors = design.chart.vectors(fit(rows, edges))
-    predictors = design.waves.of_subsets(rows, edges)
-    answers = vectors - (predictors - design.waves.expected) @ design.gain.T
+    predictors = design.waves.of_subsets(large.rows, large.edges)
+    answers = large.vectors - (predictors - design.waves.expected) @ design.gain.T
     answers = answers[np.isfinite(answers).all(axis=1)]
-    if len(answers) < 2:
+    if len(answers) < FEWEST_LARGE:
         return design
-    large = np.median(answers, axis=0)
-    further = 1 / (LARGE - 1)  # a bias of order 1/size goes
-    answer = large + further * (large - design.middle)
-    by_chance = np.cov(answers.T).reshape(len(large), -1) * (MEDIAN * (1 + further) ** 2 / len(answers))
-    doubted = DOUBTED * np.square(answer - design.middle)
-    return replace(design, answer=answer, simulation=by_chance + np.diag(doubted))
+    middle = np.median(answers, axis=0)
+    ratio = design.subset_records / (large.edges[1] - large.edges[0])
+    further = ratio / (1 - ratio) if ratio < MOST_ALIKE else 0.0  # a bias of order 1/size goes
+    answer = middle + further * (middle - design.middle)
+    by_chance = np.cov(answers.T).reshape(len(middle), -1) * (MEDIAN * (1 + further) ** 2 / len(answers))
+    return replace(design, answer=answer, by_chance=by_chance)
 
 
 def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:

@@ -39,14 +39,19 @@ FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
 SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
 MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
 PARTS = ("weights", "means", "covariances")
+LEAST_SHARE = 0.001  # of the budget, for the sketch and for the average
 STEP = 1e-5  # of numerical derivatives
 INTERRUPTED = (
     "the fit was interrupted, so nothing was averaged: the mixture is that of the sketch, made with a part of the"
     " budget"
 )
-NO_FIT = (
-    "the learner could not fit records that were simulated from the released sketch, so nothing was averaged: the"
-    " mixture is that of the sketch, made with a part of the budget"
+NO_ANSWERS = (
+    "the learner had no answers to records that were simulated from the released sketch, or always the same, so nothing"
+    " was averaged: the mixture is that of the sketch, made with a part of the budget"
+)
+TOO_NOISY = (
+    "the average has so much noise that it is no mixture: the mixture is that of the sketch, made with a part of the"
+    " budget; more records or a larger epsilon would help"
 )
 
 
@@ -89,6 +94,8 @@ class Aggregate(Method):
 
     def __post_init__(self) -> None:
         check_probability(centre_share=self.centre_share)
+        if not LEAST_SHARE <= self.centre_share <= 1 - LEAST_SHARE:
+            raise ValueError(f"centre_share must be from {LEAST_SHARE} to {1 - LEAST_SHARE}, got {self.centre_share!r}")
         check_flag(rehearse=self.rehearse)
         if self.records_per_number is not None:
             check_positive(records_per_number=self.records_per_number)
@@ -207,7 +214,8 @@ class Aggregate(Method):
             centre, fit, mu_squared=float(left.limit - left.spent), records_per_number=self.records_per_number
         )
         if design is None:
-            return without_average(centre)
+            released(guarantee, told[0][0], dict(told[0][1]) | {"average": {"why": NO_ANSWERS}})
+            return without_average(centre, NO_ANSWERS)
         if problem.bounds is not None:
             records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)
@@ -223,8 +231,8 @@ class Aggregate(Method):
             released(guarantee, *with_sums(*told[0], rounds))
         names = learner.names if isinstance(learner, VectorLearner) else None
         found = outcome(centre, design, rounds, names, problem.bounds)
-        whole = found.noise if names is None else dict(told[0][1]) | {"average": found.noise["average"]}
-        released(guarantee, found.raw, whole)
+        own = "average_weights" in found.raw
+        released(guarantee, found.raw, found.noise if own else dict(told[0][1]) | {"average": found.noise["average"]})
         return found
 
 
@@ -268,10 +276,10 @@ def with_sums(
     return raw, dict(noise) | {"average": {"law": "discrete Gaussian", "rounds": law}}
 
 
-def without_average(centre: Outcome, why: str = NO_FIT) -> Outcome:
-    """The sketch alone, made with a part of the budget."""
+def without_average(centre: Outcome, why: str, **law: Any) -> Outcome:
+    """The sketch alone, made with a part of the budget; ``law`` is that of sums which were released in vain."""
     caveats = [why, *centre.noise.get("caveats", ())]
-    return replace(centre, noise=dict(centre.noise) | {"caveats": caveats})
+    return replace(centre, noise=dict(centre.noise) | {"caveats": caveats, "average": {"why": why, **law}})
 
 
 def outcome(
@@ -294,8 +302,12 @@ def outcome(
         noise["average"] |= {"names": list(names)}
     else:
         assert isinstance(chart, MixtureChart)
-        mixture = chart.mixture(found.vector)
-        covariance = about_the_answer(chart, mixture, found)
+        try:
+            mixture = chart.mixture(found.vector)
+            covariance = about_the_answer(chart, mixture, found)
+            np.linalg.cholesky(covariance + np.eye(len(covariance)))  # semidefinite: a learner may never differ in some
+        except (ValueError, np.linalg.LinAlgError):  # exponentials of noise
+            return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
         raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
     caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)

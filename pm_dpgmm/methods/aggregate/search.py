@@ -9,7 +9,7 @@ import numpy as np
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.control import Waves
-from pm_dpgmm.methods.aggregate.design import Design, FitParts, simulated, subset_size, with_answer
+from pm_dpgmm.methods.aggregate.design import Design, FitParts, LargeFits, simulated, subset_size, with_answer
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -28,6 +28,7 @@ RECORDS_PER_NUMBER = (
     768.0,
 )  # tried in turn
 PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
+SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
 UNIT_PARTS = 40  # parts of these records, for the units of vectors
 
@@ -61,6 +62,7 @@ def best_design(
         return None
     weights = Coordinates(centre.mixture.n_components, centre.mixture.n_features, "ratios").size
     numbers = max(chart.size, weights)
+    large = LargeFits.of(fit, density, chart, n_records=evidence.n_records, rng=rng)
     best: Design | None = None
     worse = 0
     for wanted in RECORDS_PER_NUMBER if records_per_number is None else (records_per_number,):
@@ -76,14 +78,14 @@ def best_design(
             )
             if design is None:
                 continue
-            design = with_answer(design, fit, density, n_records=evidence.n_records, rng=rng)
+            design = with_answer(design, large)
         except np.linalg.LinAlgError:  # answers that no linear map describes
             continue
         if best is None or design.predicted(mu_squared) < best.predicted(mu_squared):
             best, worse = design, 0
             continue
         worse += 1
-        if worse == PATIENCE:
+        if worse == PATIENCE or np.trace(best.simulation) < SETTLED * best.predicted(mu_squared):
             break
     return best
 

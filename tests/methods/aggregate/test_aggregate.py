@@ -1,13 +1,18 @@
+import itertools
+import pickle
+
 import numpy as np
+import pymc as pm
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.subsets import FitsTogether
+from pm_dpgmm.methods.aggregate import method
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.control import Waves
-from pm_dpgmm.methods.aggregate.method import NO_FIT, Aggregate
+from pm_dpgmm.methods.aggregate.method import INTERRUPTED, NO_ANSWERS, TOO_NOISY, Aggregate
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
@@ -16,6 +21,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 TRUTH = Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])
 UNIT, PLACE = 1e-3, 1e3
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "method": "aggregate", "progress": False, "random_seed": 1}
 
 
 class OfFewRows(FitsTogether):
@@ -105,7 +111,7 @@ def test_a_learner_that_cannot_fit_leaves_the_sketch(records):
         records, 2, epsilon=1.0, delta=1e-6, method=Aggregate(rehearse=False), learner=OfFewRows(), progress=False,
         random_seed=1,
     )  # fmt: skip
-    assert found.warnings == (NO_FIT,)
+    assert found.warnings == (NO_ANSWERS,)
     assert found.statistic is Statistic.SKETCH and "offset_covariance" not in found.raw
     assert found.guarantee.epsilon == 1.0
 
@@ -124,6 +130,8 @@ def test_add_remove_neighbours(records):
     [
         ({"centre_share": 0.0}, "centre_share must"),
         ({"centre_share": 1.0}, "centre_share must"),
+        ({"centre_share": 1e-9}, "centre_share must be from 0.001"),
+        ({"centre_share": 1 - 1e-9}, "centre_share must be from 0.001"),
         ({"records_per_number": -1.0}, "records_per_number must"),
         ({"time_limit": 0.0}, "time_limit must"),
     ],
@@ -139,3 +147,162 @@ def test_too_few_records_are_refused_before_anything_is_spent(tmp_path):
         dpg.fit_gmm(np.zeros((60, 1)) + np.arange(60)[:, None], 2, epsilon=1.0, delta=1e-6, method="aggregate",
                     ledger=ledger)  # fmt: skip
     assert ledger.spent == (0.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    truth = Mixture([0.4, 0.6], [[0.0, 0.0], [5.0, 4.0]], [np.diag([1.0, 2.0]), np.diag([2.0, 1.0])])
+    return truth, truth.sample(20_000, rng=np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("kind", ["diag", "tied"])
+def test_a_learner_of_simpler_covariances_keeps_them(plane, kind, tmp_path):
+    """Directions in which its answers never differ get no noise, and say nothing in a posterior."""
+    from sklearn.mixture import GaussianMixture
+
+    _, rows = plane
+    learner = GaussianMixture(2, covariance_type=kind)
+    release = dpg.fit_gmm(rows, 2, learner=learner, **BUDGET)
+    covariances = release.covariances
+    if kind == "diag":
+        assert np.abs(covariances[:, 0, 1]).max() < 1e-9
+    else:
+        np.testing.assert_allclose(covariances[0], covariances[1], rtol=1e-9)
+    assert np.abs(np.sort(release.means[:, 0]) - [0, 5]).max() < 0.3  # about 8 standard errors
+    assert dpg.load(release.save(tmp_path / "r.json")).to_dict() == release.to_dict()
+    with pm.Model():
+        params = release.params("g")
+        release.observe(params)
+        assert np.isfinite(pm.Model.get_context(None).compile_logp()(pm.Model.get_context(None).initial_point()))
+
+
+def line(rows):
+    return np.polyfit(rows[:, 0], rows[:, 1], 1)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(6)
+    age = rng.normal(45, 12, size=6_000)
+    return np.column_stack([age, 20 + 0.8 * age + rng.normal(0, 10, size=6_000)])
+
+
+@pytest.fixture(scope="module")
+def of_line(table):
+    return dpg.fit_gmm(table, 1, learner=dpg.VectorLearner(line, ("slope", "intercept")), **BUDGET)
+
+
+def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
+    """Standard errors are right up to sampling: 6 of them are passed once in 5e8."""
+    assert of_line.answer.names == ("slope", "intercept")
+    own = line(table)
+    assert (np.abs(of_line.answer.values - own) < 6 * of_line.answer.errors).all()
+    assert of_line.answer.errors[0] < 0.1 and of_line.answer.errors[1] < 5
+    low, high = of_line.answer.intervals(0.9).T
+    frame = of_line.answer.to_frame()
+    assert list(frame.index) == ["slope", "intercept"] and (frame["low"] == low).all() and (frame["high"] == high).all()
+    assert repr(of_line.answer).startswith("Answer(slope 0.")
+    assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do
+    assert len(of_line.standard_errors()) > 0
+
+
+def test_an_answer_is_kept_by_files_pickles_and_checkpoints(table, of_line, tmp_path):
+    again = dpg.load(of_line.save(tmp_path / "r.json"))
+    assert again.to_dict() == of_line.to_dict() and again.answer.values.tobytes() == of_line.answer.values.tobytes()
+    assert pickle.loads(pickle.dumps(of_line.answer)).covariance.tobytes() == of_line.answer.covariance.tobytes()
+    learner = dpg.VectorLearner(line, ("slope", "intercept"))
+    path = tmp_path / "c.json"
+    release = dpg.fit_gmm(table, 1, learner=learner, checkpoint=path, **BUDGET)
+    assert dpg.resume(path).to_dict() == release.to_dict()
+
+
+def test_a_finished_average_is_resumed_as_it_was(records, tmp_path):
+    path = tmp_path / "c.json"
+    release = dpg.fit_gmm(records, 2, checkpoint=path, **BUDGET)
+    assert dpg.resume(path).to_dict() == release.to_dict()
+    with pytest.raises(ValueError, match="n_components must be 2, that of the average"):
+        dpg.resume(path, n_components=3)
+
+
+def test_a_fit_that_ends_before_its_sums_is_resumed_as_a_sketch(records, monkeypatch):
+    def stop(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(method, "noisy_ball_sum", stop)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        dpg.fit_gmm(records, 2, **BUDGET)
+    found = dpg.resume(ended.value.released)
+    assert found.warnings == (INTERRUPTED,) and found.guarantee.epsilon == 1.0
+    assert np.abs((np.sort(found.means[:, 0]) - PLACE) / UNIT - [-2, 2]).max() < 0.6
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [dpg.VectorLearner(lambda rows: [1.0], ("one",)), dpg.VectorLearner(lambda rows: [(rows > 1e9).sum()], ("far",))],
+)
+def test_answers_that_never_differ_leave_the_sketch(records, learner, tmp_path):
+    """After the sketch is paid for nothing fails."""
+    with pytest.warns(dpg.FitWarning, match="always the same"):
+        release = dpg.fit_gmm(records, 2, learner=learner, checkpoint=tmp_path / "c.json", **BUDGET)
+    assert release.warnings[0] == NO_ANSWERS
+    with pytest.raises(ValueError, match="answer is of a release"):
+        release.answer  # noqa: B018
+    assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
+
+
+def test_noise_beyond_any_mixture_leaves_the_sketch(records, tmp_path):
+    with pytest.warns(dpg.FitWarning):
+        release = dpg.fit_gmm(
+            records, 2, checkpoint=tmp_path / "c.json", bounds=(PLACE - 1, PLACE + 1), **BUDGET | {"epsilon": 1e-5}
+        )
+    if "average_weights" not in release.raw:
+        assert TOO_NOISY in release.warnings
+    assert dpg.load(release.save(tmp_path / "r.json")).to_dict() == release.to_dict()
+    assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
+
+
+def test_vectors_are_for_this_method_alone(records):
+    learner = dpg.VectorLearner(lambda rows: rows.mean(axis=0), ("mean",))
+    with pytest.raises(ValueError, match="learner must answer with mixtures with method 'populous'"):
+        dpg.fit_gmm(records, 2, epsilon=1.0, delta=1e-6, method="populous", learner=learner)
+    with pytest.raises(ValueError, match=r"learner must fit .* function must return 1 finite numbers"):
+        dpg.fit_gmm(records, 2, learner=dpg.VectorLearner(lambda rows: [1.0, 2.0], ("mean",)), **BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "error", "rule"),
+    [
+        (3, ("a",), TypeError, "function must be callable"),
+        (len, "a", TypeError, "names must be a sequence"),
+        (len, (), ValueError, "names must be 1 to 1000 different texts"),
+        (len, ("a", "a"), ValueError, "names must be 1 to 1000 different texts"),
+        (len, ("a", 3), TypeError, r"names\[1\] must"),
+    ],
+)
+def test_bad_vector_learners_are_refused(function, names, error, rule):
+    with pytest.raises(error, match=rule):
+        dpg.VectorLearner(function, names)
+
+
+class Adversary(FitsTogether):
+    """Answers that a twentieth of the subsets, told by a record at 5 deviations, put as far away as they can."""
+
+    def fit_all(self, records, edges, n_components, **named):
+        fits = BatchedEM().fit_all(records, edges, n_components, **named)
+        bad = [records[low:high].max() > PLACE + 50 * UNIT for low, high in itertools.pairwise(edges)]
+        return Fits(fits.weights, np.where(np.array(bad)[:, None, None], 1e9, fits.means), fits.covariances, fits.given)
+
+    def __call__(self, subset):
+        raise NotImplementedError
+
+
+def test_a_twentieth_of_the_subsets_moves_the_answer_by_its_share_of_the_ball(records):
+    """One record each makes their fits adversarial: the answer moves by at most their share of two radii, and noise."""
+    given = {"bounds": (PLACE - 0.1, PLACE + 0.1)}
+    plain = dpg.fit_gmm(records, 2, learner=Adversary(), **given, **BUDGET)
+    (law,) = plain.noise["average"]["rounds"]
+    attacked = records.copy()
+    attacked[:: 20 * (len(records) // law["n_subsets"])] = PLACE + 60 * UNIT
+    release = dpg.fit_gmm(attacked, 2, learner=Adversary(), **given, **BUDGET)
+    assert np.abs((np.sort(release.means[:, 0]) - PLACE) / UNIT - [-2, 2]).max() < 0.5
+    assert release.guarantee == plain.guarantee
