@@ -134,12 +134,19 @@ def _awaited(
             return
 
 
-def rehearsal_apart(learner: bytes, first: FloatArray, second: FloatArray, n_components: int) -> str | None:
-    """What is wrong with a learner on simulated rows, tried in a process of its own; None if nothing is."""
+def rehearsal_apart(
+    learner: bytes, first: FloatArray, second: FloatArray, n_components: int, time_limit: float | None = None
+) -> str | None:
+    """What is wrong with a learner on simulated rows, tried in a process of its own; None if nothing is.
+
+    With a limit for one fit the three of a rehearsal may take three times as long on the clock as one fit may.
+    """
     server = _started("rehearse")
     try:
         server.connection.send_bytes(learner)
         server.connection.send((first, second, n_components))
+        if time_limit is not None and not server.connection.poll(3 * (OVERTIME * time_limit + REPRIEVE)):
+            return f"no answer within the time that time_limit = {time_limit:g} leaves for simulated rows"
         answer: str | None = server.connection.recv()
         return answer
     except (EOFError, OSError):

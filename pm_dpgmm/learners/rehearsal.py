@@ -41,7 +41,7 @@ def rehearse_learner(
     else:
         from pm_dpgmm.learners.pool import rehearsal_apart
 
-        problem = rehearsal_apart(pickled(learner), first, second, n_components)
+        problem = rehearsal_apart(pickled(learner), first, second, n_components, time_limit)
     if problem is not None:
         raise ValueError(
             f"learner must fit {n_components} components to {n_rows} simulated rows of {n_features} columns, and give"

@@ -53,7 +53,10 @@ class VectorLearner:
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""
-        answer = np.array(self.function(rows), dtype=float)
+        given = np.asarray(self.function(rows))
+        if given.dtype.kind not in "biuf":
+            raise TypeError(f"function must return real numbers, got {shown(given)}")
+        answer = np.array(given, dtype=float)
         if answer.shape != (len(self.names),) or not np.isfinite(answer).all():
             raise ValueError(f"function must return {len(self.names)} finite numbers, got {shown(answer)}")
         return answer

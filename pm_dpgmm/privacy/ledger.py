@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import sqlite3
+import sys
 import uuid
 from collections.abc import Iterator
 from fractions import Fraction
@@ -152,8 +153,9 @@ class Ledger:
         """All costs, in the order in which they were written."""
         with self._opened("rw") as connection:
             self._verify(connection)
-            rows = connection.execute("select time, epsilon, delta, mechanism from spending order by rowid")
-            return [Entry(*row) for row in rows]
+            query = "select cast(time as blob), epsilon, delta, cast(mechanism as blob) from spending order by rowid"
+            rows = connection.execute(query).fetchall()
+            return [Entry(_text(time), epsilon, delta, _text(label)) for time, epsilon, delta, label in rows]
 
     def reserve(self, epsilon: float, delta: float, neighbouring: Neighbouring | str, mechanism: str) -> None:
         """Write down a cost, or raise TypeError, ValueError or :class:`BudgetExceeded` and write nothing."""
@@ -204,11 +206,11 @@ class Ledger:
                 raise ValueError(
                     f"the ledger {str(self.path)!r} must hold costs, got the entry {shown((epsilon, delta))}"
                 )
+        epsilon, delta = (sum((row[2] * Fraction(row[i]) for row in costs), start=Fraction(0)) for i in (0, 1))
+        if max(epsilon, delta) > Fraction(sys.float_info.max):
+            raise ValueError(f"the ledger {str(self.path)!r} must hold costs, got a sum that no number holds")
         self._seen = max(self._seen, n_entries)
-        return (
-            sum((times * Fraction(epsilon) for epsilon, _, times in costs), start=Fraction(0)),
-            sum((times * Fraction(delta) for _, delta, times in costs), start=Fraction(0)),
-        )
+        return epsilon, delta
 
     @contextlib.contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -254,6 +256,11 @@ def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
         if kind not in ("table", "index"):
             raise ValueError(f"the ledger {str(path)!r} must hold tables alone, got a {kind}")
     return {name for kind, name in found if kind == "table"}
+
+
+def _text(value: object) -> str:
+    """A text of the file, whatever somebody wrote there."""
+    return value.decode("utf-8", errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _is_cost(value: object) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
+from pm_dpgmm.learners import pool
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.methods.two_phase import TwoPhase
 
@@ -116,3 +117,14 @@ def test_what_a_learner_keeps_in_the_rehearsal_is_gone_and_nothing_is_printed(ca
 
     rehearse_learner(learner, 100, 1, 1)
     assert not kept and capfd.readouterr() == ("", "")
+
+
+def endless(rows):
+    while True:
+        pass
+
+
+def test_a_learner_that_never_ends_is_refused_when_its_time_is_over(monkeypatch):
+    monkeypatch.setattr(pool, "REPRIEVE", 1.0)
+    with pytest.raises(ValueError, match=r"learner must fit .* got no answer within the time that time_limit = 0.01"):
+        rehearse_learner(endless, 20, 1, 1, time_limit=0.01)

@@ -402,3 +402,25 @@ def test_half_a_character_in_a_label_is_one_clear_error(tmp_path):
     with pytest.raises(ValueError, match=r"mechanism must be text that UTF-8 can hold, got '\\ud800'"):
         ledger.reserve(0.5, 0.0, "replace-one", "\ud800")
     assert ledger.entries() == []
+
+
+def written_by_hand(path, *rows):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executemany("insert into spending values (current_timestamp, ?, ?, cast(? as text))", rows)
+        connection.commit()
+
+
+def test_costs_whose_sum_no_number_holds_are_an_error(tmp_path):
+    ledger = Ledger(tmp_path / "ledger", epsilon=1.0, delta=1e-6)
+    written_by_hand(ledger.path, (1.7e308, 0.0, b"a"), (1.7e308, 0.0, b"a"))
+    with pytest.raises(ValueError, match="must hold costs, got a sum that no number holds"):
+        _ = ledger.spent
+
+
+def test_a_label_that_is_no_text_is_shown_and_leaves_no_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    ledger = Ledger(tmp_path / "ledger", epsilon=1.0, delta=1e-6)
+    written_by_hand(ledger.path, (0.1, 0.0, b"\xff"))
+    assert [entry.mechanism for entry in ledger.entries()] == ["\\xff"]
+    ledger.reserve(0.1, 0.0, Neighbouring.REPLACE_ONE, "next")
+    assert len(ledger.entries()) == 2

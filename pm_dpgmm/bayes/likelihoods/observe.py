@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
@@ -154,8 +155,10 @@ def observe(
     )
     check_unused(owner, release, OBSERVED)
     with owner:
-        ordered = _in_order(release, th, weights.type.shape[0]) if found.ordered else release
-        value = found.log_likelihood(ordered, weights, means, chol, likelihood=likelihood)
+        if found.ordered:
+            order = _order_of(release, th, weights.type.shape[0])
+            weights, means, chol = (part if order is None else part[order] for part in (weights, means, chol))
+        value = found.log_likelihood(release, weights, means, chol, likelihood=likelihood)
         term = pm.Potential(name, value)
     if not release.private:
         for way in ("str_repr", "_repr_latex_"):  # what IPython and notebooks show of a variable; repr is its name
@@ -168,8 +171,8 @@ def _not_private(text: Callable[..., str], *given: Any, **named: Any) -> str:
     return f"{text(*given, **named)}, {NOT_PRIVATE}"
 
 
-def _in_order(release: Released, th: Any, n_components: int | None) -> Released:
-    """The release with its components in the order of those that ``th`` is anchored to, if it is."""
+def _order_of(release: Released, th: Any, n_components: int | None) -> list[int] | None:
+    """Which component of ``th`` each of the release's is, if ``th`` is anchored to a mixture; None for the same."""
     k = release.n_components
     if n_components not in (None, k):
         raise ValueError(
@@ -177,10 +180,9 @@ def _in_order(release: Released, th: Any, n_components: int | None) -> Released:
         )
     base = getattr(getattr(th, "anchor", None), "mixture", None)
     if base is None:
-        return release
-    order = nearest_order(release.mixture, base).tolist()
-    raw = {part: array[order] for part, array in release.raw.items()}
-    return replace(release, mixture=release.mixture.permuted(order), raw=raw)
+        return None
+    found: list[int] = np.argsort(nearest_order(release.mixture, base)).tolist()
+    return found if found != list(range(k)) else None
 
 
 def _likelihood(release: Released) -> Likelihood:

@@ -14,6 +14,7 @@ from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 
 LEAST_WEIGHT = 1e-4  # of a component of a fit: its logarithm counts
+FARTHEST = 1e100  # offsets: what is farther away is no answer, so that squares are numbers
 
 Answers = Fits | FloatArray  # of many subsets: fits, or vectors (t, p)
 
@@ -58,7 +59,7 @@ class MixtureChart:
                     rows[i] = self._vector(answers.weights[i], answers.means[i], answers.covariances[i])
                 except (np.linalg.LinAlgError, ValueError):  # no factor, or distances that are no numbers
                     continue
-        return rows
+        return near(rows)
 
     def mixture(self, vector: FloatArray) -> Mixture:
         """The mixture at a vector (P,)."""
@@ -90,8 +91,14 @@ class VectorChart:
         """See :class:`Chart`."""
         assert isinstance(answers, np.ndarray)
         with np.errstate(all="ignore"):
-            return np.asarray((answers - self.centre) / self.units)
+            return near(np.asarray((answers - self.centre) / self.units))
 
     def vector(self, offset: FloatArray) -> FloatArray:
         """The vector (P,) at an offset (P,)."""
         return np.asarray(self.centre + self.units * offset)
+
+
+def near(rows: FloatArray) -> FloatArray:
+    """Rows (t, P), NaN where a number is farther than FARTHEST or none; row by row."""
+    lost = ~(np.abs(rows) <= FARTHEST).all(axis=1)
+    return np.where(lost[:, None], np.nan, rows)

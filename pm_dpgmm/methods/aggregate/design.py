@@ -16,6 +16,7 @@ from sklearn.covariance import oas
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.fit_arrays import BoolArray
+from pm_dpgmm.mechanisms.ball_sum import MOST_SUBSETS
 from pm_dpgmm.methods.aggregate.chart import Answers, Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.mixture.mixture import Mixture
@@ -102,7 +103,7 @@ class Design:
 def subset_size(n_records: float, n_numbers: int, records_per_number: float) -> tuple[int, int]:
     """Records of a subset, about, and number of subsets."""
     size = max(1, math.ceil(records_per_number * n_numbers))
-    n_subsets = max(FEWEST_SUBSETS, int(n_records // size))
+    n_subsets = min(max(FEWEST_SUBSETS, int(n_records // size)), MOST_SUBSETS)
     return max(1, int(n_records // n_subsets)), n_subsets
 
 
@@ -111,7 +112,7 @@ def simulated(
     rng: np.random.Generator,
 ) -> Design | None:  # fmt: skip
     """The design for subsets of ``size`` records; None where the learner answers few of them, or all alike."""
-    n = SIMULATED + MORE * chart.size
+    n = n_simulated(chart)
     rows = density.sample(n * size, rng=rng)
     edges = np.arange(n + 1) * size
     fits = fit(rows, edges)
@@ -123,12 +124,13 @@ def simulated(
     gain, middle, typical, leverages = _regression(vectors[good], predictors[good])
     rest = vectors[good] - middle - predictors[good] @ gain.T
     rest /= 1 - leverages[:, None]  # as of a subset that had no part in the regression
-    covariance = _typical_covariance(rest)
     by_noise = gain @ waves.noise @ gain.T
-    sampling = np.cov(vectors[good][typical].T).reshape(covariance.shape) * size / n_records
-    values, axes = np.linalg.eigh(covariance + by_noise)
-    kept = values > FLAT * values[-1]
-    values, axes = values[kept], axes[:, kept]
+    spread = np.cov(vectors[good][typical].T).reshape(by_noise.shape)
+    sampling = spread * size / n_records
+    lengths, basis = np.linalg.eigh(spread)
+    basis = basis[:, lengths > FLAT * lengths[-1]]  # before any shrinking of covariances, which would fill the rest
+    values, axes = np.linalg.eigh(_typical_covariance(rest @ basis) + basis.T @ by_noise @ basis)
+    axes = basis @ axes
     onto, back = (axes * values**POWER).T, axes * values**-POWER
     scatter = rest @ onto.T
     errors = rng.multivariate_normal(np.zeros(len(by_noise)), by_noise + sampling, size=len(scatter), method="eigh")
@@ -151,6 +153,11 @@ def simulated(
         sampling=sampling,
         failed=1.0 - float(good.mean()),
     )
+
+
+def n_simulated(chart: Chart) -> int:
+    """Simulated subsets: enough for a regression on as many predictors as an answer has numbers."""
+    return SIMULATED + MORE * chart.size
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,7 +70,8 @@ def _solved(design: Design, one: Round, spread: float) -> tuple[FloatArray, Floa
     ball, found = one
     mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
     start = _likely_offset(design, one, spread)
-    inverse = np.linalg.pinv(slopes_at(design, ball, start, spread), rcond=LEAST_GAIN)
+    left, gains, right = np.linalg.svd(slopes_at(design, ball, start, spread))
+    inverse = (right.T / np.maximum(gains, LEAST_GAIN)) @ left.T  # where all are shrunk nothing is known of a length
     offset = start + inverse @ (mean - design.expected(ball, start, spread))
     # what is left of fits scatters, in the records as in simulation
     kept, _ = design.shrunk(ball, start, spread)

@@ -38,8 +38,10 @@ Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers 
 FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
 SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
 MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
+NO_ESTIMATE = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 PARTS = ("weights", "means", "covariances")
 LEAST_SHARE = 0.001  # of the budget, for the sketch and for the average
+USELESS = 5.0  # standard error of an offset, in deviations or in a logarithm: the sketch then says more
 STEP = 1e-5  # of numerical derivatives
 INTERRUPTED = (
     "the fit was interrupted, so nothing was averaged: the mixture is that of the sketch, made with a part of the"
@@ -50,7 +52,7 @@ NO_ANSWERS = (
     " was averaged: the mixture is that of the sketch, made with a part of the budget"
 )
 TOO_NOISY = (
-    "the average has so much noise that it is no mixture: the mixture is that of the sketch, made with a part of the"
+    "the average has so much noise that it says nothing: the mixture is that of the sketch, made with a part of the"
     " budget; more records or a larger epsilon would help"
 )
 
@@ -210,9 +212,11 @@ class Aggregate(Method):
                 time_limit=self.time_limit,
             )
 
-        design = best_design(
-            centre, fit, mu_squared=float(left.limit - left.spent), records_per_number=self.records_per_number
-        )
+        mu_squared = float(left.limit - left.spent)
+        try:
+            design = best_design(centre, fit, mu_squared=mu_squared, records_per_number=self.records_per_number)
+        except Exception:  # of simulated records, so public; the sketch is paid for
+            design = None
         if design is None:
             released(guarantee, told[0][0], dict(told[0][1]) | {"average": {"why": NO_ANSWERS}})
             return without_average(centre, NO_ANSWERS)
@@ -253,8 +257,12 @@ def next_ball(design: Design, rounds: Sequence[Round]) -> Ball:
     """Where the next sum is made, from what was released before."""
     if not rounds:
         return Ball(np.zeros(len(design.onto)), design.radius)
-    found = estimate(design, rounds)
-    return Ball(found.likely, found.spread * design.radius)
+    try:
+        found = estimate(design, rounds)
+        ball = Ball(found.likely, found.spread * design.radius)
+    except NO_ESTIMATE:
+        return rounds[-1][0]
+    return ball if np.isfinite(ball.centre).all() and 0 < ball.radius < np.inf else rounds[-1][0]
 
 
 def with_sums(
@@ -286,8 +294,24 @@ def outcome(
     centre: Outcome, design: Design, rounds: Sequence[Round], names: Sequence[str] | None, bounds: FloatArray | None
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
-    found = estimate(design, rounds)
     raw, noise = with_sums(centre.raw, centre.noise, rounds)
+    try:
+        return _estimated(centre, design, rounds, names, bounds, raw, noise)
+    except NO_ESTIMATE:  # such as exponentials of noise
+        return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
+
+
+def _estimated(
+    centre: Outcome,
+    design: Design,
+    rounds: Sequence[Round],
+    names: Sequence[str] | None,
+    bounds: FloatArray | None,
+    raw: dict[str, FloatArray],
+    noise: dict[str, Any],
+) -> Outcome:
+    """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
+    found = estimate(design, rounds)
     noise["average"] |= {
         "subset_records": design.subset_records,
         "spread": found.spread,
@@ -298,16 +322,18 @@ def outcome(
     if isinstance(chart, VectorChart):
         assert names is not None
         scales = chart.units[:, None] * chart.units
-        raw |= {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
+        own = {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
+        if not all(np.isfinite(values).all() for values in own.values()):
+            raise ValueError("an answer must be finite, got another")
+        raw |= own
         noise["average"] |= {"names": list(names)}
     else:
         assert isinstance(chart, MixtureChart)
-        try:
-            mixture = chart.mixture(found.vector)
-            covariance = about_the_answer(chart, mixture, found)
-            np.linalg.cholesky(covariance + np.eye(len(covariance)))  # semidefinite: a learner may never differ in some
-        except (ValueError, np.linalg.LinAlgError):  # exponentials of noise
-            return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
+        mixture = chart.mixture(found.vector)
+        covariance = about_the_answer(chart, mixture, found)
+        np.linalg.cholesky(covariance + np.eye(len(covariance)))  # semidefinite: a learner may never differ in some
+        if np.diagonal(covariance).max() > USELESS**2:
+            raise ValueError("an average must tell something, got noise")
         raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
     caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)

@@ -9,7 +9,15 @@ import numpy as np
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.control import Waves
-from pm_dpgmm.methods.aggregate.design import Design, FitParts, LargeFits, simulated, subset_size, with_answer
+from pm_dpgmm.methods.aggregate.design import (
+    Design,
+    FitParts,
+    LargeFits,
+    n_simulated,
+    simulated,
+    subset_size,
+    with_answer,
+)
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -27,9 +35,11 @@ RECORDS_PER_NUMBER = (
     384.0,
     768.0,
 )  # tried in turn
+MOST_SIMULATED = 30_000_000  # numbers in simulated records at a time: a quarter of a gigabyte
 PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
 SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
+LARGEST = 1e100  # numbers and units of vectors, whose squares must be numbers
 UNIT_PARTS = 40  # parts of these records, for the units of vectors
 
 
@@ -67,7 +77,8 @@ def best_design(
     worse = 0
     for wanted in RECORDS_PER_NUMBER if records_per_number is None else (records_per_number,):
         n_each, n_subsets = subset_size(evidence.n_records, numbers, wanted)
-        if best is not None and n_subsets == best.n_subsets:
+        size_of_all = n_simulated(chart) * n_each * centre.mixture.n_features
+        if best is not None and (n_subsets == best.n_subsets or size_of_all > MOST_SIMULATED):
             break
         # what the noise of the waves costs, beside that of the average, whose vectors are what is not explained
         price = evidence.n_records * n_subsets * mu_squared / (4 * numbers)
@@ -79,7 +90,7 @@ def best_design(
             if design is None:
                 continue
             design = with_answer(design, large)
-        except np.linalg.LinAlgError:  # answers that no linear map describes
+        except (np.linalg.LinAlgError, ValueError, ArithmeticError):  # answers that no linear map describes
             continue
         if best is None or design.predicted(mu_squared) < best.predicted(mu_squared):
             best, worse = design, 0
@@ -102,4 +113,7 @@ def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
         return None
     spread = np.median(np.abs(found - np.median(found, axis=0)), axis=0)
     spread = np.where(spread > 0, spread, found.std(axis=0))
-    return VectorChart(whole[0], np.where(spread > 0, spread, np.maximum(np.abs(whole[0]), 1.0)))
+    spread = np.where(spread > 0, spread, np.maximum(np.abs(whole[0]), 1.0))
+    if not (np.abs(whole[0]) <= LARGEST).all() or not ((spread >= 1 / LARGEST) & (spread <= LARGEST)).all():
+        return None
+    return VectorChart(whole[0], spread)
