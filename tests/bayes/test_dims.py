@@ -17,10 +17,10 @@ from pm_dpgmm.bayes import dims as dpd
 from pm_dpgmm.bayes import label_density
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
-FAST = {"mode": "FAST_COMPILE"}
 PAIR = Mixture([0.7, 0.3], [[0.0, 0.0], [7.0, 3.0]], [[[1.0, 0.3], [0.3, 1.0]], [[0.8, -0.2], [-0.2, 1.2]]])
 SCALES = {"weight_conc": 100.0, "mean_scale": 0.1, "cov_scale": 0.1}
 ROWS = PAIR.sample(5, rng=np.random.default_rng(1))

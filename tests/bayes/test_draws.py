@@ -17,6 +17,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.bayes.arviz_compat import group_names, group_of, posterior_of, with_group
 from pm_dpgmm.bayes.prior import modes
 from pm_dpgmm.release.fit_check import mixtures_of
+from tests.builders.quick_sampling import FAST
 
 pytestmark = [
     pytest.mark.thorough,
@@ -26,7 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:More chains"),
 ]
 
-FAST = {"mode": "FAST_COMPILE"}
 DRAWS = 80
 COMMON = {"progressbar": False, "random_seed": 1}
 NUTS = {"tune": 20, "chains": 2, "cores": 1, "compute_convergence_checks": False, **COMMON}
@@ -40,7 +40,7 @@ def nutpie_itself():
 
 
 SAMPLERS = {
-    "nuts": lambda: pm.sample(DRAWS, compile_kwargs=dict(FAST), **NUTS),
+    "nuts": lambda: pm.sample(DRAWS, compile_kwargs=FAST, **NUTS),
     "smc": lambda: pm.sample_smc(DRAWS, chains=2, cores=1, compute_convergence_checks=False, **COMMON),
     "advi": lambda: pm.fit(20, **COMMON).sample(DRAWS, random_seed=1),
     "nutpie": lambda: pm.sample(DRAWS, nuts_sampler="nutpie", **NUTS),
@@ -88,7 +88,7 @@ def test_every_function_that_takes_draws_reads_every_form_of_them(release, model
             assert group_names(again) == group_names(idata)
         check = dpg.check_modes(draws, release, name="x", random_seed=1)
         assert check.name == "x" and check.occupancy.shape == (1, 2)
-        with_model = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=dict(FAST))
+        with_model = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=FAST)
         assert with_model.source == "model" and with_model.occupancy.shape == (1, 2)
         assert len(mixtures_of(draws, name=None, n_draws=7)) == 7
         fit = release.check_fit(draws, n_draws=7, random_seed=1)
@@ -140,7 +140,7 @@ def test_a_mode_in_inference_data_is_one_draw(release, model):
 def test_a_trace_of_pymc_is_refused(release, model):
     with model:
         traces = [
-            pm.sample(5, compile_kwargs=dict(FAST), return_inferencedata=False, **NUTS),
+            pm.sample(5, compile_kwargs=FAST, return_inferencedata=False, **NUTS),
             pm.fit(20, **COMMON).sample(5, random_seed=1, return_inferencedata=False),
         ]
     for trace in traces:
@@ -155,14 +155,14 @@ def test_draws_of_a_labelled_prior_with_everything_that_pymc_puts_beside_them(re
         release.params("g")
         vector = release.prior("x", dims="feature", form="labelled")
         pm.Normal("y", vector, 1.0, observed=[1.0])
-        idata = pm.sample(DRAWS, compile_kwargs=dict(FAST), **NUTS)
+        idata = pm.sample(DRAWS, compile_kwargs=FAST, **NUTS)
         idata = pm.compute_log_likelihood(idata, progressbar=False)
         idata = pm.sample_posterior_predictive(idata, extend_inferencedata=True, compile_kwargs=dict(FAST), **COMMON)
     assert {"posterior", "log_likelihood", "posterior_predictive", "observed_data"} <= set(group_names(idata))
     for form, of in FORMS.items():
         draws = of(idata)
         for model in (None, labelled):
-            check = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=dict(FAST))
+            check = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=FAST)
             assert check.occupancy.shape == (1, 2), form
         again = dpg.relabel(draws, to=release)
         assert posterior_of(again)["x_label"].dtype.kind == "i" and type(again) is type(draws)

@@ -99,7 +99,7 @@ def test_what_is_replaced_is_forgotten(release):
 @pytest.mark.parametrize("way", COPIES)
 def test_the_density_of_labels_stays_closed_in_a_copy(way):
     model = vectors("labelled")
-    step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST))
+    step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     other = COPIES[way](model)
     with pytest.raises(pm.exceptions.SamplingError, match="labels of 'x' must be moved by MixtureLabels"):
         other.compile_logp(**FAST)(other.initial_point())

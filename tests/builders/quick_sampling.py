@@ -1,5 +1,6 @@
 """Settings of ``pm.sample`` for tests that ask whether it runs, not what it finds."""
 
+# for functions that take keywords or copy them; pm.sample_smc and predictive sampling change what they get: dict(FAST)
 FAST = {"mode": "FAST_COMPILE"}
 QUICK = {
     "draws": 10,

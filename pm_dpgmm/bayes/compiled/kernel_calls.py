@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,8 @@ def version_of(kernel: Any) -> int:
 
     So code on disk that an older version compiled, and that would import what had another name then, is not found.
     """
-    modules = (inspect.getmodule(kernel.py_func), inspect.getmodule(version_of))
-    sources = [f"{module.__name__} {inspect.getsource(module)}" for module in modules if module is not None]
+    names = kernel.py_func.__module__, __name__
+    sources = [f"{name} {inspect.getsource(sys.modules[name])}" for name in names]
     return int(hashlib.sha256("\n".join(sources).encode()).hexdigest()[:15], 16)
 
 

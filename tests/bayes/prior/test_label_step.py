@@ -11,10 +11,10 @@ from scipy import stats
 from pm_dpgmm.bayes.prior.label_step import MixtureLabels
 from pm_dpgmm.bayes.prior.priors import mixture_prior
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
-FAST = {"mode": "FAST_COMPILE"}
 # Determinants 0.05 and 9: a wrong Jacobian is seen. The last component is empty.
 MIXTURE = Mixture(
     [0.5, 0.3, 0.2, 0.0],
@@ -63,7 +63,7 @@ def vectors_of(point):
 @pytest.fixture(scope="module", params=[0.0, 1.5], ids=["vector alone", "label read elsewhere"])
 def case(request):
     model = labelled_model(shift=request.param, noise=1.5)
-    step = MixtureLabels([model["x_label"]], model=model, rng=np.random.default_rng(1), compile_kwargs=dict(FAST))
+    step = MixtureLabels([model["x_label"]], model=model, rng=np.random.default_rng(1), compile_kwargs=FAST)
     assert step.exact == (request.param == 0)
     return request.param, step
 
@@ -108,7 +108,7 @@ def test_started_in_one_component_it_finds_the_others(case):
 
 def test_a_sharp_likelihood_refuses_jumps_and_the_redraw_alone_finds_the_component():
     model = labelled_model(shift=0.0, noise=1e-3, n_vectors=50)
-    step = MixtureLabels([model["x_label"]], model=model, rng=np.random.default_rng(2), compile_kwargs=dict(FAST))
+    step = MixtureLabels([model["x_label"]], model=model, rng=np.random.default_rng(2), compile_kwargs=FAST)
     vectors = np.tile(SEEN, (50, 1))
     labels = np.full(50, 2)
     point = {"x_label": labels, "x_offset": offsets_of(labels, vectors)}
@@ -140,7 +140,7 @@ def test_a_scalar_label_of_one_vector_keeps_its_shape_and_type():
     with pm.Model() as model:
         vector = mixture_prior("x", MIXTURE, form="labelled")
         pm.Normal("y", vector, 1.0, observed=SEEN)
-    steps = MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST))
+    steps = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     point = {"x_label": np.array(0), "x_offset": np.zeros(2)}
     for _ in range(5):
         moved, _ = steps.step(point)
@@ -150,7 +150,7 @@ def test_a_scalar_label_of_one_vector_keeps_its_shape_and_type():
 
 def test_a_potential_that_reads_the_label_makes_the_redraw_a_metropolis_step():
     model = labelled_model(shift=0.0, noise=1.0, n_vectors=2)
-    assert MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST)).exact
+    assert MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST).exact
     with model:
         pm.Potential("charge", -1.0 * model["x_label"].sum())
-    assert not MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST)).exact
+    assert not MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST).exact

@@ -60,8 +60,8 @@ def refuses(model):
     "sampler",
     [
         lambda model: pm.sample(step=pm.CategoricalGibbsMetropolis([model["x_label"]]), **QUICK),
-        lambda model: pm.sample(step=pm.Metropolis(compile_kwargs=dict(FAST)), **QUICK),
-        lambda model: pm.sample(step=pm.Slice([model["x_label"]], compile_kwargs=dict(FAST)), **QUICK),
+        lambda model: pm.sample(step=pm.Metropolis(compile_kwargs=FAST), **QUICK),
+        lambda model: pm.sample(step=pm.Slice([model["x_label"]], compile_kwargs=FAST), **QUICK),
         lambda model: pm.sample_smc(20, chains=1, cores=1, progressbar=False, compile_kwargs=dict(FAST)),
         lambda model: pm.find_MAP(progressbar=False),
     ],
@@ -102,7 +102,7 @@ def test_gradient_samplers_say_that_they_need_continuous_variables(model):
 
 @pytest.mark.thorough
 def test_a_step_that_lives_licenses_the_density_and_one_that_is_gone_does_not(model):
-    steps = [MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST)) for _ in range(2)]
+    steps = [MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST) for _ in range(2)]
     assert licences(model) == 2 and np.isfinite(logp(model))
     steps.pop()
     gc.collect()
@@ -135,7 +135,7 @@ def test_the_density_is_that_of_the_two_parts_inside_the_context_and_nothing_out
 
 @pytest.mark.thorough
 def test_copies_refuse_and_can_be_sampled(model):
-    step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=dict(FAST))
+    step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     pickled = cloudpickle.loads(cloudpickle.dumps(model))
     assert refuses(pickled) and licences(model) == 1  # a copy made while a step lives has no step
     with label_density(model):
@@ -144,7 +144,7 @@ def test_copies_refuse_and_can_be_sampled(model):
     gc.collect()
     for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()):
         assert refuses(other)
-        MixtureLabels([other["x_label"]], model=other, compile_kwargs=dict(FAST))
+        MixtureLabels([other["x_label"]], model=other, compile_kwargs=FAST)
     with pickled:
         assert "x_label" in posterior_of(pm.sample(**QUICK))
 

@@ -13,10 +13,10 @@ from scipy.special import logsumexp
 from pm_dpgmm.bayes import gaussian_posterior, measured
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
-FAST = {"mode": "FAST_COMPILE"}
 PLANE = Mixture(
     [0.5, 0.3, 0.2],
     [[0.0, 0.0], [7.0, 3.0], [-4.0, 6.0]],

@@ -15,10 +15,10 @@ from pm_dpgmm.bayes.prior import modes, occupancy
 from pm_dpgmm.bayes.prior.modes import check_modes
 from pm_dpgmm.bayes.prior.priors import mixture_prior
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.quick_sampling import FAST
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 
-FAST = {"mode": "FAST_COMPILE"}
 MIXTURE = Mixture(
     [0.5, 0.3, 0.2], [[0.0, 0.0], [6.0, 2.0], [-2.0, 5.0]], [np.diag([0.3, 0.6]), np.eye(2) / 2, np.eye(2)]
 )
@@ -139,9 +139,7 @@ def test_draws_of_one_component_alone_are_flagged_with_the_model_and_without(mod
     vectors = posterior_draws((4, 2000), rng=np.random.default_rng(5), component=1)
     assert float(az.rhat(posterior_of(as_idata(vectors)))["x"].max()) < 1.02  # nothing else complains
     for given in (None, model):
-        check = check_modes(
-            all_variables(model, vectors), MIXTURE, model=given, random_seed=1, compile_kwargs=dict(FAST)
-        )
+        check = check_modes(all_variables(model, vectors), MIXTURE, model=given, random_seed=1, compile_kwargs=FAST)
         assert check.flagged and check.reliable and not check.disagreeing
         assert {(0, 0), (1, 0)} <= set(check.missed) and {(0, 1), (1, 1)} <= set(check.overfull)
         assert given is None or check.conclusive
@@ -157,9 +155,7 @@ def test_right_draws_are_not_flagged_and_the_expected_shares_are_exact(model):
     vectors = posterior_draws((2, 400), rng=np.random.default_rng(6))
     exact = np.array([occupancy.conjugate(MIXTURE, *likelihood(seen, NOISE))[0] for seen in SEEN])
     for given in (None, model):
-        check = check_modes(
-            all_variables(model, vectors), MIXTURE, model=given, random_seed=1, compile_kwargs=dict(FAST)
-        )
+        check = check_modes(all_variables(model, vectors), MIXTURE, model=given, random_seed=1, compile_kwargs=FAST)
         assert not check.flagged and check.reliable and check.conclusive == (given is model)
         assert (check.low <= exact).all() and (exact <= check.high).all()
         assert check.verdict == ("cannot tell" if given is None else "right") and check.as_dict()["missed"] == []
@@ -170,7 +166,7 @@ def test_right_draws_are_not_flagged_and_the_expected_shares_are_exact(model):
 def test_a_model_on_the_stack_is_used_and_its_variable_found(model):
     vectors = posterior_draws((2, 100), rng=np.random.default_rng(7))
     with model:
-        check = check_modes(all_variables(model, vectors), MIXTURE, random_seed=1, compile_kwargs=dict(FAST))
+        check = check_modes(all_variables(model, vectors), MIXTURE, random_seed=1, compile_kwargs=FAST)
     assert check.source == "model" and check.name == "x"
     with pm.Model():  # another model, which has no such prior
         assert check_modes(as_idata(vectors), MIXTURE, random_seed=1).source == "extrapolation"
@@ -184,7 +180,7 @@ def test_only_the_model_sees_through_a_likelihood_that_is_not_gaussian():
         pm.Normal("y", vector**2, 5.0, observed=[25.0])
     right_side = np.random.default_rng(8).normal(5.0, 0.44, size=(2, 400, 1))
     assert not check_modes(as_idata(right_side), twins, random_seed=1).flagged
-    check = check_modes(as_idata(right_side), twins, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    check = check_modes(as_idata(right_side), twins, model=model, random_seed=1, compile_kwargs=FAST)
     assert check.missed == ((0, 0),) and abs(check.expected[0, 0] - 0.7) < 0.05
 
 
@@ -195,9 +191,9 @@ def test_posterior_predictive_draws_taken_before_change_nothing():
         pm.Normal("y", vector, NOISE, observed=SEEN[0])
     fits = as_idata(posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0])
     fits = with_group(fits, "observed_data", xr.Dataset({"y": ("feature", SEEN[0])}))
-    before = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    before = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
     pm.sample_posterior_predictive(fits, model=model, progressbar=False, compile_kwargs=dict(FAST))
-    after = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    after = check_modes(fits, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
     np.testing.assert_array_equal(after.expected, before.expected)
 
 
@@ -226,7 +222,7 @@ def test_few_effective_points_are_said():
         vector = mixture_prior("x", MIXTURE, form="mixture")
         pm.Potential("far", -1e6 * ((vector - 30) ** 2).sum())
     vectors = posterior_draws((2, 100), rng=np.random.default_rng(10))[:, :, 0]
-    check = check_modes(as_idata(vectors), MIXTURE, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    check = check_modes(as_idata(vectors), MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
     assert not check.reliable and check.missed == () and "too few effective" in check.summary()
 
 
@@ -242,7 +238,7 @@ def test_the_model_is_evaluated_a_bounded_number_of_times(monkeypatch):
     with pm.Model() as model:
         mixture_prior("x", MIXTURE, form="mixture")
     vectors = posterior_draws((2, 100), rng=np.random.default_rng(13))[:, :, 0]
-    check_modes(as_idata(vectors), MIXTURE, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    check_modes(as_idata(vectors), MIXTURE, model=model, random_seed=1, compile_kwargs=FAST)
     assert sum(asked) == modes.MOST_EVALUATIONS and set(asked) == {22} and modes.LEAST_POINTS < 22 < modes.POINTS
 
 
@@ -341,7 +337,5 @@ def test_labels_that_the_data_speak_about_are_not_compared():
         with pm.Model(coords={"unit": range(3)}) as model:
             vector = mixture_prior("x", MIXTURE, dims=("unit", "feature"), form="labelled")
             pm.Normal("y", vector + (model["x_label"][:, None] if reads else 0.0), NOISE, observed=SEEN)
-        found.append(
-            check_modes(draws, MIXTURE, model=model, random_seed=1, compile_kwargs=dict(FAST)).label_gap is None
-        )
+        found.append(check_modes(draws, MIXTURE, model=model, random_seed=1, compile_kwargs=FAST).label_gap is None)
     assert found == [False, True]

@@ -10,7 +10,6 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.box import EXPONENTS
-from pm_dpgmm.methods.fit_warnings import warning_for, warnings_of
 from pm_dpgmm.methods.sketch import caveats
 from pm_dpgmm.methods.sketch.caveats import pair_shares
 from pm_dpgmm.release.release import Release
@@ -81,12 +80,6 @@ def test_warnings_are_made_of_the_released_numbers_alone():
     evidence = SketchStatistics.from_arrays(back.raw, back.noise)
     fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
     assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
-
-
-def test_misfit_is_the_first_of_the_warnings():
-    assert warnings_of({}, 2) == () and warnings_of({"caveats": ["one"]}, 2) == ("one",)
-    first, second = warnings_of({"flagged": True, "misfit": 50.0, "caveats": ["one"]}, 2)
-    assert "misfit 50" in first and second == "one"
 
 
 @pytest.mark.thorough
@@ -193,14 +186,6 @@ def test_a_far_cluster_that_may_be_folded_onto_the_rest_is_not_silent():
         release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
     assert release.misfit.reason(2) is None  # what was measured is explained, and the fit is wrong:
     assert np.exp(release.log_density([[100.0]])) < 1e-3 < 0.2 * stats.norm.pdf(0, scale=5.0)
-
-
-def test_reasons_about_components_alone_are_a_milder_warning():
-    """Also in files of earlier versions, whose texts begin with the components, too."""
-    old = "component 2 may be noise: without one of them the released numbers are explained as well"
-    other = "too few records or too small a budget for 3 components in 2 columns: ...; components may be noise"
-    assert warning_for([old]) is dpg.ComponentWarning and issubclass(dpg.ComponentWarning, dpg.FitWarning)
-    assert warning_for([old, other]) is warning_for([other]) is dpg.FitWarning
 
 
 @pytest.mark.thorough
