@@ -78,7 +78,7 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         >>> X = np.random.default_rng(1).normal([50.0], [10.0], size=(5_000, 1))
         >>> middle = dpg.VectorLearner(lambda rows: np.median(rows, axis=0), names=("median",))
         >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, method="aggregate", learner=middle)
-        >>> release.answer.names, abs(release.answer.values[0] - 50.0) < 2.0
+        >>> release.answer.names, bool(abs(release.answer.values[0] - 50.0) < 2.0)
         (('median',), True)
         """
         return answer_of(self)

@@ -23,6 +23,12 @@ def histogram(d, neighbouring="replace-one"):
     return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
 
 
+def average(d):
+    records = masked_releases.a_mixture(d).sample(4000, rng=np.random.default_rng(d))
+    settings = dpg.Aggregate(records_per_number=12.0)
+    return dpg.fit_gmm(records, 2, epsilon=1.0, delta=1e-6, method=settings, random_seed=1, progress=False)
+
+
 def sums(d, n_records_scale=0.0):
     given, truth = em_sums.statistics(d, n_records_scale=n_records_scale)
     return em_sums.release(given, em_sums.mixture(truth))
@@ -40,4 +46,5 @@ CASES = {
     "populous-single": (lambda d: masked_releases.a_release("populous-single", d), [()], WISHART),
     "em": (sums, [(), (5.0,)], BOTH),
     "local": (responses, [("unary",), ("direct",), ("added",)], ("auto",)),
+    "aggregate": (average, [()], ("auto",)),
 }

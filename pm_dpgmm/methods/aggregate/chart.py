@@ -66,6 +66,10 @@ class MixtureChart:
         weights, means, factors = self.coordinates.at(vector)
         return Mixture(weights, means, factors @ factors.swapaxes(1, 2))
 
+    def vector(self, mixture: Mixture) -> FloatArray:
+        """The vector (P,) of a mixture, its components matched."""
+        return self._vector(mixture.weights, mixture.means, mixture.covariances)
+
     def _vector(self, weights: FloatArray, means: FloatArray, covariances: FloatArray) -> FloatArray:
         origin = self.coordinates.origin
         assert origin is not None

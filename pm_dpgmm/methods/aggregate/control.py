@@ -78,14 +78,7 @@ class Waves:
         amplitudes = np.tile(law.amplitudes, 2)
         slopes = law.share * amplitudes[:, None] * np.concatenate([jacobian.real, jacobian.imag])
         variances = np.square(law.deviations / law.n_records)  # of the noise of the means
-        if law.values.size <= MOST_EXACT:
-            whole = joined(mixture, law.background)
-            parts = whole.weights, whole.means - law.centre, factors_of(whole)
-            covariance = feature_covariance(law.frequencies, law.amplitudes, *parts)
-            covariance[np.diag_indices_from(covariance)] += price * variances
-            solved = linalg.solve(covariance, slopes, assume_a="pos")
-        else:
-            solved = _solved_by_sample(law, slopes, price * variances, rows)
+        solved = WaveCovariance.of(law, mixture, diagonal=price * variances, rows=rows).solve(slopes)
         coefficients = np.ascontiguousarray(solved.T)
         means = law.values / law.n_records
         noise = (coefficients * variances) @ solved
@@ -106,14 +99,40 @@ class Waves:
         return np.array([self.means(rows[low:high]) for low, high in itertools.pairwise(edges)])
 
 
-def _solved_by_sample(law: SketchLaw, slopes: FloatArray, diagonal: FloatArray, rows: FloatArray) -> FloatArray:
-    """(C + diag)^-1 slopes with the covariance C of the waves of ``rows``, of low rank (Woodbury)."""
-    phases = (rows[:SAMPLED] - law.centre) @ law.frequencies.T
-    waves = np.hstack([np.cos(phases), np.sin(phases)]) * np.tile(law.amplitudes, 2)
-    waves -= waves.mean(axis=0)
-    n = len(waves)
-    weighted = waves / diagonal
-    first = slopes / diagonal[:, None]
-    inner = waves @ weighted.T
-    inner[np.diag_indices_from(inner)] += n
-    return np.asarray(first - weighted.T @ linalg.solve(inner, waves @ first, assume_a="pos"))
+@dataclass(frozen=True, slots=True, eq=False)
+class WaveCovariance:
+    """Covariance of one record's waves in the released density, plus a diagonal: W' W/n + diag, or all of it."""
+
+    diagonal: FloatArray  # (2 m,)
+    waves: FloatArray | None  # (n, 2 m), centred, of a sample of records where there are too many waves
+    root: FloatArray  # Cholesky factor of the whole (2 m, 2 m), or of W diag^-1 W' + n I (n, n)
+
+    @classmethod
+    def of(cls, law: SketchLaw, mixture: Mixture, *, diagonal: FloatArray, rows: FloatArray) -> WaveCovariance:
+        """In ``mixture`` with the background; simulated ``rows`` (n, D) of both stand for it where waves are many."""
+        if law.values.size <= MOST_EXACT:
+            whole = joined(mixture, law.background)
+            parts = whole.weights, whole.means - law.centre, factors_of(whole)
+            covariance = feature_covariance(law.frequencies, law.amplitudes, *parts)
+            covariance[np.diag_indices_from(covariance)] += diagonal
+            return cls(diagonal, None, linalg.cholesky(covariance, lower=True))
+        phases = (rows[:SAMPLED] - law.centre) @ law.frequencies.T
+        waves = np.hstack([np.cos(phases), np.sin(phases)]) * np.tile(law.amplitudes, 2)
+        waves -= waves.mean(axis=0)
+        inner = (waves / diagonal) @ waves.T
+        inner[np.diag_indices_from(inner)] += len(waves)
+        return cls(diagonal, waves, linalg.cholesky(inner, lower=True))
+
+    def solve(self, columns: FloatArray) -> FloatArray:
+        """The inverse times ``columns`` (2 m, p); of low rank by Woodbury's identity."""
+        if self.waves is None:
+            return np.asarray(linalg.cho_solve((self.root, True), columns))
+        first = columns / self.diagonal[:, None]
+        inner = linalg.cho_solve((self.root, True), self.waves @ first)
+        return np.asarray(first - (self.waves.T @ inner) / self.diagonal[:, None])
+
+    def times(self, columns: FloatArray) -> FloatArray:
+        """The whole times ``columns`` (2 m, p)."""
+        if self.waves is None:
+            return np.asarray(self.root @ (self.root.T @ columns))
+        return np.asarray(self.waves.T @ (self.waves @ columns) / len(self.waves) + self.diagonal[:, None] * columns)

@@ -27,6 +27,7 @@ class Estimate:
 
     vector: FloatArray  # (P,)
     covariance: FloatArray  # (P, P), of the error
+    apart: FloatArray  # (P, P): the part of it that is independent of the released waves
     likely: FloatArray  # (Q,): its offset in the coordinates of the ball, less what is likely noise
     spread: float  # of the vectors, in that of simulation
     expected_inside: float  # number of subsets in the last ball, by simulation about the likely offset
@@ -41,13 +42,14 @@ def estimate(design: Design, rounds: Sequence[Round]) -> Estimate:
     offset = sum(share * one for share, (one, _, _) in zip(shares, found, strict=True))
     noise = sum(share**2 * one for share, (_, one, _) in zip(shares, found, strict=True))
     own = max((one for _, _, one in found), key=np.trace)  # the same records in every round
-    covariance = design.back @ (noise + own) @ design.back.T
-    covariance += design.gain @ design.waves.noise @ design.gain.T + design.sampling + design.simulation
+    apart = design.back @ (noise + own) @ design.back.T + design.simulation
+    covariance = apart + design.gain @ design.waves.noise @ design.gain.T + design.sampling
     ball, last = rounds[-1]
     likely = _likely_offset(design, rounds[-1], spread)
     return Estimate(
         design.answer + design.back @ offset,
         (covariance + covariance.T) / 2,
+        (apart + apart.T) / 2,
         likely,
         spread,
         last.n_subsets * design.inside(ball, likely, spread),

@@ -6,6 +6,7 @@ Sample and aggregate is that of Nissim, Raskhodnikova and Smith (2007), which ne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
@@ -22,8 +23,9 @@ from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.methods.aggregate.caveats import average_caveats
 from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
-from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
+from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design, FitParts
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
+from pm_dpgmm.methods.aggregate.fused import with_the_sketch
 from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
@@ -74,6 +76,10 @@ class Aggregate(Method):
         Seconds for one fit of a learner that is not compiled; it then runs in processes of its own.
     rehearse : bool
         Try a learner of yours on simulated rows first, as with ``method="populous"``.
+    fuse : bool
+        Put the average together with the sketch where both mean the same mixture, which has the smaller error: with
+        the default learner alone, unless the two are at odds or records lie outside all components.
+        ``release.noise["average"]["fused"]`` says whether it was done. False: the average as it is.
 
     Guarantee
     ---------
@@ -91,6 +97,7 @@ class Aggregate(Method):
     sketch: SketchMethod = field(default_factory=SketchMethod)
     time_limit: float | None = None
     rehearse: bool = True
+    fuse: bool = True
     name: ClassVar[str] = "aggregate"
     takes_vectors: ClassVar[bool] = True
 
@@ -98,7 +105,7 @@ class Aggregate(Method):
         check_probability(centre_share=self.centre_share)
         if not LEAST_SHARE <= self.centre_share <= 1 - LEAST_SHARE:
             raise ValueError(f"centre_share must be from {LEAST_SHARE} to {1 - LEAST_SHARE}, got {self.centre_share!r}")
-        check_flag(rehearse=self.rehearse)
+        check_flag(rehearse=self.rehearse, fuse=self.fuse)
         if self.records_per_number is not None:
             check_positive(records_per_number=self.records_per_number)
         if self.time_limit is not None:
@@ -117,6 +124,7 @@ class Aggregate(Method):
             "sketch": self.sketch.recorded(),
             "time_limit": self.time_limit,
             "rehearse": self.rehearse,
+            "fuse": self.fuse,
         }
 
     def first_kernel(self, n_features: int) -> Any:
@@ -234,7 +242,8 @@ class Aggregate(Method):
             rounds.append((ball, total))
             released(guarantee, *with_sums(*told[0], rounds))
         names = learner.names if isinstance(learner, VectorLearner) else None
-        found = outcome(centre, design, rounds, names, problem.bounds)
+        alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
+        found = outcome(centre, design, rounds, names, problem.bounds, fit if alike else None)
         own = "average_weights" in found.raw
         released(guarantee, found.raw, found.noise if own else dict(told[0][1]) | {"average": found.noise["average"]})
         return found
@@ -291,12 +300,20 @@ def without_average(centre: Outcome, why: str, **law: Any) -> Outcome:
 
 
 def outcome(
-    centre: Outcome, design: Design, rounds: Sequence[Round], names: Sequence[str] | None, bounds: FloatArray | None
+    centre: Outcome,
+    design: Design,
+    rounds: Sequence[Round],
+    names: Sequence[str] | None,
+    bounds: FloatArray | None,
+    alike: FitParts | None = None,
 ) -> Outcome:
-    """What leaves the method; from here on only released and public numbers are used."""
+    """What leaves the method; from here on only released and public numbers are used.
+
+    ``alike`` fits simulated rows, where the learner means the same mixture as the sketch.
+    """
     raw, noise = with_sums(centre.raw, centre.noise, rounds)
     try:
-        return _estimated(centre, design, rounds, names, bounds, raw, noise)
+        return _estimated(centre, design, rounds, names, bounds, alike, raw, noise)
     except NO_ESTIMATE:  # such as exponentials of noise
         return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
 
@@ -307,12 +324,17 @@ def _estimated(
     rounds: Sequence[Round],
     names: Sequence[str] | None,
     bounds: FloatArray | None,
+    alike: FitParts | None,
     raw: dict[str, FloatArray],
     noise: dict[str, Any],
 ) -> Outcome:
     """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
-    found = estimate(design, rounds)
+    found, fused = estimate(design, rounds), False
+    if alike is not None:
+        with suppress(*NO_ESTIMATE):  # the average alone
+            found, fused = with_the_sketch(found, design, rounds, centre, alike)
     noise["average"] |= {
+        "fused": fused,
         "subset_records": design.subset_records,
         "spread": found.spread,
         "expected_inside": found.expected_inside,
