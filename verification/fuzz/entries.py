@@ -89,6 +89,11 @@ def entries(folder: Path) -> Entries:
         }),
         "fit_gmm populous": (dpg.fit_gmm, fit | {"method": "populous", "delta": 1e-6, "noise": 0.1, "rehearse": True}),
         "fit_gmm populous-single": (dpg.fit_gmm, fit | {"method": "populous-single", "delta": 1e-6, "n_subsets": 50}),
+        "fit_gmm aggregate": (dpg.fit_gmm, fit | {
+            "X": np.tile(RECORDS, (8, 1)), "bounds": (-2, 8), "method": "aggregate", "delta": 1e-6, "centre_share": 0.5,
+            "records_per_number": 20.0, "fuse": True, "rehearse": True, "time_limit": None, "random_seed": 1,
+        }),
+        "VectorLearner": (dpg.VectorLearner, {"function": np.median, "names": ("median",)}),
         "RecordBlocks": (dpg.RecordBlocks, {"X": RECORDS, "rows_per_block": 30}),
         "estimator": (lambda X, **settings: dpg.PrivateGaussianMixture(**settings).fit(X), {
             "X": RECORDS, "n_components": 1, "epsilon": 1.0, "bounds": (-2, 8), "method": "histogram",

@@ -59,10 +59,11 @@ def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate
     if not sure and found.expected_inside >= FEW_INSIDE * last.n_subsets:
         return None
     return (
-        f"the learner's answers to subsets of the records lie far from those to the sketch's mixture: about"
-        f" {max(last.n_inside, 0):.0f} of {last.n_subsets} were in the ball (give or take"
-        f" {last.n_inside_scale:.0f}), {found.expected_inside:.0f} expected. What the learner says may be farther from"
-        " the sketch than the answer and its errors tell; more records make the ball grow, or use 'populous'"
+        "as far as the noise tells, the learner's answers to subsets of the records lie far from those to the sketch's"
+        f" mixture: about {max(last.n_inside, 0):.0f} of {last.n_subsets} were counted in the ball (give or take"
+        f" {last.n_inside_scale:.0f}), {found.expected_inside:.0f} are by the sum of the answers. What the learner says"
+        " may be farther from the sketch than the answer and its errors tell; more records make the ball grow, or use"
+        " 'populous'"
     )
 
 

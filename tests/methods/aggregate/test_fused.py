@@ -1,0 +1,134 @@
+"""The default learner's average, put together with the sketch around which it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.learners.fit_arrays import Fits
+from pm_dpgmm.methods.aggregate import method
+from pm_dpgmm.methods.aggregate.design import Design
+from pm_dpgmm.methods.aggregate.estimate import Estimate
+from pm_dpgmm.methods.aggregate.fused import SketchTold, at_odds, derivatives, fused, unbiased
+from pm_dpgmm.methods.aggregate.method import Aggregate
+from pm_dpgmm.mixture.mixture import Mixture
+
+TRUTH = Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What :func:`pm_dpgmm.methods.aggregate.fused.with_the_sketch` was given."""
+
+    found: Estimate
+    design: Design
+    rounds: object
+    centre: object
+    fit: object
+
+    @property
+    def told(self):
+        return SketchTold.of(self.centre, self.design.chart)
+
+
+@pytest.fixture(scope="module")
+def records():
+    return TRUTH.sample(5_000, rng=np.random.default_rng(3))
+
+
+@pytest.fixture(scope="module")
+def release_and_parts(records):
+    given, original = [], method.with_the_sketch
+
+    def spy(*arguments):
+        given.append(Parts(*arguments))
+        return original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method, "with_the_sketch", spy)
+        release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
+    return release, given[0]
+
+
+@pytest.fixture
+def parts(release_and_parts):
+    return release_and_parts[1]
+
+
+def test_slopes_are_derivatives(parts):
+    told = parts.told
+    np.testing.assert_allclose(
+        told.slopes(told.start), derivatives(told.expected, told.start), atol=1e-7 * np.abs(told.means).max()
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, 30.0])
+def test_covariances_of_the_waves_have_inverses(parts, scale):
+    """Also with a noisy number of records, under add-remove neighbours."""
+    told = parts.told
+    told = dataclasses.replace(told, law=dataclasses.replace(told.law, n_records_scale=scale))
+    columns = told.slopes(told.start)
+    np.testing.assert_allclose(told.times(told.solve(columns)), columns, rtol=1e-6, atol=1e-9)
+
+
+def test_both_together_tell_more_than_either(parts):
+    told = parts.told
+    both = fused(parts.found, parts.design, told)
+    nothing = dataclasses.replace(parts.found, vector=told.start, apart=1e6 * parts.found.apart)
+    sketch = fused(nothing, parts.design, told)
+    for alone in (parts.found, sketch):
+        gains = np.linalg.eigvalsh(alone.covariance - both.covariance)
+        assert gains.min() > -0.05 * gains.max() and gains.max() > 0  # slopes are taken at three different answers
+    assert np.trace(both.covariance) < 0.8 * np.trace(parts.found.covariance)
+
+
+def test_an_average_that_means_something_else_stays_alone(parts):
+    """Ten standard errors away; agreeing ones are told apart once in a hundred releases."""
+    far = parts.found.vector + 10 * np.sqrt(np.diag(parts.found.covariance))
+    assert fused(dataclasses.replace(parts.found, vector=far), parts.design, parts.told) is None
+    draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), np.diag([1.0, 4.0, 9.0]), size=2_000)
+    share = np.mean([at_odds(draw, np.diag([1.0, 4.0, 9.0])) for draw in draws])
+    assert 0.002 < share < 0.02  # .01 wanted; false alarm 1e-4
+
+
+def test_bias_is_that_of_the_learner_at_the_estimate(parts):
+    """A learner that is wrong by a tenth of a deviation is put right by that much."""
+    shift = 0.1 * np.sqrt(parts.design.chart.centre.covariances[:, :, 0])
+
+    def wrong(rows, edges):
+        fits = parts.fit(rows, edges)
+        return Fits(fits.weights, fits.means + shift, fits.covariances, fits.given)
+
+    at, means = parts.found.vector, parts.design.chart.coordinates.blocks[1]
+    right = unbiased(parts.found, parts.design, parts.rounds, parts.told, at=at, fit=parts.fit).vector[means]
+    moved = unbiased(parts.found, parts.design, parts.rounds, parts.told, at=at, fit=wrong).vector[means]
+    np.testing.assert_allclose(right - moved, 0.1, atol=0.04)
+
+
+def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):
+    """The same noise, the same sums; the answer alone is another."""
+    release, parts = release_and_parts
+    alone = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0, fuse=False), **BUDGET)
+    assert release.noise["average"]["fused"] is True and alone.noise["average"]["fused"] is False
+    assert release.raw["average_total_0"].tobytes() == alone.raw["average_total_0"].tobytes()
+    np.testing.assert_allclose(alone.means, parts.design.chart.mixture(parts.found.vector).means)
+    assert np.abs(alone.means - release.means).max() > 1e-6
+
+
+def test_what_cannot_be_put_together_is_an_average(records, monkeypatch):
+    def fails(*given):
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr(method, "with_the_sketch", fails)
+    release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
+    assert release.noise["average"]["fused"] is False and "offset_covariance" in release.raw
+
+
+def test_other_learners_mean_what_they_say(records):
+    learner = dpg.VectorLearner(lambda rows: [np.median(rows)], names=("median",))
+    release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=60.0), learner=learner, **BUDGET)
+    assert release.noise["average"]["fused"] is False
