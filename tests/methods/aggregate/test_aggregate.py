@@ -320,6 +320,7 @@ def skewness(rows):
     return [((rows - rows.mean()) ** 3).mean() / rows.std() ** 3]
 
 
+@pytest.mark.thorough(quick=["skewness", "narrow"])
 @pytest.mark.parametrize(
     "learner",
     [
