@@ -156,10 +156,11 @@ def fit_gmm(
     is known to whoever runs the fit: an error about rows or columns is a fact about the data, not to be published.
     Running time and memory are not covered.
 
-    A learner of yours may be any function of one subset. Each of its fits has a process of its own, so that nothing it
-    keeps in memory (a warm start, a generator, statistics of earlier subsets) reaches another fit; a trial on simulated
-    rows refuses one that keeps something. What no process can separate is left to you: the learner holds no records
-    beforehand, such as a closure over all of ``X``, and its fits do not meet in files, a database or a server.
+    A learner of yours may be any function of one subset. Each of its fits to records has a process of its own, so that
+    nothing it keeps in memory (a warm start, a generator, statistics of earlier subsets) reaches another fit; a trial
+    on simulated rows refuses one that keeps something. What no process can separate is left to you: the learner holds
+    no records beforehand, such as a closure over all of ``X``, and its fits do not meet in files, a database or a
+    server.
 
     Examples
     --------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def fit_parts(
     n_jobs: int | None,
     progress: Callable[[int, int], None],
     time_limit: float | None = None,
+    public_call: str | None = None,
 ) -> Any:
     """One fit for each part ``rows[edges[i] : edges[i + 1]]``; see :func:`pm_dpgmm.learners.subsets.fit_subsets`.
 
@@ -45,8 +47,44 @@ def fit_parts(
         n_jobs=n_jobs,
         progress=progress,
         time_limit=time_limit,
+        public_call=public_call,
     )
     form = form_of(learner, n_components, rows.shape[1])
     if isinstance(form, VectorForm):
         return np.array([np.full(form.size, np.nan) if answer is None else answer for answer in found])
     return stack_fits(found, n_components, rows.shape[1])
+
+
+@contextlib.contextmanager
+def simulated_fits(
+    learner: Any,
+    n_components: int,
+    *,
+    n_jobs: int | None,
+    progress: Callable[[int, int], None],
+    time_limit: float | None = None,
+    forgets: bool = True,
+) -> Iterator[Callable[[FloatArray, IntArray], Any]]:
+    """A function of rows and edges like :func:`fit_parts`, with seeds 0, 1, ..., for SIMULATED rows only.
+
+    Such rows are public, so fits that would have a process each share them, unless the learner may not be one that
+    ``forgets``: its answers would not be what they are to records.
+    """
+    from pm_dpgmm.learners.pool import servers
+
+    with servers() as call:
+
+        def fit(rows: FloatArray, edges: IntArray) -> Any:
+            return fit_parts(
+                learner,
+                rows,
+                edges,
+                n_components,
+                seeds=range(len(edges) - 1),
+                n_jobs=n_jobs,
+                progress=progress,
+                time_limit=time_limit,
+                public_call=call if forgets else None,
+            )
+
+        yield fit

@@ -16,15 +16,20 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.answers import Answer
 
 Work = Sequence[tuple[FloatArray, int]]
-Request = tuple[FloatArray, int, int, float | None, float | None]  # the arguments of fit_in_child after the learner
+# the arguments of fit_in_child after the learner, or of fit_public_in_child
+Request = (
+    tuple[FloatArray, int, int, float | None, float | None]
+    | tuple[list[tuple[FloatArray, int]], int, float | None, float | None]
+)
+Task = tuple[str, bytes, int, Request]  # the arguments of awaited_fit
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     " from pm_dpgmm.learners import process; getattr(process, sys.argv[3])(int(sys.argv[2]))"
@@ -53,6 +58,7 @@ class Server(NamedTuple):
     process: subprocess.Popen[bytes]
     connection: Connection
     line: socket.socket  # the same line as the connection
+    learner: bytes = b""
 
 
 _lock = threading.Lock()
@@ -74,17 +80,14 @@ def fit_apart(
     A fit whose process died, be it of its own doing or because it was killed from outside, or memory or time on the
     clock was short, is repeated after all others, alone and with the same seed. If it dies again it is None.
     """
-    together, alone = (f"{_here}-{uuid.uuid4().hex}" for _ in range(2))
     fits: dict[int, Answer | None] = {}
     died: list[int] = []
 
-    def task(call: str, i: int) -> tuple[str, bytes, int, Request]:
-        clock_limit = None if time_limit is None else OVERTIME * time_limit + REPRIEVE
-        return call, learner, i, (work[i][0], n_components, work[i][1], time_limit, clock_limit)
+    def task(call: str, i: int) -> Task:
+        return call, learner, i, (work[i][0], n_components, work[i][1], time_limit, clock_limit(time_limit))
 
-    _servers.update({together: [], alone: []})
-    try:
-        with contextlib.closing(_awaited([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
+    with servers() as together, servers() as alone:
+        with contextlib.closing(awaited([task(together, i) for i in range(len(work))], n_jobs)) as outcomes:
             for i, answer in outcomes:
                 if isinstance(answer, str):
                     died.append(i)
@@ -92,18 +95,29 @@ def fit_apart(
                 fits[i] = answer
                 progress(len(fits), len(work))
         for i in sorted(died):
-            ((_, answer),) = _awaited([task(alone, i)], 1)
+            ((_, answer),) = awaited([task(alone, i)], 1)
             fits[i] = None if isinstance(answer, str) else answer
             progress(len(fits), len(work))
-    finally:
-        for call in (together, alone):
-            _dismiss(call)
     return [fits[i] for i in range(len(work))]
 
 
-def _awaited(
-    tasks: list[tuple[str, bytes, int, Request]], n_jobs: int | None
-) -> Generator[tuple[int, Answer | str | None]]:
+def clock_limit(time_limit: float | None) -> float | None:
+    """Seconds on the clock that a child may take, where a fit may use ``time_limit`` of the processor."""
+    return None if time_limit is None else OVERTIME * time_limit + REPRIEVE
+
+
+@contextlib.contextmanager
+def servers() -> Iterator[str]:
+    """The name of a new call. Its servers start when there is work, and leave at the end."""
+    call = f"{_here}-{uuid.uuid4().hex}"
+    _servers[call] = []
+    try:
+        yield call
+    finally:
+        _dismiss(call)
+
+
+def awaited(tasks: list[Task], n_jobs: int | None) -> Generator[tuple[int, Any]]:
     """Outcomes of :func:`awaited_fit` as they come, even if workers of joblib disappear."""
     from joblib import Parallel, delayed, parallel_config
 
@@ -159,15 +173,11 @@ def rehearsal_apart(
         server.process.wait()
 
 
-def awaited_fit(
-    call: str,
-    learner: bytes,
-    i: int,
-    request: Request,
-) -> tuple[int, Answer | str | None]:
-    """``i`` and its outcome: a valid fit, None, or "died"."""
+def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[int, Any]:
+    """``i`` and its outcome: a valid fit, None, or "died"; for public subsets a list of these, or "died"."""
+    first = request[0][0][0] if isinstance(request[0], list) else request[0]
     for _ in range(STARTS):
-        server = _take(call, learner, (request[1], request[0].shape[1]))
+        server = _take(call, learner, (request[1], first.shape[1]))
         if server is None:
             continue
         try:
@@ -206,11 +216,13 @@ def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
     for name, server in gone:
         _retire(name, server)
     with _lock:
-        if _idle.get(call):
-            return _idle[call].pop()
+        for server in _idle.get(call, ()):
+            if server.learner == learner:
+                _idle[call].remove(server)
+                return server
         if call.startswith(_here) and call not in _servers:  # the run has stopped
             return None
-    server = _started("serve")
+    server = _started("serve")._replace(learner=learner)
     with _lock:
         if call.startswith(_here) and call not in _servers:
             _shut(server)

@@ -2,6 +2,7 @@
 
 The supervisor reads the subset and forks once more, for the learner; both end with the fit, so the server, from which
 all are forked, never has a record in its memory: not even in what was freed, which uninitialised arrays would show.
+Fits of public rows (public_fits.py) may share a child; those of records never do.
 
 Proof: process.md; assumptions: pool.md. POSIX only.
 """
@@ -24,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.answers import Answer, form_of
+from pm_dpgmm.learners.answers import Answer, MixtureForm, VectorForm, form_of
 from pm_dpgmm.learners.rehearsal import rehearsal_problem
 from pm_dpgmm.learners.subsets import fit_one
 
@@ -33,6 +34,7 @@ DIED: Died = "died"
 IDLE = 60.0  # seconds after which a server without work leaves
 LONGEST_PAUSE = 0.2  # seconds between looks at a child whose end is not announced
 DIED_CODE = 1  # exit code of a child whose failure may be another process's fault
+VALID, FAILED = 1.0, 2.0  # flags of fits that have come to an end; 0 before
 
 
 def serve(descriptor: int) -> None:
@@ -64,13 +66,17 @@ def serve(descriptor: int) -> None:
 
 
 def _answer(learner: Any, connection: Connection) -> None:
-    """The supervisor of one fit: read the request, answer it and exit, with 0 if the answer was sent."""
+    """The supervisor of one request: read it, answer it and exit, with 0 if the answer was sent.
+
+    A request is one subset of records or a list of public ones, with what else the function for it needs.
+    """
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold records
         request = connection.recv()
         connection.send("taken")
-        connection.send(fit_in_child(learner, *request, connection=connection))
+        answer: Any = fit_public_in_child if isinstance(request[0], list) else fit_in_child
+        connection.send(answer(learner, *request, connection=connection))
         code = 0
     finally:
         os._exit(code)
@@ -105,35 +111,92 @@ def fit_in_child(
     """
     form = form_of(learner, n_components, subset.shape[1])
     shared = np.frombuffer(mmap.mmap(-1, 8 * (1 + form.size)), dtype=float)  # a flag, then the answer
-    ended, alive = os.pipe()
 
     def fit() -> None:
-        os.close(ended)
-        connection.close()
         shared[1:] = form.numbers(fit_one(learner, subset, n_components, seed))
-        shared[0] = 1.0
+        shared[0] = VALID
 
-    try:
-        child = os.fork()
-        if child == 0:
-            _live_and_die(fit, time_limit)
-        os.close(alive)
-        deadline = math.inf if clock_limit is None else time.monotonic() + clock_limit
-        code = _watch(child, ended, connection, deadline)
-    finally:
-        os.close(ended)
+    code = _exit_code(fit, time_limit, clock_limit, connection)
     out_of_time = time_limit is not None and code in (-signal.SIGPROF, -signal.SIGXCPU)
     if code != 0 and not out_of_time:
         return DIED
-    if code != 0 or shared[0] != 1.0:
+    if code != 0 or shared[0] != VALID:
         return None
+    return _read(form, shared[1:])
+
+
+def fit_public_in_child(
+    learner: Any,
+    work: list[tuple[FloatArray, int]],
+    n_components: int,
+    time_limit: float | None,
+    clock_limit: float | None,
+    *,
+    connection: Connection,
+) -> list[Answer | Died | None]:
+    """Fits of PUBLIC rows with their seeds, one after the other in one child of this process.
+
+    None where the learner raised or had no valid answer; "died" for all that have no outcome when the child has ended,
+    for whatever reason, which are to be fitted in a process each. The processor time is that of one fit, the time on
+    the clock that of all. EOFError when ``connection`` closes.
+    """
+    form = form_of(learner, n_components, work[0][0].shape[1])
+    shared = np.frombuffer(mmap.mmap(-1, 8 * len(work) * (1 + form.size)), dtype=float).reshape(len(work), -1)
+
+    def fit() -> None:
+        for (subset, seed), numbers in zip(work, shared, strict=True):
+            if time_limit is not None:
+                signal.setitimer(signal.ITIMER_PROF, time_limit)
+            try:
+                numbers[1:] = form.numbers(fit_one(learner, subset, n_components, seed))
+            except MemoryError:
+                raise
+            except Exception:
+                numbers[0] = FAILED
+            else:
+                numbers[0] = VALID
+
+    _exit_code(fit, time_limit, clock_limit, connection, n_fits=len(work))
+    ended = [numbers[0] in (VALID, FAILED) for numbers in shared]
+    found = [_read(form, numbers[1:]) if numbers[0] == VALID else None for numbers in shared]
+    return [answer if has_ended else DIED for answer, has_ended in zip(found, ended, strict=True)]
+
+
+def _read(form: MixtureForm | VectorForm, numbers: FloatArray) -> Answer | None:
     try:
-        return form.read(shared[1:])
+        return form.read(numbers)
     except ValueError:
         return None
 
 
-def _live_and_die(fit: Callable[[], None], time_limit: float | None) -> None:
+def _exit_code(
+    fit: Callable[[], None],
+    time_limit: float | None,
+    clock_limit: float | None,
+    connection: Connection,
+    *,
+    n_fits: int = 1,
+) -> int | None:
+    """Run ``fit`` in a new child of this process: its exit code, None if it ran out of time on the clock."""
+    ended, alive = os.pipe()
+
+    def alone() -> None:
+        os.close(ended)
+        connection.close()
+        fit()
+
+    try:
+        child = os.fork()
+        if child == 0:
+            _live_and_die(alone, time_limit, n_fits)
+        os.close(alive)
+        deadline = math.inf if clock_limit is None else time.monotonic() + clock_limit
+        return _watch(child, ended, connection, deadline)
+    finally:
+        os.close(ended)
+
+
+def _live_and_die(fit: Callable[[], None], time_limit: float | None, n_fits: int) -> None:
     """The child: run ``fit`` under its limits and exit, whatever happens."""
     code = 0
     try:
@@ -146,7 +209,7 @@ def _live_and_die(fit: Callable[[], None], time_limit: float | None) -> None:
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_PROF, time_limit)
             most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-            seconds = math.ceil(time_limit) + 1  # for learners that use the timer themselves
+            seconds = math.ceil(n_fits * time_limit) + 1  # for learners that use the timer themselves
             if most == resource.RLIM_INFINITY or seconds < most:
                 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         fit()

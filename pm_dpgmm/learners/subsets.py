@@ -98,6 +98,7 @@ def fit_subsets(
     n_jobs: int | None,
     progress: Callable[[int, int], None],
     time_limit: float | None = None,
+    public_call: str | None = None,
 ) -> list[Any]:
     """One independent fit per subset; None where the learner failed, whatever the reason.
 
@@ -122,6 +123,10 @@ def fit_subsets(
     time_limit : float, optional
         Seconds of processor time that a fit may use; it may take 10 times as many and 60 more on the clock. With a
         limit every fit has a process of its own, whatever ``n_jobs``. Choose it far above what good fits use.
+    public_call : str, optional
+        For PUBLIC rows only, simulated ones for instance: the name of a call of :func:`pool.servers`. Where fits have
+        processes, several then share one, and the servers stay for further fits; ``progress`` hears of several at a
+        time. There is no guarantee for the rows.
 
     Returns
     -------
@@ -182,6 +187,10 @@ def fit_subsets(
     if learner is None:
         learner = default_learner(n_components)
     work = list(zip(subsets, seeds, strict=True))
+    if not here and public_call is not None:
+        from pm_dpgmm.learners.public_fits import fit_public
+
+        return fit_public(public_call, pickled(learner), work, n_components, n_jobs, progress, time_limit)
     if not here:
         from pm_dpgmm.learners.pool import fit_apart
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_flag, check_positive, check_probability, plain_numbers
 from pm_dpgmm.learners.batched_em import BatchedEM
-from pm_dpgmm.learners.parts import fit_parts
+from pm_dpgmm.learners.parts import fit_parts, simulated_fits
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
@@ -33,7 +33,7 @@ from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
-from pm_dpgmm.privacy.noise import IntArray, Rng, seeds
+from pm_dpgmm.privacy.noise import Rng, seeds
 
 Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers released so far, and their law
 
@@ -89,7 +89,9 @@ class Aggregate(Method):
 
     Notes
     -----
-    The learner also fits several hundred subsets of simulated records, which are public.
+    The learner also fits several hundred subsets of simulated records. These are public, so such fits share processes,
+    up to 32 one; with ``rehearse=False``, where nobody has seen whether it keeps something between calls, each has its
+    own. Those of your records always have.
     """
 
     centre_share: float = 0.4
@@ -208,21 +210,11 @@ class Aggregate(Method):
         )
         learner = BatchedEM() if learner is None else learner
 
-        def fit(rows: FloatArray, edges: IntArray, own: Sequence[int] | None = None) -> Answers:
-            return fit_parts(
-                learner,
-                rows,
-                edges,
-                problem.n_components,
-                seeds=list(range(len(edges) - 1)) if own is None else own,
-                n_jobs=n_jobs,
-                progress=progress,
-                time_limit=self.time_limit,
-            )
-
+        way: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress, "time_limit": self.time_limit}
         mu_squared = float(left.limit - left.spent)
         try:
-            design = best_design(centre, fit, mu_squared=mu_squared, records_per_number=self.records_per_number)
+            with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
+                design = best_design(centre, fit, mu_squared=mu_squared, records_per_number=self.records_per_number)
         except Exception:  # of simulated records, so public; the sketch is paid for
             design = None
         if design is None:
@@ -231,10 +223,9 @@ class Aggregate(Method):
         if problem.bounds is not None:
             records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)
-        rows = records[order]
-        vectors = design.vectors(
-            fit(rows, edges, seeds(design.n_subsets, rng=rng)), design.waves.of_subsets(rows, edges)
-        )
+        rows, streams = records[order], seeds(design.n_subsets, rng=rng)
+        fits: Answers = fit_parts(learner, rows, edges, problem.n_components, seeds=streams, **way)
+        vectors = design.vectors(fits, design.waves.of_subsets(rows, edges))
         rounds: list[Round] = []
         for share in shares_of_rounds(left, design.n_subsets):
             ball = next_ball(design, rounds)
@@ -243,7 +234,8 @@ class Aggregate(Method):
             released(guarantee, *with_sums(*told[0], rounds))
         names = learner.names if isinstance(learner, VectorLearner) else None
         alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
-        found = outcome(centre, design, rounds, names, problem.bounds, fit if alike else None)
+        with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
+            found = outcome(centre, design, rounds, names, problem.bounds, fit if alike else None)
         own = "average_weights" in found.raw
         released(guarantee, found.raw, found.noise if own else dict(told[0][1]) | {"average": found.noise["average"]})
         return found

@@ -1,5 +1,7 @@
 import dataclasses
+import functools
 import itertools
+import os
 import pickle
 import warnings
 
@@ -10,6 +12,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.learners.fit_arrays import Fits
+from pm_dpgmm.learners.pool import servers
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.methods.aggregate import method
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
@@ -24,7 +27,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 TRUTH = Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])
 UNIT, PLACE = 1e-3, 1e3
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "method": "aggregate", "progress": False, "random_seed": 1}
-QUICK = BUDGET | {"method": Aggregate(records_per_number=30.0)}  # one size: each answer has a process of its own
+QUICK = BUDGET | {"method": Aggregate(records_per_number=30.0)}  # one size: answers have processes
 
 
 class OfFewRows(FitsTogether):
@@ -190,8 +193,14 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def of_line(table):
-    return dpg.fit_gmm(table, 1, learner=dpg.VectorLearner(line, ("slope", "intercept")), **QUICK)
+def checkpoint(tmp_path_factory):
+    return tmp_path_factory.mktemp("line") / "c.json"
+
+
+@pytest.fixture(scope="module")
+def of_line(table, checkpoint):
+    learner = dpg.VectorLearner(line, ("slope", "intercept"))
+    return dpg.fit_gmm(table, 1, learner=learner, checkpoint=checkpoint, **QUICK)
 
 
 def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
@@ -208,14 +217,58 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
     assert of_line.standard_errors().means.shape == (1, 2)
 
 
-def test_an_answer_is_kept_by_files_pickles_and_checkpoints(table, of_line, tmp_path):
+def telling(place):
+    """A learner of means that writes its process, its calls there so far, and whether its rows are records.
+
+    Records are whole numbers; simulated rows are not.
+    """
+    calls = []
+
+    def means(rows):
+        calls.append(len(rows))
+        with place.open("a") as file:
+            file.write(f"{os.getpid()} {len(calls)} {int((rows == np.rint(rows)).all())}\n")
+        return rows.mean(axis=0)
+
+    return dpg.VectorLearner(means, ("mean",))
+
+
+@pytest.mark.thorough(quick=["sound"])
+@pytest.mark.parametrize("fault", [False, True], ids=["sound", "fault"])
+def test_every_subset_of_records_has_a_process_of_its_own_and_simulated_ones_share(tmp_path, monkeypatch, fault):
+    """A learner finds fresh memory for records; the fault, their fits in a call for public rows, would be seen."""
+    rows = np.rint(np.random.default_rng(9).normal(0, 1e4, size=(3_000, 1)))
+    learner = telling(tmp_path / "calls")
+    with servers() as call:
+        if fault:
+            monkeypatch.setattr(method, "fit_parts", functools.partial(method.fit_parts, public_call=call))
+        dpg.fit_gmm(rows, 1, learner=learner, n_jobs=2, **QUICK)
+    told = np.loadtxt(tmp_path / "calls", dtype=int)
+    private, simulated = told[told[:, 2] == 1], told[told[:, 2] == 0]
+    assert len(private) > 20 and len(simulated) > 120
+    assert len(set(simulated[:, 0])) < len(simulated) / 4 and simulated[:, 1].max() > 4
+    fresh = (private[:, 1] == 1).all() and len(set(private[:, 0])) == len(private)
+    assert fresh == (not fault)
+    assert not set(private[:, 0]) & set(simulated[:, 0])
+
+
+def test_a_learner_that_nobody_tried_has_a_process_for_every_simulated_fit(tmp_path, monkeypatch):
+    """It may keep something between calls, and its answers to records are then those of fresh memory."""
+    monkeypatch.setattr(
+        method, "best_design", lambda centre, fit, **_: fit(np.full((8, 1), 0.5), np.arange(9)) and None
+    )
+    settings = BUDGET | {"method": Aggregate(rehearse=False)}
+    rows = np.random.default_rng(9).normal(size=(3_000, 1))
+    with pytest.warns(dpg.FitWarning):
+        dpg.fit_gmm(rows, 1, learner=telling(tmp_path / "calls"), **settings)
+    assert np.loadtxt(tmp_path / "calls", dtype=int)[:, 1].tolist() == [1] * 8
+
+
+def test_an_answer_is_kept_by_files_pickles_and_checkpoints(of_line, checkpoint, tmp_path):
     again = dpg.load(of_line.save(tmp_path / "r.json"))
     assert again.to_dict() == of_line.to_dict() and again.answer.values.tobytes() == of_line.answer.values.tobytes()
     assert pickle.loads(pickle.dumps(of_line.answer)).covariance.tobytes() == of_line.answer.covariance.tobytes()
-    learner = dpg.VectorLearner(line, ("slope", "intercept"))
-    path = tmp_path / "c.json"
-    release = dpg.fit_gmm(table, 1, learner=learner, checkpoint=path, **QUICK)
-    assert dpg.resume(path).to_dict() == release.to_dict()
+    assert dpg.resume(checkpoint).to_dict() == of_line.to_dict()
 
 
 def test_a_finished_average_is_resumed_as_it_was(records, tmp_path):
@@ -267,6 +320,7 @@ def skewness(rows):
     return [((rows - rows.mean()) ** 3).mean() / rows.std() ** 3]
 
 
+@pytest.mark.thorough(quick=["skewness", "narrow"])
 @pytest.mark.parametrize(
     "learner",
     [
@@ -280,7 +334,7 @@ def skewness(rows):
 def test_whatever_a_learner_says_the_sketch_is_not_lost(learner, tmp_path):
     """Records unlike any mixture, numbers near the ends of what floats hold."""
     rows = np.random.default_rng(8).exponential(size=(3_000, 1))
-    settings = BUDGET | {"method": Aggregate(records_per_number=24.0, rehearse=False)}
+    settings = BUDGET | {"method": Aggregate(records_per_number=48.0)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dpg.FitWarning)
         release = dpg.fit_gmm(rows, 1, learner=learner, checkpoint=tmp_path / "c.json", **settings)
