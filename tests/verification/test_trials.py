@@ -58,6 +58,9 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
         "populous_forgets_the_moved_fit",
         "gaussian",
         "gaussian_half_noise",
+        "ball_sum",
+        "ball_sum_one_radius",
+        "aggregate_about_their_mean",
         "sites_like_next_row",
     ]
 )

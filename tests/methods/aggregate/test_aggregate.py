@@ -161,6 +161,7 @@ def plane():
     return truth, truth.sample(20_000, rng=np.random.default_rng(5))
 
 
+@pytest.mark.thorough(quick=["diag"])
 @pytest.mark.parametrize("kind", ["diag", "tied"])
 def test_a_learner_of_simpler_covariances_keeps_them(plane, kind, tmp_path):
     """Directions in which its answers never differ get no noise, and say nothing in a posterior."""
@@ -213,6 +214,7 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
     frame = of_line.answer.to_frame()
     assert list(frame.index) == ["slope", "intercept"] and (frame["low"] == low).all() and (frame["high"] == high).all()
     assert repr(of_line.answer).startswith("Answer(slope 0.")
+    assert of_line.noise["average"]["fused"] is False
     assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do
     assert of_line.standard_errors().means.shape == (1, 2)
 
@@ -252,6 +254,7 @@ def test_every_subset_of_records_has_a_process_of_its_own_and_simulated_ones_sha
     assert not set(private[:, 0]) & set(simulated[:, 0])
 
 
+@pytest.mark.thorough
 def test_a_learner_that_nobody_tried_has_a_process_for_every_simulated_fit(tmp_path, monkeypatch):
     """It may keep something between calls, and its answers to records are then those of fresh memory."""
     monkeypatch.setattr(
@@ -320,7 +323,7 @@ def skewness(rows):
     return [((rows - rows.mean()) ** 3).mean() / rows.std() ** 3]
 
 
-@pytest.mark.thorough(quick=["skewness", "narrow"])
+@pytest.mark.thorough(quick=["narrow"])
 @pytest.mark.parametrize(
     "learner",
     [

@@ -126,9 +126,3 @@ def test_what_cannot_be_put_together_is_an_average(records, monkeypatch):
     monkeypatch.setattr(method, "with_the_sketch", fails)
     release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     assert release.noise["average"]["fused"] is False and "offset_covariance" in release.raw
-
-
-def test_other_learners_mean_what_they_say(records):
-    learner = dpg.VectorLearner(lambda rows: [np.median(rows)], names=("median",))
-    release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=60.0), learner=learner, **BUDGET)
-    assert release.noise["average"]["fused"] is False
