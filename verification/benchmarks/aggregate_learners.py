@@ -12,13 +12,18 @@ from pm_dpgmm import Mixture
 from pm_dpgmm._arguments import FloatArray
 
 TRIMMED, ROUNDS = 0.08, 3  # share of the rows that is left out, and how often it is chosen anew
+REACH = 3.3  # deviations from the nearest component, within which rows come back in the end: 99.9 % in one column
 DEGREES = 4.0  # of freedom of the t mixture
 STEPS = 60  # of EM
 
 
 @dataclass(frozen=True)
 class TrimmedEM:
-    """A mixture without the 8 % of the rows that it explains least, chosen three times, in robust units."""
+    """A mixture without the 8 % of the rows that it explains least, chosen three times, in robust units.
+
+    The last fit is to the rows within REACH of a component, as trimming alone makes components too narrow (the step of
+    reweighting of Rousseeuw and Van Driessen 1999).
+    """
 
     n_components: int
 
@@ -32,6 +37,12 @@ class TrimmedEM:
             model = GaussianMixture(self.n_components, n_init=2, random_state=0).fit(scaled[kept])
             heights = model.score_samples(scaled)
             kept = heights >= np.quantile(heights, TRIMMED)
+        offsets = scaled[:, None] - model.means_
+        squares = np.einsum("nki,kij,nkj->nk", offsets, model.precisions_, offsets)
+        near = squares.min(axis=1) < REACH**2
+        model = GaussianMixture(
+            self.n_components, weights_init=model.weights_, means_init=model.means_, precisions_init=model.precisions_
+        ).fit(scaled[near])
         return _mixture(model, middle, unit)
 
 

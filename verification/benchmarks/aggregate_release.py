@@ -141,7 +141,6 @@ def learners(n_runs: int) -> bool:
         ("scikit-learn's mixture", GaussianMixture(2, n_init=2), 0.0, 5_000, n_runs),
         ("t mixture", TMixture(2), 0.0, 10_000, n_runs),
         ("PyMC MAP", MapMixture(2), 0.0, 5_000, max(1, n_runs // 7)),
-        ("trimmed EM", TrimmedEM(2), 0.05, 5_000, n_runs),
         ("trimmed EM", TrimmedEM(2), 0.05, 10_000, n_runs),
         ("trimmed EM", TrimmedEM(2), 0.05, 20_000, n_runs),
         ("trimmed EM", TrimmedEM(2), 0.05, 40_000, n_runs),
