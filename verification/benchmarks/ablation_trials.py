@@ -13,7 +13,7 @@ from typing import Any
 
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch import rounds, search
+from pm_dpgmm.methods.sketch import rounds
 
 SCHEDULE = rounds.Schedule  # the name in its module is replaced by trials
 
@@ -71,7 +71,7 @@ TRIALS: list[Trial] = [
         APART=(0.4,), LEAST_COUNT=(0.005,), SYNTHETIC=(2000,), EM_STEPS=(20,),
     ),
     *_trials(
-        f"{SKETCH}.search", SPARE=(0, 1), SEARCHES=((search.SCALES,),), WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,),
+        f"{SKETCH}.search", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,),
         BEST_DROPS=(1,), FIRST_BACKGROUND=(0.05,), BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
     ),
     *_trials(

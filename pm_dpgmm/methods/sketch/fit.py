@@ -94,14 +94,6 @@ def reweighted(
     return found
 
 
-def rated(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
-    """The fit with minus twice its log posterior density, up to a constant, as the objective."""
-    whitener, log_determinant = _whitener(data, found)
-    theta, has_background = _packed(found), found.background is not None
-    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)
-    return replace(found, objective=float(residuals @ residuals) + log_determinant)
-
-
 def refined(
     data: SketchData,
     found: ScaledMixture,

@@ -7,47 +7,34 @@ from dataclasses import replace
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
-from pm_dpgmm.methods.sketch.fit import misfit, rated, refined, reweighted
+from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
-SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
-SPARE = 2  # components fitted beyond those wanted, then dropped one by one
 WORTH = 1e-2  # least fall of the objective that counts
 
 
 def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> ScaledMixture:
-    """Several searches from an empty mixture: add the best candidate, refine, replace; with spare components, too.
+    """From an empty mixture: add the best candidate, refine, replace; once more with a spare component, then dropped.
 
-    The three best are refined with the full covariance of the sketch as weights, and the best of these is returned.
+    The better of the two is refitted with the full covariance of the sketch as weights. Without the other one a fit to
+    1,000 records in fourteen lost 0.03 nats a record.
     """
-    candidates = []
-    for scales in SEARCHES:
-        library = Dictionary.round(data, radius, scales)
-        found: ScaledMixture | None = None
-        for k in range(1, n_components + 1 + SPARE):
-            found = replaced(data, added(data, found, prior, library), prior, library)
-            if k == n_components:
-                candidates.append(found)
-        while found is not None and found.n_components > n_components:
-            found = min(all_dropped(data, found, prior), key=lambda other: other.objective)
-        assert found is not None
-        candidates.append(replaced(data, found, prior, library))
-    best: list[ScaledMixture] = []
-    for found in sorted(candidates, key=lambda other: other.objective):
-        if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
-            best.append(found)
-    return min(
-        (rated(data, reweighted(data, found, prior), prior) for found in best[:3]), key=lambda other: other.objective
-    )
+    library = Dictionary.round(data, radius, SCALES)
+    found: ScaledMixture | None = None
+    for _ in range(n_components):
+        found = replaced(data, added(data, found, prior, library), prior, library)
+    assert found is not None
+    larger = replaced(data, added(data, found, prior, library), prior, library)
+    fewer = min(all_dropped(data, larger, prior), key=lambda other: other.objective)
+    other = replaced(data, fewer, prior, library)
+    return reweighted(data, min(found, other, key=lambda one: one.objective), prior)
 
 
-def added(
-    data: SketchData, found: ScaledMixture | None, prior: Prior, library: Dictionary, *, steps: int = 40
-) -> ScaledMixture:
+def added(data: SketchData, found: ScaledMixture | None, prior: Prior, library: Dictionary) -> ScaledMixture:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
-    return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
+    return refined(data, best_added(data, found, library, 1)[0], prior)
 
 
 def replaced(
