@@ -71,8 +71,8 @@ TRIALS: list[Trial] = [
         APART=(0.4,), LEAST_COUNT=(0.005,), SYNTHETIC=(2000,), EM_STEPS=(20,),
     ),
     *_trials(
-        f"{SKETCH}.search", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,),
-        BEST_DROPS=(1,), FIRST_BACKGROUND=(0.05,), BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
+        f"{SKETCH}.search", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,), FIRST_BACKGROUND=(0.05,),
+        BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
     ),
     *_trials(
         f"{SKETCH}.dictionary", ATOMS=(96,), PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,),

@@ -60,7 +60,7 @@ def all_dropped(data: SketchData, found: ScaledMixture, prior: Prior, *, steps: 
 
 # ---------------------------------------------------------------------- from given starts
 GOOD = 5.0  # misfit below which nothing more is tried
-BEST_ATOMS, BEST_DROPS = 2, 3  # candidates that are followed up, of each kind
+BEST_ATOMS = 2  # candidates that are followed up, of each kind
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
 ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
@@ -168,17 +168,9 @@ def add_and_drop(
     more = [refined(data, new, prior, steps=15) for new in news]
     larger = min(more, key=lambda other: other.objective)
     work.pay(larger, 15 * len(more))
-    fewer = sorted(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
-    work.pay(found, 5 * len(fewer) + 30)
-    best = None
-    for other in fewer[:BEST_DROPS]:
-        if other.objective > 3 * found.objective or work.spent > EFFORT:
-            continue
-        other = refined(data, other, prior, steps=30)
-        work.pay(found, 30)
-        if best is None or other.objective < best.objective:
-            best = other
-    return best
+    other = min(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
+    work.pay(found, 5 * larger.n_components + 30)
+    return None if other.objective > 3 * found.objective else refined(data, other, prior, steps=30)
 
 
 def spare(
