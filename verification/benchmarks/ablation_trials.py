@@ -63,7 +63,7 @@ TRIALS: list[Trial] = [
     Trial(ROUNDS, "Schedule", EqualShares, "equal shares"),
     Trial(ROUNDS, "Schedule", ThreeLeaves, "three leaves"),
     *_trials(
-        f"{SKETCH}.rounds", FIRST_ROUND=(0.125, 0.5), RADIUS_SQUARED=({},), MOST_RADIUS_SQUARED=(0.5,),
+        f"{SKETCH}.rounds", FIRST_ROUND=(0.125, 0.5), RADIUS_SQUARED=(0.4, 0.5),
         LEAST_FRAMES=(10, 40), SOFT_REACH=(1.0, 4.0),
     ),
     *_trials(
