@@ -83,7 +83,7 @@ TRIALS: list[Trial] = [
         BROADER=(1.0, 3.0), FAINT=(0.0,), NEGLIGIBLE=(1e-4,),
     ),
     *_trials(
-        f"{SKETCH}.fit", TOLERANCE=(1e-2,), DAMPING=(1.0,), LESS=(0.5,), MORE=(2.0,), MOST_TESTED=(10**6,),
+        f"{SKETCH}.fit", TOLERANCE=(1e-2,), DAMPING=(1.0,), FACTOR=(2.0,), MOST_TESTED=(10**6,),
         BACKGROUND_LOGIT=(0.0,), TRIES=(4,),
     ),
     *_trials(f"{SKETCH}.model", NOTABLE=(0.0, math.inf)),
