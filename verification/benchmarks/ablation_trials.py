@@ -75,8 +75,7 @@ TRIALS: list[Trial] = [
         BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
     ),
     *_trials(
-        f"{SKETCH}.dictionary", ATOMS=(96,), PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,),
-        NEARBY=(10,),
+        f"{SKETCH}.dictionary", PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,), NEARBY=(10,),
     ),
     *_trials(
         f"{SKETCH}.estimate", RADIUS_PRIOR=(1.0,), SCALE_PRIOR=(1 / 3, 1 / 12), LOG_SCALES=(1.0,), SLOPES=(1.0,),
