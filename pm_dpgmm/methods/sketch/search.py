@@ -16,10 +16,10 @@ WORTH = 1e-2  # least fall of the objective that counts
 
 
 def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> ScaledMixture:
-    """From an empty mixture: add the best candidate, refine, replace; once more with a spare component, then dropped.
+    """From an empty mixture: add the best candidate, refine, replace; again with a spare component, which is dropped.
 
-    The better of the two is refitted with the full covariance of the sketch as weights. Without the other one a fit to
-    1,000 records in fourteen lost 0.03 nats a record.
+    The better of the two is refitted with the full covariance of the sketch as weights. Without a spare component one
+    fit in fourteen to 1,000 records lost 0.03 nats a record.
     """
     library = Dictionary.round(data, radius, SCALES)
     found: ScaledMixture | None = None
