@@ -13,7 +13,7 @@ from typing import Any
 
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch import rounds, search
+from pm_dpgmm.methods.sketch import rounds
 
 SCHEDULE = rounds.Schedule  # the name in its module is replaced by trials
 
@@ -63,7 +63,7 @@ TRIALS: list[Trial] = [
     Trial(ROUNDS, "Schedule", EqualShares, "equal shares"),
     Trial(ROUNDS, "Schedule", ThreeLeaves, "three leaves"),
     *_trials(
-        f"{SKETCH}.rounds", FIRST_ROUND=(0.125, 0.5), RADIUS_SQUARED=({},), MOST_RADIUS_SQUARED=(0.5,),
+        f"{SKETCH}.rounds", FIRST_ROUND=(0.125, 0.5), RADIUS_SQUARED=(0.4, 0.5),
         LEAST_FRAMES=(10, 40), SOFT_REACH=(1.0, 4.0),
     ),
     *_trials(
@@ -71,19 +71,18 @@ TRIALS: list[Trial] = [
         APART=(0.4,), LEAST_COUNT=(0.005,), SYNTHETIC=(2000,), EM_STEPS=(20,),
     ),
     *_trials(
-        f"{SKETCH}.search", SPARE=(0, 1), SEARCHES=((search.SCALES,),), WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,),
-        BEST_DROPS=(1,), FIRST_BACKGROUND=(0.05,), BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
+        f"{SKETCH}.search", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,), FIRST_BACKGROUND=(0.05,),
+        BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
     ),
     *_trials(
-        f"{SKETCH}.dictionary", ATOMS=(96,), PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,),
-        NEARBY=(10,),
+        f"{SKETCH}.dictionary", PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,), NEARBY=(10,),
     ),
     *_trials(
         f"{SKETCH}.estimate", RADIUS_PRIOR=(1.0,), SCALE_PRIOR=(1 / 3, 1 / 12), LOG_SCALES=(1.0,), SLOPES=(1.0,),
         BROADER=(1.0, 3.0), FAINT=(0.0,), NEGLIGIBLE=(1e-4,),
     ),
     *_trials(
-        f"{SKETCH}.fit", TOLERANCE=(1e-2,), DAMPING=(1.0,), LESS=(0.5,), MORE=(2.0,), MOST_TESTED=(10**6,),
+        f"{SKETCH}.fit", TOLERANCE=(1e-2,), DAMPING=(1.0,), FACTOR=(2.0,), MOST_TESTED=(10**6,),
         BACKGROUND_LOGIT=(0.0,), TRIES=(4,),
     ),
     *_trials(f"{SKETCH}.model", NOTABLE=(0.0, math.inf)),

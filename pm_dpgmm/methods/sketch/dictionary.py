@@ -13,7 +13,7 @@ from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import component_functions
 
-ATOMS = 192  # candidates for a new component, of each scale
+ATOMS = 96  # candidates for a new component, of each scale
 PLACES, FEW_PLACES = 3000, 300  # random places at which a component may be added, each at two scales
 MANY_FEATURES = 9  # from which on random places are too far apart to be worth many
 FARTHEST = 4.0  # half of the places lie up to so many radii away: bounds may have been narrowed past a small cluster

@@ -20,7 +20,7 @@ from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_cov
 from pm_dpgmm.mixture.coordinates import triangle
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
-DAMPING, LESS, MORE, TRIES = 1e-2, 0.2, 5.0, 8  # Levenberg-Marquardt
+DAMPING, FACTOR, TRIES = 1e-2, 5.0, 8  # Levenberg-Marquardt: at first, of changes, how many
 MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
 MOST_WHITENED = 200  # numbers whose full covariance is worth its time where only large rises matter: one column
 RIDGE = 1e-6  # of the step in a test of fit
@@ -94,14 +94,6 @@ def reweighted(
     return found
 
 
-def rated(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
-    """The fit with minus twice its log posterior density, up to a constant, as the objective."""
-    whitener, log_determinant = _whitener(data, found)
-    theta, has_background = _packed(found), found.background is not None
-    residuals = _residuals(data, theta, found.n_components, prior, whitener, has_background)
-    return replace(found, objective=float(residuals @ residuals) + log_determinant)
-
-
 def refined(
     data: SketchData,
     found: ScaledMixture,
@@ -135,18 +127,18 @@ def refined(
             try:
                 step = -linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), gradient, check_finite=False)
             except linalg.LinAlgError:
-                damping *= 10
+                damping *= FACTOR
                 continue
             other = _inside(data, theta + step, k, has_background)
             new = _residuals(data, other, k, prior, whitener, has_background)
             value = float(new @ new)
             if value < objective:
                 break
-            damping *= MORE
+            damping *= FACTOR
         else:
             break
         fall, theta, objective, residuals = objective - value, other, value, new
-        damping = max(damping * LESS, 1e-9)
+        damping = max(damping / FACTOR, 1e-9)
         if fall < tolerance:
             break
     return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)

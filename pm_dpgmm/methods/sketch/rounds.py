@@ -32,8 +32,7 @@ DUEL, N_DUELS = Fraction(1, 40), 3  # of what is left after the first round, if 
 SURE = 2.0  # standard deviations by which a fit must beat another one then
 FRAME_SEED = 20243  # public: frequencies are drawn from it, noise never is
 N_BASE = 4  # base frequencies of a frame
-RADIUS_SQUARED = {2: 0.4, 3: 0.5}  # of base frequencies, whitened, by number of columns
-MOST_RADIUS_SQUARED = 0.65  # for more columns
+RADIUS_SQUARED = 0.65  # of base frequencies, whitened
 LEAST_FRAMES, MOST_FRAMES = 20, 75  # of the second round
 COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
 FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
@@ -268,7 +267,7 @@ def whitened_frames(
     """Frames in the metric of every component in turn; in the first round half way to a round one."""
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
-    radius = math.sqrt(RADIUS_SQUARED.get(d, MOST_RADIUS_SQUARED))
+    radius = math.sqrt(RADIUS_SQUARED)
     values, vectors = np.linalg.eigh(mixture.covariances)
     values = np.maximum(values, FLATTEST * values[:, -1:])  # rounding may have made them negative
     if turn == 0:

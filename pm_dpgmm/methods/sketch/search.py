@@ -7,47 +7,34 @@ from dataclasses import replace
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
-from pm_dpgmm.methods.sketch.fit import misfit, rated, refined, reweighted
+from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
-SEARCHES = (SCALES, SCALES[:4], SCALES[2:])  # each is a search of its own
-SPARE = 2  # components fitted beyond those wanted, then dropped one by one
 WORTH = 1e-2  # least fall of the objective that counts
 
 
 def fit_sketch(data: SketchData, n_components: int, prior: Prior, *, radius: float) -> ScaledMixture:
-    """Several searches from an empty mixture: add the best candidate, refine, replace; with spare components, too.
+    """From an empty mixture: add the best candidate, refine, replace; again with a spare component, which is dropped.
 
-    The three best are refined with the full covariance of the sketch as weights, and the best of these is returned.
+    The better of the two is refitted with the full covariance of the sketch as weights. Without a spare component one
+    fit in fourteen to 1,000 records lost 0.03 nats a record.
     """
-    candidates = []
-    for scales in SEARCHES:
-        library = Dictionary.round(data, radius, scales)
-        found: ScaledMixture | None = None
-        for k in range(1, n_components + 1 + SPARE):
-            found = replaced(data, added(data, found, prior, library), prior, library)
-            if k == n_components:
-                candidates.append(found)
-        while found is not None and found.n_components > n_components:
-            found = min(all_dropped(data, found, prior), key=lambda other: other.objective)
-        assert found is not None
-        candidates.append(replaced(data, found, prior, library))
-    best: list[ScaledMixture] = []
-    for found in sorted(candidates, key=lambda other: other.objective):
-        if not best or found.objective > best[-1].objective + WORTH:  # not the same one again
-            best.append(found)
-    return min(
-        (rated(data, reweighted(data, found, prior), prior) for found in best[:3]), key=lambda other: other.objective
-    )
+    library = Dictionary.round(data, radius, SCALES)
+    found: ScaledMixture | None = None
+    for _ in range(n_components):
+        found = replaced(data, added(data, found, prior, library), prior, library)
+    assert found is not None
+    larger = replaced(data, added(data, found, prior, library), prior, library)
+    fewer = min(all_dropped(data, larger, prior), key=lambda other: other.objective)
+    other = replaced(data, fewer, prior, library)
+    return reweighted(data, min(found, other, key=lambda one: one.objective), prior)
 
 
-def added(
-    data: SketchData, found: ScaledMixture | None, prior: Prior, library: Dictionary, *, steps: int = 40
-) -> ScaledMixture:
+def added(data: SketchData, found: ScaledMixture | None, prior: Prior, library: Dictionary) -> ScaledMixture:
     """One component more: the candidate that explains most of the residual, then a refit of all."""
-    return refined(data, best_added(data, found, library, 1)[0], prior, steps=steps)
+    return refined(data, best_added(data, found, library, 1)[0], prior)
 
 
 def replaced(
@@ -73,7 +60,7 @@ def all_dropped(data: SketchData, found: ScaledMixture, prior: Prior, *, steps: 
 
 # ---------------------------------------------------------------------- from given starts
 GOOD = 5.0  # misfit below which nothing more is tried
-BEST_ATOMS, BEST_DROPS = 2, 3  # candidates that are followed up, of each kind
+BEST_ATOMS = 2  # candidates that are followed up, of each kind
 FIRST_BACKGROUND, BACKGROUND_WORTH = 0.01, 12.0  # weight to start from; least fall of the objective for one
 ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
 ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
@@ -181,17 +168,9 @@ def add_and_drop(
     more = [refined(data, new, prior, steps=15) for new in news]
     larger = min(more, key=lambda other: other.objective)
     work.pay(larger, 15 * len(more))
-    fewer = sorted(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
-    work.pay(found, 5 * len(fewer) + 30)
-    best = None
-    for other in fewer[:BEST_DROPS]:
-        if other.objective > 3 * found.objective or work.spent > EFFORT:
-            continue
-        other = refined(data, other, prior, steps=30)
-        work.pay(found, 30)
-        if best is None or other.objective < best.objective:
-            best = other
-    return best
+    other = min(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
+    work.pay(found, 5 * larger.n_components + 30)
+    return None if other.objective > 3 * found.objective else refined(data, other, prior, steps=30)
 
 
 def spare(
