@@ -16,6 +16,11 @@ from pm_dpgmm.mixture.mixture import Mixture
 MANY_FAILED = 0.1  # share of the simulated subsets
 FEW_INSIDE = 0.5  # share of the subsets in the last ball, by simulation about the answer
 SURE = 3.0  # deviations by which fewer are inside than any spread explains: false alarm .0013
+AT_ODDS = (
+    "average and sketch differ by more than their errors explain (a test that is wrong once in a hundred releases): the"
+    " records are probably not those of so many Gaussian components, which the two then describe differently, and the"
+    " stated errors, which are those of simulated mixtures, may be too small"
+)
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
 

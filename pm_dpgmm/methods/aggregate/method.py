@@ -21,7 +21,7 @@ from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.caveats import average_caveats
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, average_caveats
 from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design, FitParts
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
@@ -79,7 +79,8 @@ class Aggregate(Method):
     fuse : bool
         Put the average together with the sketch where both mean the same mixture, which has the smaller error: with
         the default learner alone, unless the two are at odds or records lie outside all components.
-        ``release.noise["average"]["fused"]`` says whether it was done. False: the average as it is.
+        ``release.noise["average"]["fused"]`` says whether it was done; being at odds is a warning. False: the average
+        as it is.
 
     Guarantee
     ---------
@@ -321,10 +322,11 @@ def _estimated(
     noise: dict[str, Any],
 ) -> Outcome:
     """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
-    found, fused = estimate(design, rounds), False
+    found, fused, at_odds = estimate(design, rounds), False, False
     if alike is not None:
         with suppress(*NO_ESTIMATE):  # the average alone
             found, fused = with_the_sketch(found, design, rounds, centre, alike)
+            at_odds = not fused
     noise["average"] |= {
         "fused": fused,
         "subset_records": design.subset_records,
@@ -351,7 +353,7 @@ def _estimated(
         raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
     caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)
-    law = noise.pop("average") | {"caveats": caveats}
+    law = noise.pop("average") | {"caveats": [AT_ODDS, *caveats] if at_odds else caveats}
     return averaged(replace(centre, raw=raw), law)
 
 

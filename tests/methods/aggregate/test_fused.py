@@ -10,6 +10,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate import method
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate
 from pm_dpgmm.methods.aggregate.fused import SketchTold, at_odds, derivatives, fused, unbiased
@@ -107,6 +108,15 @@ def test_bias_is_that_of_the_learner_at_the_estimate(parts):
     right = unbiased(parts.found, parts.design, parts.rounds, parts.told, at=at, fit=parts.fit).vector[means]
     moved = unbiased(parts.found, parts.design, parts.rounds, parts.told, at=at, fit=wrong).vector[means]
     np.testing.assert_allclose(right - moved, 0.1, atol=0.04)
+
+
+def test_records_unlike_any_mixture_are_told():
+    """Half of them from a Laplace law: the fit of subsets and the sketch describe them differently."""
+    rng = np.random.default_rng(1)
+    records = np.concatenate([rng.laplace(-3, 1, size=(30_000, 1)), rng.laplace(3, 1, size=(30_000, 1))])
+    with pytest.warns(dpg.FitWarning, match="differ by more than their errors"):
+        release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=24.0), **BUDGET)
+    assert release.noise["average"]["fused"] is False and AT_ODDS in release.warnings
 
 
 def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):
