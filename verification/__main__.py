@@ -11,13 +11,14 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._version import __version__
 from pm_dpgmm.cli.exit_status import one_line, run_command
-from pm_dpgmm.files.untrusted_json import distinct_keys
+from pm_dpgmm.files.untrusted_json import distinct_keys, read_text
 from pm_dpgmm.files.writing import check_destination, make_folder
 
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
@@ -314,9 +315,13 @@ def _verify(options: argparse.Namespace) -> int:
     from verification.auditing.certificate_reading import verify
 
     try:
-        with open(options.certificate, encoding="utf-8") as file:
-            found = verify(json.load(file, object_pairs_hook=distinct_keys))
-    except (OSError, ValueError, RecursionError) as error:
+        text = read_text(Path(options.certificate), kind="certificate")
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        found = verify(json.loads(text, object_pairs_hook=distinct_keys))
+    except (ValueError, RecursionError) as error:
         print(f"{options.certificate}: {error}", file=sys.stderr)
         return 2
     print(json.dumps({"holds": found.holds, "text": str(found)}) if options.json else found)

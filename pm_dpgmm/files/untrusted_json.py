@@ -22,11 +22,30 @@ def read_json(path: Path, *, kind: str) -> Any:
 
     Raises
     ------
+    FileNotFoundError, PermissionError, ValueError
+        See :func:`read_text`.
+    ValueError
+        If it is no complete JSON, nested deeper than 32, or holds NaN, an infinity, an integer beyond 64 bits or a key
+        twice.
+    """
+    text = read_text(path, kind=kind)
+    try:
+        found = parsed(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"path must be a complete JSON {kind}, got {str(path)!r}: {error}") from None
+    check_depth(found, name=kind)
+    return found
+
+
+def read_text(path: Path, *, kind: str) -> str:
+    """The content of a JSON file from an untrusted source, not yet parsed.
+
+    Raises
+    ------
     FileNotFoundError, PermissionError
         If there is no such file, or it may not be read.
     ValueError
-        If it is no regular file, larger than 64 MiB, not UTF-8, no complete JSON, nested deeper than 32, or holds NaN,
-        an infinity, an integer beyond 64 bits or a key twice.
+        If it is no regular file, larger than 64 MiB or not UTF-8.
     """
     given = repr(str(path))
     try:
@@ -43,11 +62,9 @@ def read_json(path: Path, *, kind: str) -> Any:
     if len(content) > MOST_BYTES:
         raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
     try:
-        found = parsed(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
         raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
-    check_depth(found, name=kind)
-    return found
 
 
 def parsed(text: str) -> Any:

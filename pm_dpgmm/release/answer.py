@@ -11,6 +11,7 @@ from scipy.stats import norm
 from pm_dpgmm._arguments import FloatArray, check_probability, frozen
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +25,17 @@ class Answer:
         In the units of the learner.
     covariance : ndarray, shape (p, p)
         Of the errors: noise, and the sampling error that the learner has on simulated records of the released mixture.
+    private : bool
+        False if the release is not, because its noise came from a seed.
+    flag : str or None
+        What speaks against the release, as it says itself: the errors may then be too small.
     """
 
     names: tuple[str, ...]
     values: FloatArray
     covariance: FloatArray
+    private: bool = True
+    flag: str | None = None
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -56,7 +63,8 @@ class Answer:
 
     def __repr__(self) -> str:
         rows = (f"{name} {value:.6g} ± {error:.2g}" for name, value, error in self._rows())
-        return f"Answer({', '.join(rows)})"
+        marks = ([] if self.private else [NOT_PRIVATE]) + ([f"WARNING: {self.flag}"] if self.flag else [])
+        return f"Answer({', '.join([*rows, *marks])})"
 
     def _rows(self) -> list[tuple[str, float, float]]:
         return list(zip(self.names, self.values.tolist(), self.errors.tolist(), strict=True))
@@ -70,4 +78,6 @@ def answer_of(release: Released) -> Answer:
             f" {release.statistic.of_method(release.method)}"
         )
     names = tuple(release.noise["average"]["names"])
-    return Answer(names, release.raw["answer"], release.raw["answer_covariance"])
+    return Answer(
+        names, release.raw["answer"], release.raw["answer_covariance"], private=release.private, flag=release.flag
+    )

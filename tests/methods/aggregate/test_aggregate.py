@@ -214,6 +214,8 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
     frame = of_line.answer.to_frame()
     assert list(frame.index) == ["slope", "intercept"] and (frame["low"] == low).all() and (frame["high"] == high).all()
     assert repr(of_line.answer).startswith("Answer(slope 0.")
+    assert "NOT PRIVATE" in repr(of_line.answer) and not of_line.answer.private  # a seed
+    assert "WARNING: odd" in repr(dataclasses.replace(of_line.answer, flag="odd"))
     assert of_line.noise["average"]["fused"] is False
     assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do
     assert of_line.standard_errors().means.shape == (1, 2)

@@ -362,8 +362,10 @@ def test_an_entry_that_no_file_holds_has_no_digest(entry, digest):
 
 
 def test_files_that_cannot_be_read_are_status_2(tmp_path, capsys):
+    """A pipe, such as a device, has no end: it hung for ever."""
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    for path in (tmp_path / "missing", tmp_path, tmp_path / "bytes"):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "bytes", tmp_path / "pipe"):
         assert main(["verify", str(path)]) == 2
         assert str(path) in capsys.readouterr().err
 
