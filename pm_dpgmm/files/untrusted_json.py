@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from pm_dpgmm.files.frozen_values import plain_values
 
-MOST_BYTES = 2**26  # of a file: the most numbers that a release may hold, 2^18, take a tenth of it
+MOST_BYTES = 40 * 2**20  # of a file: 2^18 numbers of a sketch and a covariance of 1,000 numbers take less than that
 MOST_DEPTH = 32  # of nested lists and mappings; the deepest release has 9
 LARGEST_INTEGER = 2**63
 
@@ -45,7 +45,7 @@ def read_text(path: Path, *, kind: str) -> str:
     FileNotFoundError, PermissionError
         If there is no such file, or it may not be read.
     ValueError
-        If it is no regular file, larger than 64 MiB or not UTF-8.
+        If it is no regular file, larger than 40 MiB or not UTF-8.
     """
     given = repr(str(path))
     try:

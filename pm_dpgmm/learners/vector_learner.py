@@ -10,7 +10,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_text, shown
 
-MOST_NUMBERS = 1000
+LONGEST_ANSWER = 1000  # numbers; the covariance of their errors, in a file, is then 26 megabytes
 LONGEST_NAME = 200  # characters
 
 
@@ -48,8 +48,8 @@ class VectorLearner:
         object.__setattr__(self, "names", tuple(self.names))
         for i, name in enumerate(self.names):
             check_text(longest=LONGEST_NAME, **{f"names[{i}]": name})
-        if not 1 <= len(self.names) <= MOST_NUMBERS or len(set(self.names)) < len(self.names):
-            raise ValueError(f"names must be 1 to {MOST_NUMBERS} different texts, got {shown(self.names)}")
+        if not 1 <= len(self.names) <= LONGEST_ANSWER or len(set(self.names)) < len(self.names):
+            raise ValueError(f"names must be 1 to {LONGEST_ANSWER} different texts, got {shown(self.names)}")
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""

@@ -361,7 +361,7 @@ class Released:
         FileNotFoundError, PermissionError
             If there is no such file, or it may not be read.
         ValueError
-            If it is no regular file, larger than 64 MiB, truncated, of another schema or version, or inconsistent.
+            If it is no regular file, larger than 40 MiB, truncated, of another schema or version, or inconsistent.
 
         Examples
         --------

@@ -22,6 +22,7 @@ from pm_dpgmm._arguments import (
     finite_numbers,
     shown,
 )
+from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
@@ -254,6 +255,8 @@ def check_answer(raw: Raw, noise: Noise) -> None:
     names = noise["average"].get("names") if isinstance(noise.get("average"), Mapping) else None
     if not isinstance(names, (list, tuple)) or not names:
         raise ValueError(f"names of an answer must be a list of texts, got {shown(names)}")
+    if len(names) > LONGEST_ANSWER:
+        raise ValueError(f"names of an answer must be at most {LONGEST_ANSWER}, got {len(names)}")
     for i, name in enumerate(names):
         check_text(longest=LONGEST_TEXT, **{f"names[{i}]": name})
     if len(set(names)) < len(names):

@@ -14,6 +14,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, rea
 from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
+SAMPLED_TOGETHER = 4096  # rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -110,7 +111,11 @@ class Mixture:
         labels = rng.choice(self.n_components, size=n_points, p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)
         standard = rng.standard_normal((n_points, self.n_features))
-        return np.asarray(self.means[labels] + np.einsum("nij,nj->ni", factors[labels], standard))
+        for begun in range(0, n_points, SAMPLED_TOGETHER):  # a factor for every row takes memory
+            part = slice(begun, begun + SAMPLED_TOGETHER)
+            moved = np.einsum("nij,nj->ni", factors[labels[part]], standard[part])
+            standard[part] = self.means[labels[part]] + moved
+        return standard
 
     def mean(self) -> FloatArray:
         """Mean of the mixture, shape (D,)."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from pm_dpgmm._arguments import FloatArray, check_probability, frozen
+from pm_dpgmm._arguments import FloatArray, check_probability, frozen, printable
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
@@ -62,7 +62,7 @@ class Answer:
         return pd.DataFrame(columns, index=pd.Index(self.names, name="number"))
 
     def __repr__(self) -> str:
-        rows = (f"{name} {value:.6g} ± {error:.2g}" for name, value, error in self._rows())
+        rows = (f"{printable(name)} {value:.6g} ± {error:.2g}" for name, value, error in self._rows())
         marks = ([] if self.private else [NOT_PRIVATE]) + ([f"WARNING: {self.flag}"] if self.flag else [])
         return f"Answer({', '.join([*rows, *marks])})"
 

@@ -177,9 +177,10 @@ def resume(
     Returns
     -------
     Release
-        If only the fit was interrupted, the release that it would have made, to the last bit. If some numbers had not
-        been released yet, a fit to those that were: less precise, at the same price, since the part of the budget that
-        was not used is not given back.
+        If only the fit was interrupted, the release that it would have made, to the last bit; of "aggregate", which
+        needs its learner for that, the average as far as it was computed, or the sketch. If some numbers had not been
+        released yet, a fit to those that were: less precise, at the same price, since the part of the budget that was
+        not used is not given back.
 
     Raises
     ------

@@ -33,6 +33,7 @@ TINY = 1e-300  # for lengths of 0
 FLAT = 1e-8  # share of the largest variance below which a direction is one in which the learner's fits never differ
 POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
 N_LARGE, FEWEST_LARGE, LARGE = 20, 8, (1_000, 20_000)  # large simulated samples, least answers to them, their records
+MOST_SIMULATED = 30_000_000  # numbers in simulated records at a time: a quarter of a gigabyte
 MOST_ALIKE = 0.5  # size of a subset in large samples up to which the two tell the bias of both
 
 FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
@@ -113,11 +114,13 @@ def simulated(
 ) -> Design | None:  # fmt: skip
     """The design for subsets of ``size`` records; None where the learner answers few of them, or all alike."""
     n = n_simulated(chart)
-    rows = density.sample(n * size, rng=rng)
-    edges = np.arange(n + 1) * size
-    fits = fit(rows, edges)
-    vectors = chart.vectors(fits)
-    predictors = waves.of_subsets(rows, edges) - waves.expected
+    at_a_time = max(1, MOST_SIMULATED // (size * density.means.shape[1]))
+    parts = []
+    for begun in range(0, n, at_a_time):
+        edges = np.arange(min(at_a_time, n - begun) + 1) * size
+        rows = density.sample(edges[-1], rng=rng)
+        parts.append((chart.vectors(fit(rows, edges)), waves.of_subsets(rows, edges) - waves.expected))
+    vectors, predictors = (np.concatenate(part) for part in zip(*parts, strict=True))
     good = np.isfinite(vectors).all(axis=1)
     if good.mean() < LEAST_FITTED:
         return None

@@ -17,7 +17,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.ball_sum import RADIUS, NoisyBallSum, shrunk
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.control import SAMPLED, WaveCovariance
-from pm_dpgmm.methods.aggregate.design import DOUBTED, Design, FitParts
+from pm_dpgmm.methods.aggregate.design import DOUBTED, MOST_SIMULATED, Design, FitParts
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
@@ -31,7 +31,6 @@ STEP = 1e-5  # of numerical derivatives
 AGREE = 0.01  # chance of a larger difference, below which average and sketch mean different mixtures
 FLAT = 1e-6  # share of the largest variance below which a difference is not tested
 SIMULATED = 500  # subsets for the bias at the estimate
-MOST_SIMULATED = 30_000_000  # numbers in their records
 
 
 @dataclass(frozen=True, slots=True, eq=False)

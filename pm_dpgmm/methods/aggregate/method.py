@@ -18,12 +18,12 @@ from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.learners.parts import fit_parts, simulated_fits
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner
-from pm_dpgmm.learners.vector_learner import VectorLearner
+from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER, VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, average_caveats
 from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
-from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design, FitParts
+from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
 from pm_dpgmm.methods.aggregate.fused import with_the_sketch
 from pm_dpgmm.methods.aggregate.search import best_design
@@ -46,7 +46,7 @@ LEAST_SHARE = 0.001  # of the budget, for the sketch and for the average
 USELESS = 5.0  # standard error of an offset, in deviations or in a logarithm: the sketch then says more
 STEP = 1e-5  # of numerical derivatives
 INTERRUPTED = (
-    "the fit was interrupted, so nothing was averaged: the mixture is that of the sketch, made with a part of the"
+    "the fit was interrupted before the answer was computed: the mixture is that of the sketch, made with a part of the"
     " budget"
 )
 NO_ANSWERS = (
@@ -175,8 +175,8 @@ class Aggregate(Method):
                 f"n_components must be so small that {room} numbers are enough for the sketch, got"
                 f" {problem.n_components} in {problem.n_features} columns"
             )
-        if 2 * (size + 1) > MOST_AVERAGED:
-            rule = f"n_components must be so small that a mixture has less than {MOST_AVERAGED // 2} numbers"
+        if size > LONGEST_ANSWER:
+            rule = f"n_components must be so small that a mixture has at most {LONGEST_ANSWER} numbers"
             raise ValueError(f"{rule}, got {problem.n_components} in {problem.n_features} columns")
         self.guarantee(problem).check_storable()
 
@@ -234,11 +234,22 @@ class Aggregate(Method):
             rounds.append((ball, total))
             released(guarantee, *with_sums(*told[0], rounds))
         names = learner.names if isinstance(learner, VectorLearner) else None
+        given = centre, design, rounds, names, problem.bounds
+
+        def tell(found: Outcome) -> Outcome:
+            own = "average_weights" in found.raw
+            law = found.noise if own else dict(told[0][1]) | {"average": found.noise["average"]}
+            released(guarantee, found.raw, law)
+            return found
+
+        found = tell(outcome(*given))
         alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
-        with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
-            found = outcome(centre, design, rounds, names, problem.bounds, fit if alike else None)
-        own = "average_weights" in found.raw
-        released(guarantee, found.raw, found.noise if own else dict(told[0][1]) | {"average": found.noise["average"]})
+        if alike and "average_weights" in found.raw:
+            both = found
+            with suppress(Exception), simulated_fits(learner, problem.n_components, **way) as fit:  # else as it is
+                both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
+            if both is not found and "average_weights" in both.raw:
+                found = tell(both)
         return found
 
 
@@ -298,15 +309,16 @@ def outcome(
     rounds: Sequence[Round],
     names: Sequence[str] | None,
     bounds: FloatArray | None,
-    alike: FitParts | None = None,
+    *,
+    fused: tuple[Estimate, bool] | None = None,
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used.
 
-    ``alike`` fits simulated rows, where the learner means the same mixture as the sketch.
+    ``fused`` is what :func:`pm_dpgmm.methods.aggregate.fused.with_the_sketch` found, if that was asked.
     """
     raw, noise = with_sums(centre.raw, centre.noise, rounds)
     try:
-        return _estimated(centre, design, rounds, names, bounds, alike, raw, noise)
+        return _estimated(centre, design, rounds, names, bounds, fused, raw, noise)
     except NO_ESTIMATE:  # such as exponentials of noise
         return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
 
@@ -317,18 +329,14 @@ def _estimated(
     rounds: Sequence[Round],
     names: Sequence[str] | None,
     bounds: FloatArray | None,
-    alike: FitParts | None,
+    fused: tuple[Estimate, bool] | None,
     raw: dict[str, FloatArray],
     noise: dict[str, Any],
 ) -> Outcome:
     """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
-    found, fused, at_odds = estimate(design, rounds), False, False
-    if alike is not None:
-        with suppress(*NO_ESTIMATE):  # the average alone
-            found, fused = with_the_sketch(found, design, rounds, centre, alike)
-            at_odds = not fused
+    found, agree = fused or (estimate(design, rounds), False)
     noise["average"] |= {
-        "fused": fused,
+        "fused": agree,
         "subset_records": design.subset_records,
         "spread": found.spread,
         "expected_inside": found.expected_inside,
@@ -353,7 +361,7 @@ def _estimated(
         raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
     caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)
-    law = noise.pop("average") | {"caveats": [AT_ODDS, *caveats] if at_odds else caveats}
+    law = noise.pop("average") | {"caveats": [AT_ODDS, *caveats] if fused and not agree else caveats}
     return averaged(replace(centre, raw=raw), law)
 
 

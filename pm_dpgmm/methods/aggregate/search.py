@@ -10,6 +10,7 @@ from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.methods.aggregate.design import (
+    MOST_SIMULATED,
     Design,
     FitParts,
     LargeFits,
@@ -35,7 +36,6 @@ RECORDS_PER_NUMBER = (
     384.0,
     768.0,
 )  # tried in turn
-MOST_SIMULATED = 30_000_000  # numbers in simulated records at a time: a quarter of a gigabyte
 PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
 SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture

@@ -14,7 +14,7 @@ from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.learners.pool import servers
 from pm_dpgmm.learners.subsets import FitsTogether
-from pm_dpgmm.methods.aggregate import method
+from pm_dpgmm.methods.aggregate import design, method, search
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, NO_ANSWERS, TOO_NOISY, Aggregate
@@ -155,6 +155,34 @@ def test_too_few_records_are_refused_before_anything_is_spent(tmp_path):
     assert ledger.spent == (0.0, 0.0)
 
 
+def test_more_numbers_than_a_file_holds_are_refused_before_anything_is_spent(tmp_path):
+    """The covariance of their errors would make a file that no loader takes."""
+    ledger = dpg.Ledger(tmp_path / "ledger.db", epsilon=1.0, delta=1e-6)
+    X = np.random.default_rng(1).normal(size=(40_000, 40))
+    with pytest.raises(ValueError, match="a mixture has at most 1000 numbers, got 2 in 40 columns"):
+        dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, method="aggregate", ledger=ledger)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_large_simulations_are_made_in_parts(records, monkeypatch):
+    """At most so many numbers at a time: the learner is asked more often, and the design is as good."""
+    asked = []
+    original = design.simulated
+
+    def spy(fit, *given, **named):
+        def counted(rows, edges):
+            asked.append(len(rows))
+            return fit(rows, edges)
+
+        return original(counted, *given, **named)
+
+    monkeypatch.setattr(search, "simulated", spy)
+    monkeypatch.setattr(design, "MOST_SIMULATED", 3_000)
+    release = dpg.fit_gmm(records, 2, **BUDGET | {"method": Aggregate(records_per_number=12.0)})
+    assert len(asked) > 2 and max(asked) <= 3_000
+    assert release.noise["statistic"] == "average of fits"
+
+
 @pytest.fixture(scope="module")
 def plane():
     truth = Mixture([0.4, 0.6], [[0.0, 0.0], [5.0, 4.0]], [np.diag([1.0, 2.0]), np.diag([2.0, 1.0])])
@@ -215,6 +243,7 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
     assert list(frame.index) == ["slope", "intercept"] and (frame["low"] == low).all() and (frame["high"] == high).all()
     assert repr(of_line.answer).startswith("Answer(slope 0.")
     assert "NOT PRIVATE" in repr(of_line.answer) and not of_line.answer.private  # a seed
+    assert "\x1b" not in repr(dataclasses.replace(of_line.answer, names=("\x1b[2J", "b")))
     assert "WARNING: odd" in repr(dataclasses.replace(of_line.answer, flag="odd"))
     assert of_line.noise["average"]["fused"] is False
     assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do

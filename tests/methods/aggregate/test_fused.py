@@ -129,10 +129,24 @@ def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):
     assert np.abs(alone.means - release.means).max() > 1e-6
 
 
-def test_what_cannot_be_put_together_is_an_average(records, monkeypatch):
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("singular"), MemoryError("large")])
+def test_what_cannot_be_put_together_is_an_average(records, monkeypatch, error):
     def fails(*given):
-        raise np.linalg.LinAlgError("singular")
+        raise error
 
     monkeypatch.setattr(method, "with_the_sketch", fails)
     release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     assert release.noise["average"]["fused"] is False and "offset_covariance" in release.raw
+
+
+def test_an_interruption_while_the_two_are_put_together_leaves_the_average(records, monkeypatch):
+    """It is paid for; the sketch alone was all that came back."""
+
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(method, "with_the_sketch", stop)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
+    alone = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0, fuse=False), **BUDGET)
+    assert dpg.resume(ended.value.released).means.tobytes() == alone.means.tobytes()
