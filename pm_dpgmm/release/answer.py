@@ -13,6 +13,8 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
+SHOWN = 10  # numbers in a summary
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
@@ -61,13 +63,20 @@ class Answer:
         columns = {"value": self.values, "error": self.errors, "low": low, "high": high}
         return pd.DataFrame(columns, index=pd.Index(self.names, name="number"))
 
+    def summary(self) -> str:
+        """The first numbers with their standard errors, in one line."""
+        rows = self._rows()
+        more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+        return f"Answer: {', '.join(rows[:SHOWN])}{more}"
+
     def __repr__(self) -> str:
-        rows = (f"{printable(name)} {value:.6g} ± {error:.2g}" for name, value, error in self._rows())
+        rows = self._rows()
         marks = ([] if self.private else [NOT_PRIVATE]) + ([f"WARNING: {self.flag}"] if self.flag else [])
         return f"Answer({', '.join([*rows, *marks])})"
 
-    def _rows(self) -> list[tuple[str, float, float]]:
-        return list(zip(self.names, self.values.tolist(), self.errors.tolist(), strict=True))
+    def _rows(self) -> list[str]:
+        numbers = zip(self.names, self.values.tolist(), self.errors.tolist(), strict=True)
+        return [f"{printable(name)} {value:.6g} ± {error:.2g}" for name, value, error in numbers]
 
 
 def answer_of(release: Released) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import printable
 from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
 from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
+from pm_dpgmm.release.answer import answer_of
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -53,6 +55,8 @@ def summary(release: Released) -> str:
             f"Background: {release.background_weight:.3f} of the records are in no component but in a broad Gaussian,"
             " which log_density, sample and prior include; weights are of the rest"
         )
+    if "answer" in release.raw:
+        lines.append(f"{answer_of(release).summary()}; the mixture is that of the sketch:")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
     width = max(9, *map(len, names))
     lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))
@@ -65,6 +69,13 @@ def summary(release: Released) -> str:
 def card(release: Released) -> str:
     """The Markdown card: summary, guarantee, noise law. Texts that may come from a file stand in code blocks."""
     told = {name: value for name, value in release.noise.items() if not isinstance(value, (dict, list))}
+    average = release.noise.get("average")
+    rounds = average.get("rounds") if isinstance(average, Mapping) else None
+    for i, law in enumerate(rounds if isinstance(rounds, (list, tuple)) else (), 1):
+        if isinstance(law, Mapping):
+            told |= {
+                f"{name} of the sum of answers {i}": law.get(name) for name in ("noise_scale", "radius", "n_subsets")
+            }
     noise = "\n".join(printable(f"- {name}: {value}") for name, value in told.items())
     deltas = functools.cache(release.guarantee.loss.delta)  # searches begin alike, and values of some curves cost
     curve = "\n".join(f"| {at:g} | {smallest_epsilon(deltas, at, rounding=PRECISE):.4g} |" for at in CARD_DELTAS)

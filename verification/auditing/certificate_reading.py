@@ -18,6 +18,7 @@ from verification.auditing.result import AuditResult, one_criterion
 
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
+MOST_SIMULATED = 10**7  # coins of guesses that were planned and not made: these are drawn again, one by one
 MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
 
 
@@ -104,6 +105,8 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         guesses = guessing.GuessCounts(**counts["guesses"])
         others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
         _check_size(rounds=max(guesses.rounds, others.rounds))
+        if max(found.planned - found.guesses for found in (guesses, others)) > MOST_SIMULATED:
+            raise ValueError(f"simulated coins must be at most {MOST_SIMULATED}")
         if {guesses.rounds, others.rounds} != {stored["n_certified"]}:
             problems.append("rounds differ from n_certified")
         if any(found.planned and not found.tails for found in (guesses, others)):  # they would be charged no delta

@@ -232,7 +232,7 @@ def of_line(table, checkpoint):
     return dpg.fit_gmm(table, 1, learner=learner, checkpoint=checkpoint, **QUICK)
 
 
-def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
+def test_an_answer_may_be_numbers_of_any_unit(table, of_line, tmp_path):
     """Standard errors are right up to sampling: 6 of them are passed once in 5e8."""
     assert of_line.answer.names == ("slope", "intercept")
     own = line(table)
@@ -244,6 +244,9 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line):
     assert repr(of_line.answer).startswith("Answer(slope 0.")
     assert "NOT PRIVATE" in repr(of_line.answer) and not of_line.answer.private  # a seed
     assert "\x1b" not in repr(dataclasses.replace(of_line.answer, names=("\x1b[2J", "b")))
+    assert "Answer: slope 0." in of_line.summary() and "intercept" in of_line.summary()
+    card = of_line.card(tmp_path / "card.md").read_text()
+    assert "noise_scale of the sum of answers 1: " in card and "radius of the sum of answers 1: " in card
     assert "WARNING: odd" in repr(dataclasses.replace(of_line.answer, flag="odd"))
     assert of_line.noise["average"]["fused"] is False
     assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do

@@ -280,6 +280,9 @@ def test_a_missing_entry_is_named(name):
         assert [problem.split(":")[0] for problem in verify(found).problems] == ["digest"]
 
 
+MANY_COINS = {"correct": 1, "guesses": 1, "planned": 10**8, "rounds": 10**8, "tails": 2, "pad_seed": 1}
+
+
 @pytest.mark.parametrize(
     "name, path, value, message",
     [
@@ -302,6 +305,7 @@ def test_a_missing_entry_is_named(name):
         ("passed", ("counts", "guesses", "correct"), 10**400, "correct <= guesses"),
         ("passed", ("counts", "guesses", "rounds"), 10**15, "rounds must be at most"),
         ("refuted", ("counts", "delta_guesses", "rounds"), 10**15, "rounds must be at most"),
+        ("passed", ("counts", "guesses"), MANY_COINS, "simulated coins must be at most"),
         ("refuted", ("counts", "delta_guesses", "guesses"), 2.5, "guesses must be an integer"),
         ("sequential passed", ("sequential",), False, "KeyError: 'guesses'"),
         ("sequential passed", ("counts", "bets"), {}, "counts of the bets must be integers"),
