@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 PRECISE = 1e-6  # of an epsilon, of which four digits are printed
+ROUND = ("noise_scale", "radius", "n_subsets")  # of the law of a sum of answers
 CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 
 
