@@ -180,12 +180,13 @@ class DpAudit:
             **options,
         )
         samples = "" if n_samples is not None else f" --dp-audit-samples={self.n_samples}"
+        quoted = self.test.replace("'", "'\"'\"'")  # for a shell
         named = getattr(mechanism, "mechanism", mechanism)  # what `repeated` was given
         name = getattr(named, "__qualname__", type(named).__qualname__)
         return result, (
             f"{name}, audit {self._n_audits} of the test, {result.n_samples} runs,"
             f" rng = numpy.random.default_rng([{self.seed}, {self._n_audits}])\n"
-            f"reproduce: pytest '{self.test}' --dp-audit-seed={self.seed}{samples}"
+            f"reproduce: pytest '{quoted}' --dp-audit-seed={self.seed}{samples}"
         )
 
 

@@ -77,7 +77,7 @@ def floats_of(values: Any) -> FloatArray:
     values = np.asarray(values)
     if values.dtype.kind == "O":
         entries = values.ravel()
-        if not all(isinstance(v, NUMBERS) or _missing(v) for v in entries):
+        if not all((isinstance(v, NUMBERS) and not isinstance(v, np.timedelta64)) or _missing(v) for v in entries):
             raise TypeError(OTHER_TYPES)
         try:
             floats = [np.nan if _missing(v) else float(v) for v in entries]

@@ -57,6 +57,8 @@ def names_of_records(table: Any) -> tuple[str, ...] | None:
 
 def _is_of_a_record(label: Any, n_columns: int) -> bool:
     """Whether a label stands in a record rather than in a header, as far as one can tell."""
+    if isinstance(label, tuple):  # of several header lines, where a file may have had one
+        return any(_is_of_a_record(part, 0) for part in label)
     if isinstance(label, str):
         return is_value(label)
     if isinstance(label, (bool, np.bool_)):

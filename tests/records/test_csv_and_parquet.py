@@ -380,3 +380,18 @@ def test_the_first_record_of_a_spreadsheet_without_a_header_is_not_published(hea
 def test_a_number_with_commas_is_no_name(text):
     with pytest.raises(ValueError, match="X must have names for its columns, got the text of a number"):
         read_records(pd.DataFrame({text: [1.0, 2.0], "b": [2.0, 1.0]}))
+
+
+def test_no_half_of_a_name_is_a_record(tmp_path):
+    """A file with one header line that was read as one with two: the first record was published as names."""
+    (tmp_path / "x.csv").write_text("age,height\n37,180\n41,175\n50,169\n")
+    table = pd.read_csv(tmp_path / "x.csv", header=[0, 1])
+    with pytest.raises(ValueError, match="X must have names for its columns"):
+        read_records(table)
+
+
+@pytest.mark.parametrize("unit", ["M", "ns", "s"])
+def test_durations_are_no_numbers(unit):
+    """Months and nanoseconds lost their unit."""
+    with pytest.raises(TypeError, match="X must be numeric"):
+        read_records(np.array([np.timedelta64(2, unit), 1.5, 2.5], dtype=object))

@@ -18,6 +18,7 @@ from pm_dpgmm.bayes.pymc_compat import CheckAndRaise, with_gradient
 from pm_dpgmm.bayes.rows.density_graph import log_sum
 from pm_dpgmm.bayes.rows.missing import read_rows
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from pm_dpgmm.records.feature_names import check_columns
 
 READ = (
     "{!r} must not be read by another term of the model's density when a gradient is taken: it jumps from component to"
@@ -101,7 +102,9 @@ def measured(
     check_positive(inflate=inflate)
     mixture = without_empty(prior_of(release))
     mixture = Mixture(mixture.weights / mixture.weights.sum(), mixture.means, mixture.covariances * inflate)
-    values, there = _read(observed)
+    values, there, columns = _read(observed)
+    if design is None:
+        check_columns(columns, feature_names, name="observed")
     ndim, m = values.ndim, values.type.shape[-1]
     if m is None:
         raise ValueError("observed must have a known number of columns; set the shape of the variable")
@@ -226,21 +229,21 @@ def _only_looked_at(vector: Any, uniform: Any, name: str) -> Any:
     return with_gradient([inner], [pt.identity(inner)], gradient)(guarded)
 
 
-def _read(observed: Any) -> tuple[Any, Any]:
-    """Measurements as a tensor, and which of them are there: None when all are."""
+def _read(observed: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
+    """Measurements as a tensor, which of them are there, None when all are, and names of columns if they have some."""
     if isinstance(observed, pt.Variable):
         if observed.ndim not in (1, 2):
             raise ValueError(f"observed must have shape (M,) or (N, M), got {observed.ndim} dimensions")
-        return observed, None
+        return observed, None, None
     try:
         one = not hasattr(observed, "columns") and np.ndim(observed) == 1
     except (TypeError, ValueError):  # lists of unequal lengths, and what is no array
         one = False
-    rows, _ = read_rows(np.ma.atleast_2d(observed) if one else observed)
+    rows, columns = read_rows(np.ma.atleast_2d(observed) if one else observed)
     rows = rows[0] if one else rows
     there = ~np.isnan(rows)
     # a constant, because PyMC would replace NaN in an array by random variables to sample
-    return pt.constant(rows), None if there.all() else there
+    return pt.constant(rows), None if there.all() else there, columns
 
 
 def _tensor(name: str, given: Any, core: tuple[int, ...], values: Any) -> Any:

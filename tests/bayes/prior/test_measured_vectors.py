@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from scipy import integrate, stats
@@ -248,3 +249,18 @@ def test_samplers_find_every_component_with_unknown_noise(sampler):
         first = LINE.responsibilities(draws[:, [i]])[:, 0]
         # at least 500 of the 2,000 draws are effective; four standard deviations for each of four vectors
         assert abs(first.mean() - exact.mean()) < 4 * (first - exact).std() / np.sqrt(500) + 1e-9
+
+
+def test_columns_of_a_table_are_those_of_the_release():
+    """They were taken by place: blood pressures were swapped in silence."""
+    mixture = Mixture([0.4, 0.6], [[120.0, 80.0], [150.0, 95.0]], [np.eye(2) * 25] * 2)
+    table = pd.DataFrame({"dia": [81.0, 90.0], "sys": [122.0, 148.0]})
+    names = {"feature_names": ("sys", "dia")}
+    with pm.Model() as model:
+        with pytest.raises(ValueError, match="observed must have its columns in the order"):
+            measured("x", mixture, table, np.eye(2), **names)
+        with pytest.raises(ValueError, match="observed must have the columns"):
+            measured("x", mixture, table.rename(columns=str.upper), np.eye(2), **names)
+        assert not model.named_vars
+        measured("x", mixture, table[["sys", "dia"]], np.eye(2), **names)
+        measured("z", mixture, table.rename(columns=str.upper), np.eye(2), design=np.eye(2)[::-1], **names)
