@@ -6,7 +6,6 @@ Sample and aggregate is that of Nissim, Raskhodnikova and Smith (2007), which ne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
@@ -242,15 +241,19 @@ class Aggregate(Method):
             released(guarantee, found.raw, law)
             return found
 
-        found = tell(outcome(*given))
+        found = outcome(*given)
         alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
         if alike and "average_weights" in found.raw:
-            both = found
-            with suppress(Exception), simulated_fits(learner, problem.n_components, **way) as fit:  # else as it is
-                both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
-            if both is not found and "average_weights" in both.raw:
-                found = tell(both)
-        return found
+            try:
+                with simulated_fits(learner, problem.n_components, **way) as fit:
+                    both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
+                found = both if "average_weights" in both.raw else found
+            except Exception:  # of simulated records
+                pass  # the average alone remains
+            except BaseException:
+                tell(found)
+                raise
+        return tell(found)
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
