@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_count, shown
 from pm_dpgmm.bayes.pymc_compat import AnyModel
+from pm_dpgmm.records.feature_names import misplaced
 
 LONGEST = 2**62  # of a dimension
 
@@ -86,7 +87,7 @@ def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = Non
     Raises
     ------
     ValueError
-        If the model has it with another length, or with the same names in another order.
+        If the model has it with another length, or with one of the names at another place.
     """
     if dim not in model.dim_lengths:
         model.add_coord(dim, None if names is None else tuple(names), length=length)
@@ -97,5 +98,8 @@ def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = Non
     present = model.coords.get(dim)
     if names is None or present is None:
         return
-    if set(names) == set(present) and tuple(names) != tuple(present):
-        raise ValueError(f"coordinates of {dim!r} must be in the order {tuple(names)}, got {tuple(present)}")
+    if misplaced(present, names):
+        raise ValueError(
+            f"coordinates of {dim!r} must be in the order {tuple(names)}, got {tuple(present)}; other features need a"
+            " dimension of their own (dims=)"
+        )

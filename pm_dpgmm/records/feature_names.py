@@ -148,7 +148,7 @@ def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:
 
 
 def check_order(given: Sequence[Any] | None, features: Sequence[str] | None, *, name: str) -> None:
-    """ValueError if ``given`` are the features in another order; names of one's own, numbers and None are let pass.
+    """ValueError if a feature is among ``given`` at another place; names of one's own, numbers and None are let pass.
 
     For labels that a user chose for the features, in a model or in posterior draws; those of data are held to
     :func:`check_columns`.
@@ -156,8 +156,14 @@ def check_order(given: Sequence[Any] | None, features: Sequence[str] | None, *, 
     if given is None or features is None:
         return
     labels = tuple(map(str, given))
-    if labels != tuple(features) and sorted(labels) == sorted(features):
+    if misplaced(labels, features):
         raise ValueError(f"{name} must have its columns in the order {shown(tuple(features))}, got {shown(labels)}")
+
+
+def misplaced(labels: Sequence[Any], features: Sequence[Any]) -> bool:
+    """Whether a feature is among the labels, but at another place."""
+    places = {label: place for place, label in enumerate(labels)}
+    return any(places.get(feature, place) != place for place, feature in enumerate(features))
 
 
 def check_columns(given: Sequence[str] | None, features: Sequence[Any] | None, *, name: str) -> None:

@@ -100,7 +100,7 @@ def gmm(
             if width is not None and rows.shape[1] != width:
                 raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")
             if dims is not None:
-                _add_dims(owner, dims, rows.shape, columns)
+                _add_dims(owner, dims, rows.shape, features if columns is None else columns)
                 if features is None:
                     check_columns(columns, owner.coords.get(dims[1]), name="observed")
             holes = patterns(rows) if np.isnan(rows).any() else None

@@ -195,3 +195,34 @@ def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are
                 call(posterior.assign_coords(feature=["b", "a"]))
     with pm.Model(), pytest.raises(ValueError, match=r"th must have its columns in the order \('a', 'b'\)"):
         release.observe(replace(th, feature_names=("b", "a")))
+
+
+def test_releases_of_other_features_do_not_share_a_dimension():
+    """The pulse of the second one was called the diastolic pressure of the first."""
+    first, second = (
+        dpg.fit_gmm(
+            pd.DataFrame(np.random.default_rng(1).normal(size=(400, 2)), columns=list(names)), 1, epsilon=1.0,
+            bounds=(-5, 5), random_seed=1, progress=False,
+        )
+        for names in (("sys", "dia"), ("dia", "pulse"))
+    )  # fmt: skip
+    with pm.Model() as model:
+        th = first.params("g", prior="weak")
+        with pytest.raises(ValueError, match="other features need a dimension of their own"):
+            second.params("h")
+        with pytest.raises(ValueError, match=r"th must have its columns in the order \('dia', 'pulse'\)"):
+            second.observe(th)
+        second.params("h", dims=("h_component", "h_feature"))
+    assert tuple(model.coords["feature"]) == ("sys", "dia") and tuple(model.coords["h_feature"]) == ("dia", "pulse")
+
+
+def test_arrays_of_a_release_get_its_names():
+    release = dpg.fit_gmm(
+        pd.DataFrame(np.random.default_rng(1).normal(size=(400, 2)), columns=["sys", "dia"]), 2, epsilon=1.0,
+        bounds=(-5, 5), random_seed=1, progress=False,
+    )  # fmt: skip
+    with pm.Model() as model:
+        dpg.gmm("y", release, observed=np.zeros((3, 2)), dims=("row", "feature"))
+    assert tuple(model.coords["feature"]) == ("sys", "dia")
+    with pm.Model(coords={"feature": ["dia", "sys"]}), pytest.raises(ValueError, match="must be in the order"):
+        dpg.gmm("y", release, observed=np.zeros((3, 2)), dims=("row", "feature"))
