@@ -264,7 +264,7 @@ def _told(release: Release, options: argparse.Namespace) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         stop_writing()
         words = f"the release is in {str(options.output)!r}, and could not be printed: {one_line(error)}"
         print(f"pm-dpgmm {options.command}: {words}", file=sys.stderr)

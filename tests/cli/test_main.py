@@ -381,7 +381,7 @@ def test_a_warning_that_cannot_be_printed_does_not_end_a_fit(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("streams", ["ascii", "closed"])
+@pytest.mark.parametrize("streams", ["ascii", "ascii:surrogateescape", "closed"])
 def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_fit(streams, tmp_path):
     pd.DataFrame({"größe": np.arange(50.0)}).to_csv(tmp_path / "people.csv", index=False)
     arguments = ["fit", str(tmp_path / "people.csv"), "--n-components", "1", "--epsilon", "5", "--bounds", "0", "50"]
@@ -391,7 +391,7 @@ def test_a_terminal_without_the_letters_of_a_name_and_a_daemon_without_one_can_f
     )
     ended = subprocess.run(
         [sys.executable, "-c", script],
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        env=os.environ | {"PYTHONIOENCODING": "ascii" if streams == "closed" else streams},  # the second: LC_ALL=C
         cwd=tmp_path,
         capture_output=True,
         timeout=300,
