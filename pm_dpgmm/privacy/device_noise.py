@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 Source = Callable[[int], bytes]  # so many random bytes
-LARGEST = 64.0  # epsilon beyond which a chance of 2^-64 is the least there is: nothing changes any more
+LARGEST = (
+    32.0  # epsilon beyond which nothing changes any more: chances within 1e-14 of 1, which floats can tell from it
+)
 
 
 def source_of(rng: Any) -> Source:
@@ -42,7 +44,7 @@ def exponential_below(epsilon: float, *, bits: int = 128) -> int:
     """An integer E with E / 2^bits <= exp(epsilon), and less than it by 2^(20 - bits) of it at most.
 
     Taylor's series of epsilon / 2^m, squared m times; every operation on integers rounds down, and all terms are
-    positive, so the result is a lower bound. Above 64 it is that of 64.
+    positive, so the result is a lower bound. Above 32 it is that of 32.
     """
     numerator, denominator = min(float(epsilon), LARGEST).as_integer_ratio()
     halvings = max(0, (numerator // denominator).bit_length() + 2)

@@ -78,7 +78,9 @@ def rows(names: Sequence[str]) -> list[Row]:
 def ceiling(training: FloatArray, n_components: int) -> GaussianMixture:
     """The best non-private fit."""
     fits = [
-        GaussianMixture(n_components, tol=1e-6, max_iter=1_000, random_state=seed, init_params="k-means++").fit(training)
+        GaussianMixture(n_components, tol=1e-6, max_iter=1_000, random_state=seed, init_params="k-means++").fit(
+            training
+        )
         for seed in range(N_STARTS)
     ]
     return max(fits, key=lambda fit: float(fit.lower_bound_))

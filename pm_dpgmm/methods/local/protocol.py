@@ -22,10 +22,10 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pm_dpgmm.methods.local.randomisers import KINDS, MOST_BITS, MOST_CELLS, Randomiser
+from pm_dpgmm.methods.local.protocol_checks import check_cells, check_waves, read_number, read_row, read_rows, shown
+from pm_dpgmm.methods.local.randomisers import KINDS, Randomiser
 from pm_dpgmm.privacy.device_noise import below, source_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ SCHEMA, SCHEMA_VERSION = "pm_dpgmm.local_protocol", 1
 PARTS = ("frequencies", "phases", "edges", "centre", "scale")
 REPORT_VERSION, REPORT_SIZE, HEADER = 1, 16, 4
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-6, 1e15
-MOST_WAVES, MOST_FEATURES = 2**16, 1024
-LARGEST = 1e100  # of frequencies and edges: nothing overflows within
 LONGEST_TEXT = 100_000_000  # characters of a protocol that is read
 
 
@@ -108,26 +106,30 @@ class LocalProtocol:
         scale: Sequence[float] = (),
     ) -> None:
         if not isinstance(randomiser, str) or randomiser not in KINDS:
-            raise ValueError(f"randomiser must be one of {', '.join(map(repr, KINDS))}, got {_shown(randomiser)}")
-        number = _number(epsilon, "epsilon")
-        if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
+            raise ValueError(f"randomiser must be one of {', '.join(map(repr, KINDS))}, got {shown(randomiser)}")
+        budget = read_number(epsilon, "epsilon")
+        if not SMALLEST_EPSILON <= budget <= LARGEST_EPSILON:
             rule = f"epsilon must be from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g} with method 'local'"
-            raise ValueError(f"{rule}, got {_shown(epsilon)}")
-        waves, starts, cuts = _rows(frequencies, "frequencies"), _row(phases, "phases"), _rows(edges, "edges")
+            raise ValueError(f"{rule}, got {shown(epsilon)}")
+        waves, starts, cuts = (
+            read_rows(frequencies, "frequencies"),
+            read_row(phases, "phases"),
+            read_rows(edges, "edges"),
+        )
         if randomiser == "one-bit":
-            _check_waves(waves, starts, cuts)
-            law, n_outputs = Randomiser(randomiser, number, 2), 2 * len(waves)
+            check_waves(waves, starts, cuts)
+            law, n_outputs = Randomiser(randomiser, budget, 2), 2 * len(waves)
         else:
-            n_cells = _check_cells(randomiser, waves, starts, cuts)
-            law = Randomiser(randomiser, number, n_cells)
+            n_cells = check_cells(randomiser, waves, starts, cuts)
+            law = Randomiser(randomiser, budget, n_cells)
             n_outputs = n_cells if randomiser == "k-ary" else 1 << n_cells
         d = len(waves[0] if waves else cuts)
-        middle, size = _row(centre, "centre") or (0.0,) * d, _row(scale, "scale") or (1.0,) * d
+        middle, size = read_row(centre, "centre") or (0.0,) * d, read_row(scale, "scale") or (1.0,) * d
         if not len(middle) == len(size) == d or not all(one > 0 for one in size):
-            raise ValueError(f"centre and scale must be {d} numbers, scale above 0, got {_shown((centre, scale))}")
+            raise ValueError(f"centre and scale must be {d} numbers, scale above 0, got {shown((centre, scale))}")
         for name, value in {
             "randomiser": randomiser,
-            "epsilon": number,
+            "epsilon": budget,
             "frequencies": waves,
             "phases": starts,
             "edges": cuts,
@@ -243,13 +245,13 @@ class LocalProtocol:
 
     def _values(self, record: Any) -> list[float]:
         try:
-            values = [_number(value, "record") for value in (record if hasattr(record, "__iter__") else (record,))]
+            values = [read_number(value, "record") for value in (record if hasattr(record, "__iter__") else (record,))]
         except TypeError:
-            raise TypeError(f"record must be {self.n_features} real numbers, got {_shown(record)}") from None
+            raise TypeError(f"record must be {self.n_features} real numbers, got {shown(record)}") from None
         if len(values) != self.n_features:
             raise ValueError(f"record must have {self.n_features} numbers, got {len(values)}")
         if not all(map(math.isfinite, values)):
-            raise ValueError(f"record must be finite, got {_shown(record)}")
+            raise ValueError(f"record must be finite, got {shown(record)}")
         return values
 
     def _side(self, values: Sequence[float], wave: int) -> int:
@@ -269,7 +271,7 @@ class LocalProtocol:
     def output_of(self, report: Any) -> int:
         """What a report says: the randomiser's output, before it the number of the wave; ValueError for no report."""
         if not isinstance(report, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a report must be bytes, got {_shown(report)} of type {type(report).__name__}")
+            raise TypeError(f"a report must be bytes, got {shown(report)} of type {type(report).__name__}")
         text = bytes(report)
         if len(text) != REPORT_SIZE:
             raise ValueError(f"a report must have {REPORT_SIZE} bytes, got {len(text)}")
@@ -324,15 +326,15 @@ class LocalProtocol:
     def from_dict(cls, fields: Mapping[str, Any]) -> LocalProtocol:
         """Inverse of :meth:`to_dict` for fields from anywhere; TypeError and ValueError say what is wrong."""
         if not isinstance(fields, Mapping) or fields.get("schema") != SCHEMA:
-            raise ValueError(f"a protocol must have schema {SCHEMA!r}, got {_shown(fields)}")
+            raise ValueError(f"a protocol must have schema {SCHEMA!r}, got {shown(fields)}")
         version = fields.get("schema_version")
         if isinstance(version, bool) or version != SCHEMA_VERSION:
-            raise ValueError(f"schema_version must be {SCHEMA_VERSION} for this version, got {_shown(version)}")
+            raise ValueError(f"schema_version must be {SCHEMA_VERSION} for this version, got {shown(version)}")
         missing = [name for name in ("randomiser", "epsilon") if name not in fields]
         unknown = set(fields) - {"schema", "schema_version", "randomiser", "epsilon", *PARTS}
         if missing or unknown:
             rule = "a protocol must have randomiser, epsilon, and frequencies and phases, or edges"
-            raise ValueError(f"{rule}, got {_shown(sorted(map(str, fields)))}")
+            raise ValueError(f"{rule}, got {shown(sorted(map(str, fields)))}")
         parts = {name: fields[name] for name in PARTS if name in fields}
         return cls(fields["randomiser"], fields["epsilon"], **parts)
 
@@ -340,76 +342,9 @@ class LocalProtocol:
     def from_json(cls, text: str) -> LocalProtocol:
         """Inverse of :meth:`to_json` for text from anywhere."""
         if not isinstance(text, str) or len(text) > LONGEST_TEXT:
-            raise ValueError(f"a protocol must be text of at most {LONGEST_TEXT} characters, got {_shown(text)}")
+            raise ValueError(f"a protocol must be text of at most {LONGEST_TEXT} characters, got {shown(text)}")
         try:
             fields = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"a protocol must be JSON, got {_shown(text)}: {error}") from None
+            raise ValueError(f"a protocol must be JSON, got {shown(text)}: {error}") from None
         return cls.from_dict(fields)
-
-
-# ---------------------------------------------------------------------- checks that need no NumPy
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _number(value: Any, name: str) -> float:
-    """A float; booleans, texts and complex numbers are none."""
-    if type(value) is float:
-        return value
-    kind = type(value).__name__
-    if isinstance(value, (bool, str, bytes)) or kind in ("bool_", "bool") or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a real number, got {_shown(value)} of type {kind}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that a float can hold, got {_shown(value)}") from None
-
-
-def _row(values: Any, name: str) -> tuple[float, ...]:
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{name} must be a sequence of numbers, got {_shown(values)}")
-    found = tuple(_number(value, name) for value in values)
-    if not all(abs(value) <= LARGEST for value in found):  # NaN too
-        raise ValueError(f"{name} must be finite and of size at most {LARGEST:g}, got {_shown(found)}")
-    return found
-
-
-def _rows(values: Any, name: str) -> tuple[tuple[float, ...], ...]:
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{name} must be a sequence of rows of numbers, got {_shown(values)}")
-    found = tuple(_row(row, name) for row in values)
-    if found and (len(set(map(len, found))) > 1 or not len(found[0]) >= 1):
-        raise ValueError(f"{name} must have rows of equal length from 1 on, got {_shown(values)}")
-    return found
-
-
-def _check_waves(waves: Sequence[Sequence[float]], phases: Sequence[float], edges: Sequence[Any]) -> None:
-    if edges:
-        raise ValueError(f"edges must be left out with randomiser 'one-bit', got {_shown(edges)}")
-    if not 1 <= len(waves) <= MOST_WAVES or len(waves[0]) > MOST_FEATURES:
-        raise ValueError(
-            f"frequencies must have 1 to {MOST_WAVES} rows of at most {MOST_FEATURES} numbers, got {len(waves)} rows"
-        )
-    if len(phases) != len(waves):
-        raise ValueError(f"phases must be as many as frequencies, {len(waves)}, got {len(phases)}")
-
-
-def _check_cells(
-    randomiser: str, waves: Sequence[Any], phases: Sequence[float], edges: Sequence[Sequence[float]]
-) -> int:
-    """The number of cells."""
-    if waves or phases:
-        raise ValueError(f"frequencies and phases must be left out with randomiser {randomiser!r}, got some")
-    if not edges:
-        raise ValueError(f"edges must be given with randomiser {randomiser!r}, got none")
-    if any(a >= b for row in edges for a, b in pairwise(row)):
-        raise ValueError(f"edges must increase in every column, got {_shown(edges)}")
-    most = MOST_CELLS if randomiser == "k-ary" else MOST_BITS
-    n_cells = 1
-    for row in edges:
-        n_cells *= len(row) + 1
-        if n_cells > most:
-            raise ValueError(f"edges must make at most {most} cells with randomiser {randomiser!r}, got more")
-    return n_cells
