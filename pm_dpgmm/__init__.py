@@ -46,6 +46,10 @@ _PUBLIC = {
     "VectorLearner": "learners.vector_learner",
     "Aggregate": "methods.aggregate.method",
     "Answer": "release.answer",
+    "LocalMethod": "methods.local.method",
+    "LocalProtocol": "methods.local.protocol",
+    "LocalReports": "methods.local.aggregation",
+    "fit_reports": "release.local_reports",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
@@ -73,6 +77,9 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
+    from pm_dpgmm.methods.local.aggregation import LocalReports
+    from pm_dpgmm.methods.local.method import LocalMethod
+    from pm_dpgmm.methods.local.protocol import LocalProtocol
     from pm_dpgmm.methods.populous.method import Populous
     from pm_dpgmm.methods.populous_single.method import PopulousSingle
     from pm_dpgmm.methods.sketch.misfit import Misfit
@@ -87,6 +94,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release.checkpoint import Checkpoint, resume
     from pm_dpgmm.release.combining import combine
     from pm_dpgmm.release.fit_check import FitCheck
+    from pm_dpgmm.release.local_reports import fit_reports
     from pm_dpgmm.release.plots import plot_coverage, plot_prior_posterior, plot_release
     from pm_dpgmm.release.release import Release
     from pm_dpgmm.release.selection import KSelection

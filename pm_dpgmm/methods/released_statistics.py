@@ -27,6 +27,8 @@ from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.local.design import Frame
+from pm_dpgmm.methods.local.responses import responses_from_arrays
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.coordinates import Coordinates
@@ -278,6 +280,19 @@ def _check_covariance(raw: Raw, name: str, size: int) -> None:
         raise ValueError(f"{name} must be positive semidefinite, got another")
 
 
+def _check_local(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the responses are of one kind, and of as many columns as the mixture."""
+    if not raw:
+        return
+    found = responses_from_arrays(raw, noise)
+    if found.n_features != mixture.n_features:
+        raise ValueError(f"responses must have {mixture.n_features} columns as the mixture, got {found.n_features}")
+    if "local_frame" in raw:
+        Frame(*finite_numbers(raw["local_frame"], "local_frame", (2, mixture.n_features)))
+    if noise.get("expected_loss") is not None:
+        check_real(expected_loss=noise["expected_loss"])
+
+
 def _check_sites(sites: Any) -> None:
     if not isinstance(sites, (list, tuple)) or not sites:
         raise ValueError(f"sites must be a list of what sites promised, got {shown(sites)}")
@@ -296,6 +311,6 @@ RULES = {
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_nothing),
-    Statistic.LOCAL_RESPONSES: StatisticRules(_check_nothing),
+    Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),
     Statistic.UNKNOWN: StatisticRules(_check_nothing),
 }

@@ -30,6 +30,7 @@ ERROR = 0.1  # nats per record: a visible difference between densities
 N_SIMULATIONS = 5
 PILOT = 20_000  # records for each component, at epsilon 1 or more, of the fit that a prediction starts from
 LEAST, MOST, CLOSE = 50.0, 1e8, 1.1  # records that a bisection looks at; factor at which it ends
+START = 0.7  # of what a fit to local responses expects, which is asymptotic
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
 
 
@@ -134,6 +135,7 @@ def smallest_size(
     """The plan with about the fewest records that are enough for an error.
 
     For "sketch" a bisection over what the information in the released numbers promises comes first; it needs one fit.
+    For "local" the loss that one fit expects says where to start.
     Then simulations, with half as many records again as long as they are not enough. For "populous" simulations start
     where a perfect learner could pass, grow until this learner does, and are refined to about 15%. Unless it is given,
     ``efficiency`` is then 1 with a given ``noise``, where settings do not depend on it, and else what was measured.
@@ -301,6 +303,9 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     strength = min(1.0, float(budget["epsilon"]))
     pilot = math.ceil(PILOT * n_components / strength)
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
+    if releases and releases[0].statistic is Statistic.LOCAL_RESPONSES:  # the loss falls as 1 / n
+        expected = float(releases[0].noise["expected_loss"])
+        return max(least, min(MOST, START * pilot * expected / budget["error"]))
     if not releases or releases[0].statistic is not Statistic.SKETCH:
         return 4 * least / strength
     data = released_data(releases[0])

@@ -20,6 +20,7 @@ from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
     resumed_histogram,
+    resumed_local,
     resumed_sketch,
     resumed_slices,
 )
@@ -54,7 +55,7 @@ ALLOWED = {
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(),
-    Statistic.LOCAL_RESPONSES: Allowed(),
+    Statistic.LOCAL_RESPONSES: Allowed(resume=resumed_local),
     Statistic.UNKNOWN: Allowed(),
 }
 

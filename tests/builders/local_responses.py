@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.responses import CellResponses, VectorResponses
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import PointProfile
@@ -37,6 +38,17 @@ def release(responses):
 def cells(d, kind):
     records = mixture(LINE if d == 1 else PLANE).sample(500, rng=np.random.default_rng(d))
     return CellResponses.simulated(records, EDGES[d], kind=kind, epsilon=1.0, rng=np.random.default_rng(7))
+
+
+def reports(d, kind):
+    """What 500 devices reported, counted by the server."""
+    rng = np.random.default_rng(11)
+    parts = {"edges": EDGES[d]}
+    if kind == "one-bit":
+        parts = {"frequencies": rng.normal(size=(12, d)), "phases": rng.uniform(0, 3, 12)}
+    asked = LocalProtocol(kind, 1.0, **parts)
+    records = mixture(LINE if d == 1 else PLANE).sample(500, rng=np.random.default_rng(d))
+    return asked.aggregate([asked.respond(record, rng) for record in records]).responses
 
 
 def vectors(d):

@@ -8,6 +8,7 @@ import pm_dpgmm as dpg
 from tests.builders import em_sums, local_responses, masked_releases
 
 BOTH = ("exact", "gaussian")
+LOCAL_KINDS = ("one-bit", "unary", "optimised", "direct", "subset", "added")
 WISHART = ("exact", "wishart", "gaussian")
 
 
@@ -35,6 +36,8 @@ def sums(d, n_records_scale=0.0):
 
 
 def responses(d, kind):
+    if kind in ("one-bit", "optimised", "subset"):
+        return local_responses.release(local_responses.reports(d, kind))
     return local_responses.release(local_responses.vectors(d) if kind == "added" else local_responses.cells(d, kind))
 
 
@@ -45,6 +48,6 @@ CASES = {
     "populous": (lambda d: masked_releases.a_release("populous", d), [()], WISHART),
     "populous-single": (lambda d: masked_releases.a_release("populous-single", d), [()], WISHART),
     "em": (sums, [(), (5.0,)], BOTH),
-    "local": (responses, [("unary",), ("direct",), ("added",)], ("auto",)),
+    "local": (responses, [(kind,) for kind in LOCAL_KINDS], ("auto",)),
     "aggregate": (average, [()], ("auto",)),
 }

@@ -48,6 +48,7 @@ GOOD = {
     "populous": (MANY, problem(60_000, bounds=None), 0),
     "two-phase": (MANY, problem(60_000, bounds=None), 2),
     "populous-single": (FEW, problem(bounds=None), 0),
+    "local": (FEW, problem(delta=0.0), 1),
 }
 # a problem that the method cannot do, and what it says
 BAD = {
@@ -58,6 +59,13 @@ BAD = {
     "populous": [(problem(delta=0.0), "needs delta"), (problem(50), "X must have at least")],
     "two-phase": [(problem(), "bounds must be None"), (problem(50, bounds=None), "X must have at least")],
     "populous-single": [(problem(delta=0.0), "needs delta"), (problem(20), "X must have at least")],
+    "local": [
+        (problem(neighbouring=Neighbouring.ADD_REMOVE), "neighbouring must be 'replace-one'"),
+        (problem(bounds=None), "needs bounds, or scale"),
+        (problem(n_components=65), "n_components must be at most 64"),
+        (problem(epsilon=1e-9), "epsilon must be from 1e-06"),
+        (problem(bounds=BOUNDS * 1e100), "centre and scale must be finite"),
+    ],
 }
 SETTINGS = {kind.name: kind() for kind in fit.METHODS.values()}
 NAMES = pytest.mark.parametrize("name", fit.METHODS)

@@ -72,6 +72,7 @@ def entries(folder: Path) -> Entries:
     points = np.zeros((3, release.n_features))
     estimator = dpg.PrivateGaussianMixture(1, epsilon=1.0, bounds=(-2, 8)).fit(RECORDS)
     ledger = dpg.Ledger(folder / "budget.sqlite", epsilon=1e9, delta=0.5)
+    asked = dpg.LocalProtocol.design(1, epsilon=1.0, bounds=(-2, 8))
     # an epsilon that no other entry uses tells a charge
     fit = {"X": RECORDS, "n_components": 1, "epsilon": 0.5, "ledger": ledger, "progress": False}
     given = {"mechanism": noisy_sum, "x": [0.0], "x_neighbour": [1.0], "epsilon": 1.0, "n_samples": 400}
@@ -92,6 +93,25 @@ def entries(folder: Path) -> Entries:
         "fit_gmm aggregate": (dpg.fit_gmm, fit | {
             "X": np.tile(RECORDS, (8, 1)), "bounds": (-2, 8), "method": "aggregate", "delta": 1e-6, "centre_share": 0.5,
             "records_per_number": 20.0, "fuse": True, "rehearse": True, "time_limit": None, "random_seed": 1,
+        }),
+        "fit_gmm local": (dpg.fit_gmm, fit | {
+            "bounds": None, "method": "local", "randomiser": "optimised", "centre": 3.0, "scale": 5.0, "rounds": 1,
+            "resolution": 8.0, "n_cells": 8, "random_seed": 1,
+        }),
+        "LocalProtocol": (dpg.LocalProtocol, {
+            "randomiser": "one-bit", "epsilon": 1.0, "frequencies": [[1.0]], "phases": [0.5], "edges": (), "centre": (),
+            "scale": (),
+        }),
+        "LocalProtocol.design": (asked.design, {
+            "n_features": 1, "epsilon": 1.0, "randomiser": "k-ary", "bounds": (-2, 8), "resolution": 4.0, "n_cells": 4,
+        }),
+        "LocalProtocol.from_dict": (dpg.LocalProtocol.from_dict, {"fields": asked.to_dict()}),
+        "LocalProtocol.from_json": (dpg.LocalProtocol.from_json, {"text": asked.to_json()}),
+        "respond": (asked.respond, {"record": [3.0], "rng": None}),
+        "aggregate": (asked.aggregate, {"reports": [asked.respond([3.0])], "strict": True}),
+        "fit_reports": (dpg.fit_reports, {
+            "reports": asked.aggregate([asked.respond([3.0])]), "n_components": 1, "feature_names": ["a"],
+            "progress": False,
         }),
         "VectorLearner": (dpg.VectorLearner, {"function": np.median, "names": ("median",)}),
         "RecordBlocks": (dpg.RecordBlocks, {"X": RECORDS, "rows_per_block": 30}),

@@ -25,6 +25,7 @@ def all_targets() -> list[Specimen]:
         box,
         histogram,
         lifted,
+        local,
         masks,
         numbers,
         phases,
@@ -54,6 +55,7 @@ def all_targets() -> list[Specimen]:
         slices,
         ball_sums,
         averages,
+        local,
     )
     return [target for module in modules for target in module.targets()]
 

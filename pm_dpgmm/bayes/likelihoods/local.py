@@ -2,6 +2,10 @@
 
 With cell probabilities pi of the mixture and channel probabilities p (own cell) and q (another one):
 
+- "one-bit": the number of ones of a wave is binomial with probability q + (p - q) P, where P, the probability of the
+  wave's positive side, has a closed form (:mod:`pm_dpgmm.methods.local.waves`). How many were asked about a wave says
+  nothing of the records. Exact, for any number of columns.
+- "subset": reported subsets are multinomial with probabilities u + (v - u) pi(S), pi(S) that of the cells in S. Exact.
 - "direct": counts are multinomial with probabilities q + (p - q) pi. Exact.
 - "unary": a response's bits have means a = q + (p - q) pi and covariances -(p - q)^2 pi_i pi_j, and the counts of n of
   them are normal by the central limit theorem. Their covariance, diagonal plus rank one, is inverted in closed form.
@@ -22,8 +26,15 @@ import pytensor
 import pytensor.tensor as pt
 from scipy import special
 
-from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.methods.local.responses import CellResponses, VectorResponses, local_responses
+from pm_dpgmm._arguments import FloatArray, check_choice
+from pm_dpgmm.methods.local.responses import (
+    CellResponses,
+    SubsetResponses,
+    VectorResponses,
+    WaveResponses,
+    local_responses,
+)
+from pm_dpgmm.methods.local.waves import positive_sides
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
+NARROWEST = 1e-9  # of a deviation of phases
 N_NODES = 24  # in a cell: wider ones than a histogram has
 
 
@@ -61,7 +73,8 @@ def log_likelihood(
     Raises
     ------
     ValueError
-        If the release holds no responses, ``likelihood`` is not the one for them, or cells have more than two columns.
+        If the release holds no responses, ``likelihood`` is not the one for them, or cells have more than two columns;
+        waves have any number.
 
     Examples
     --------
@@ -72,15 +85,42 @@ def log_likelihood(
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     responses = local_responses(release)
-    kind = responses.kind if isinstance(responses, CellResponses) else "added"
+    kind = release.noise["responses"]
     right = "gaussian" if kind == "unary" else "exact"
     if likelihood not in ("auto", right):
         raise ValueError(f"likelihood must be 'auto' or {right!r} for {kind!r} responses, got {likelihood!r}")
     w, mu, root = (pt.as_tensor(one) for one in (weights, means, chol))
     if isinstance(responses, VectorResponses):
         return _added_1d(responses, w, mu, root) if responses.n_features == 1 else _added(responses, w, mu, root)
+    if isinstance(responses, WaveResponses):
+        return _sides(responses, w, mu, root)
     cells = cell_probabilities(responses.edges, w, mu, root, n_nodes=N_NODES, xp=pt)
+    if isinstance(responses, SubsetResponses):
+        return _subsets(responses, cells)
     return _unary(responses, cells) if kind == "unary" else _direct(responses, cells)
+
+
+def _sides(responses: WaveResponses, weights: Any, means: Any, chol: Any) -> Any:
+    """Binomial log probabilities, given how many were asked about each wave."""
+    true, other = responses.channel
+    frequencies, phases, asked, ones = (
+        _data(part) for part in (responses.frequencies, responses.phases, responses.asked, responses.ones)
+    )
+    turns = frequencies @ means.T + phases[:, None]
+    along = (frequencies[:, None, :, None] * chol[None]).sum(axis=2)  # (M, K, D)
+    deviations = pt.sqrt(pt.maximum(pt.square(along).sum(axis=2), NARROWEST**2))
+    chances = other + (true - other) * (positive_sides(turns, deviations, xp=pt) @ weights)
+    n, k = responses.asked, responses.ones
+    constant = (special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)).sum()
+    return (ones * pt.log(chances) + (asked - ones) * pt.log1p(-chances)).sum() + float(constant)
+
+
+def _subsets(responses: SubsetResponses, cells: Any) -> Any:
+    """Multinomial log probability; of subsets that nobody reported nothing is needed."""
+    within, without = responses.heights
+    chances = without + (within - without) * (_data(responses.members) @ cells)
+    constant = special.gammaln(responses.n_responses + 1) - special.gammaln(responses.counts + 1).sum()
+    return (_data(responses.counts) * pt.log(chances)).sum() + float(constant)
 
 
 def _direct(responses: CellResponses, cells: Any) -> Any:
@@ -107,7 +147,7 @@ def _unary(responses: CellResponses, cells: Any) -> Any:
 def _added_1d(responses: VectorResponses, weights: Any, means: Any, chol: Any) -> Any:
     low, high = responses.bounds[0]
     s = responses.scales[0]
-    y = pytensor.shared(np.array(responses.responses), shape=responses.responses.shape)
+    y = _data(responses.responses)
     mu, sd = means[:, 0], chol[:, 0, 0]
     wide = pt.sqrt(pt.square(sd) + s**2)
     centre = (pt.square(sd) * y + s**2 * mu) / pt.square(wide)
@@ -124,7 +164,7 @@ def _added_1d(responses: VectorResponses, weights: Any, means: Any, chol: Any) -
 def _added(responses: VectorResponses, weights: Any, means: Any, chol: Any) -> Any:
     d = responses.n_features
     root = pt.linalg.cholesky(chol @ chol.mT + np.diag(responses.scales**2))
-    y = pytensor.shared(np.array(responses.responses), shape=responses.responses.shape)
+    y = _data(responses.responses)
     solved: list[Any] = []
     for i in range(d):  # forward substitution for all rows and components
         rest = y[:, None, i] - means[None, :, i]
@@ -145,6 +185,11 @@ def _log_row_sums(logs: Any) -> Any:
 def _log(probability: Any) -> Any:
     """Finite where a probability is rounded to 0."""
     return pt.log(pt.maximum(probability, 1e-300))
+
+
+def _data(array: FloatArray) -> Any:
+    """A shared variable: compiled code is cached without the numbers."""
+    return pytensor.shared(np.array(array), shape=array.shape)
 
 
 def _normal_cdf(z: Any) -> Any:

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from pm_dpgmm.bayes.likelihoods.local import N_NODES, log_likelihood
+from pm_dpgmm.methods.local.randomisers import Randomiser
 from pm_dpgmm.methods.local.responses import (
     CellResponses,
     VectorResponses,
@@ -23,7 +24,7 @@ from pm_dpgmm.methods.local.responses import (
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
-from tests.builders.local_responses import EDGES, LINE, PLANE, WEIGHTS, cells, mixture, release, vectors
+from tests.builders.local_responses import EDGES, LINE, PLANE, WEIGHTS, cells, mixture, release, reports, vectors
 from verification.calibration import local as study
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import CENTRE, SPREAD
@@ -85,7 +86,9 @@ def test_simulated_responses_have_the_stated_means(kind):
     assert found.counts[4] > found.counts[0] + 500 > found.counts[1] + 500
 
 
-@pytest.mark.parametrize("responses", [cells(2, "unary"), cells(1, "direct"), vectors(2)])
+@pytest.mark.parametrize(
+    "responses", [cells(2, "unary"), cells(1, "direct"), vectors(2), reports(2, "one-bit"), reports(1, "subset")]
+)
 def test_a_release_keeps_responses_through_a_file(responses, tmp_path):
     again = local_responses(Release.load(release(responses).save(tmp_path / "release.json")))
     assert type(again) is type(responses)
@@ -116,7 +119,7 @@ def test_broken_responses_are_refused(change, message):
 
 def test_other_releases_dimensions_and_likelihoods_are_refused():
     raw, _ = cells(1, "direct").to_arrays()
-    with pytest.raises(ValueError, match="responses of a local release must be one of 'unary'"):
+    with pytest.raises(ValueError, match="responses of a local release must be one of 'one-bit'"):
         responses_from_arrays(raw, {})
     with pytest.raises(ValueError, match="likelihood must be 'auto' or 'gaussian' for 'unary'"):
         log_likelihood(release(cells(1, "unary")), *LINE, likelihood="exact")
@@ -201,6 +204,51 @@ def test_counts_of_unary_responses_have_their_normal_law(d):
     function = compiled(responses)
     assert_allclose(function(*truth)[0], reference, rtol=1e-10)
     check_gradient(function, truth)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_ones_of_every_wave_are_binomial(d):
+    """Sides of waves by quadrature along the wave, where the package has a series."""
+    responses, (w, mu, chol) = reports(d, "one-bit"), LINE if d == 1 else PLANE
+    true, other = responses.channel
+    u = np.linspace(-9, 9, 400_001)
+    mass = np.exp(-0.5 * u**2)
+    mass /= mass.sum()
+    expected = 0.0
+    for frequency, phase, n, k in zip(
+        responses.frequencies, responses.phases, responses.asked, responses.ones, strict=True
+    ):
+        sides = [
+            mass @ (np.cos(frequency @ m + phase + np.linalg.norm(c.T @ frequency) * u) > 0)
+            for m, c in zip(mu, chol, strict=True)
+        ]
+        expected += stats.binom(int(n), other + (true - other) * float(w @ sides)).logpmf(int(k))
+    function = compiled(responses)
+    assert_allclose(function(w, mu, chol)[0], expected, rtol=1e-5)
+    check_gradient(function, (w, mu, chol))
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_subsets_are_multinomial(d):
+    """The probability of every possible subset, by the cell that a record is in."""
+    responses, truth = reports(d, "subset"), LINE if d == 1 else PLANE
+    pi = cell_probabilities(EDGES[d], *truth, n_nodes=N_NODES)
+    pi = pi / pi.sum()
+    law = Randomiser("subset", 1.0, len(pi))
+    outputs = list(law.outputs())
+    chances = [sum(p * float(law.probability(y, cell)) for cell, p in enumerate(pi)) for y in outputs]
+    packed = dict(zip((responses.members @ 2.0 ** np.arange(len(pi))).tolist(), responses.counts, strict=True))
+    counts = [packed.get(float(y), 0.0) for y in outputs]
+    function = compiled(responses)
+    assert_allclose(function(*truth)[0], stats.multinomial(500, chances).logpmf(counts), rtol=1e-7)
+    check_gradient(function, truth)
+
+
+def test_optimised_bits_have_the_law_of_unary_ones():
+    responses = reports(1, "optimised")
+    assert responses.kind == "unary"
+    assert_allclose(responses.channel, response_channel("optimised", 1.0, 5), rtol=1e-12)
+    assert np.isfinite(compiled(responses)(*LINE)[0])
 
 
 def test_noisy_clipped_numbers_have_the_density_of_a_direct_integral():
