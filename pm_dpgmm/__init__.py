@@ -46,6 +46,7 @@ _PUBLIC = {
     "VectorLearner": "learners.vector_learner",
     "Aggregate": "methods.aggregate.method",
     "Answer": "release.answer",
+    "EM": "methods.em.method",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.aggregate.method import Aggregate
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
+    from pm_dpgmm.methods.em.method import EM
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
     from pm_dpgmm.methods.populous.method import Populous
     from pm_dpgmm.methods.populous_single.method import PopulousSingle

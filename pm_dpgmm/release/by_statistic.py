@@ -19,6 +19,7 @@ from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mix
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
+    resumed_em,
     resumed_histogram,
     resumed_sketch,
     resumed_slices,
@@ -53,7 +54,7 @@ ALLOWED = {
     Statistic.LIFTED_MASK: Allowed(),
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
-    Statistic.EM_SUMS: Allowed(),
+    Statistic.EM_SUMS: Allowed(resume=resumed_em),
     Statistic.LOCAL_RESPONSES: Allowed(),
     Statistic.UNKNOWN: Allowed(),
 }

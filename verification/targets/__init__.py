@@ -23,6 +23,7 @@ def all_targets() -> list[Specimen]:
         ball_sums,
         before_sketch,
         box,
+        em,
         histogram,
         lifted,
         masks,
@@ -54,6 +55,7 @@ def all_targets() -> list[Specimen]:
         slices,
         ball_sums,
         averages,
+        em,
     )
     return [target for module in modules for target in module.targets()]
 
