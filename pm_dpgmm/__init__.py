@@ -50,6 +50,7 @@ _PUBLIC = {
     "LocalProtocol": "methods.local.protocol",
     "LocalReports": "methods.local.aggregation",
     "fit_reports": "release.local_reports",
+    "EM": "methods.em.method",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.aggregate.method import Aggregate
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
+    from pm_dpgmm.methods.em.method import EM
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
     from pm_dpgmm.methods.local.aggregation import LocalReports
     from pm_dpgmm.methods.local.method import LocalMethod

@@ -31,6 +31,7 @@ from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
+from pm_dpgmm.methods.em.method import EM
 from pm_dpgmm.methods.fit_warnings import warning_for
 from pm_dpgmm.methods.local.method import LocalMethod
 from pm_dpgmm.methods.outcome import Method, Outcome, Problem
@@ -52,7 +53,17 @@ from pm_dpgmm.release.release import Release
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
     kind.name: kind
-    for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle, LocalMethod)
+    for kind in (
+        SketchMethod,
+        HistogramMethod,
+        SliceMethod,
+        EM,
+        Aggregate,
+        Populous,
+        TwoPhase,
+        PopulousSingle,
+        LocalMethod,
+    )  # fmt: skip
 }
 
 
@@ -89,12 +100,12 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "aggregate" and the populous methods,
-        unused by "histogram", "slices" and "local".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate" and the populous
+        methods, unused by "histogram", "slices" and "local".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look).
-    method : {"auto", "sketch", "histogram", "slices", "aggregate", "populous", "two-phase", "populous-single",
+    method : {"auto", "sketch", "histogram", "slices", "em", "aggregate", "populous", "two-phase", "populous-single",
         "local"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one
         or two columns and "slices" for more; and explains itself otherwise. "local" is private against whoever collects
         the records, too: each is told of by one randomised report, which costs much accuracy; devices and a server that

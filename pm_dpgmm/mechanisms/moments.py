@@ -11,6 +11,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numba
 import numpy as np
@@ -131,6 +132,11 @@ def noisy_moments(
     squares[:, column, row] = upper
     counts = noisy[:, 0] / COUNT_WEIGHT
     return NoisyMoments(partition, counts, noisy[:, 1 : 1 + n_features], squares, scale * GRID), left
+
+
+def first_kernel() -> Any:
+    """The compiled sums over cells."""
+    return _cell_sums
 
 
 def _error(n_parts: int) -> float:

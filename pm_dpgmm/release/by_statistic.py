@@ -19,6 +19,7 @@ from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mix
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
+    resumed_em,
     resumed_histogram,
     resumed_local,
     resumed_sketch,
@@ -54,7 +55,7 @@ ALLOWED = {
     Statistic.LIFTED_MASK: Allowed(),
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
-    Statistic.EM_SUMS: Allowed(),
+    Statistic.EM_SUMS: Allowed(resume=resumed_em),
     Statistic.LOCAL_RESPONSES: Allowed(resume=resumed_local),
     Statistic.UNKNOWN: Allowed(),
 }

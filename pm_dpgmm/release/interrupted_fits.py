@@ -9,6 +9,7 @@ from typing import Any
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.counts import histogram, slices
+from pm_dpgmm.methods.em import run as em
 from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
@@ -78,6 +79,14 @@ def resumed_slices(source: Interrupted) -> Outcome:
 def resumed_local(source: Interrupted) -> Outcome:
     """From the reports there are: of two rounds the first alone, if the fit ended between them."""
     return local.fitted(source.guarantee, source.raw, dict(source.law), source.numbers[0], _silent)
+
+
+def resumed_em(source: Interrupted) -> Outcome:
+    """From the steps there are, or from the cells that they were to start from."""
+    if source.numbers != source.asked:
+        rule = f"n_components must be {source.asked[0]}, that of the steps that were released"
+        raise ValueError(f"{rule}, got {list(source.numbers)}")
+    return em.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
 
 
 def _silent(done: int, total: int) -> None:

@@ -21,6 +21,7 @@ FIRST = {  # of one column, and of more
     "sketch": ("_ladder_sums", "_frame_sums"),
     "histogram": (None, None),
     "slices": (None, None),
+    "em": ("_cell_sums", "_cell_sums"),
     "aggregate": ("_ladder_sums", "_frame_sums"),
     "populous": ("fill_rows", "fill_rows"),
     "two-phase": ("fill_rows", "fill_rows"),

@@ -16,6 +16,7 @@ GIVEN = {
     "histogram": {"n_cells": 8, "bounds": (-5, 5)},
     "slices": {"n_cells": 4, "bounds": (-5, 5)},
     "sketch": {"delta": 1e-6, "bounds": (-5, 5)},
+    "em": {"delta": 1e-6, "bounds": (-5, 5)},
     "aggregate": {"delta": 1e-6},
     "populous": {"delta": 1e-6},
     "populous-single": {"delta": 1e-6},

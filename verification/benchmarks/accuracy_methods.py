@@ -73,6 +73,11 @@ def by_histogram(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     return _package(data, "histogram", data.recipe.domain.box)
 
 
+def by_em(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "em" of this package with the box of the set."""
+    return _package(data, "em", data.recipe.domain.box)
+
+
 def by_two_stage(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     """Noisy Lloyd, then locally clipped moments."""
     return _by_recipe(data, "two-stage", two_stage)
@@ -93,6 +98,7 @@ METHODS: dict[str, Fit] = {
     "sketch, loose bounds": by_loose_sketch,
     "sketch, no bounds": by_unbounded_sketch,
     "histogram": by_histogram,
+    "em": by_em,
     "two-stage": by_two_stage,
     "histogram + EM": by_histogram_em,
     "diffprivlib": by_diffprivlib,

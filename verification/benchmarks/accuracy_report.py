@@ -10,7 +10,16 @@ from pathlib import Path
 from verification.benchmarks.accuracy_methods import METHODS, Score
 from verification.benchmarks.accuracy_targets import Summary
 
-COLOURS = ("#1b6ca8", "#7fb2d9", "#e08e0b", "#6b8e23", "#8a5a9e", "#b5533c", "#9a9a9a")  # one for each method
+COLOURS = (
+    "#1b6ca8",
+    "#7fb2d9",
+    "#e08e0b",
+    "#6b8e23",
+    "#8a5a9e",
+    "#b5533c",
+    "#9a9a9a",
+    "#c2a83e",
+)  # one for each method
 LINEAR, SMALLEST = 1e-4, -10.0  # of the axis: linear near 0, logarithmic from here on, cut below
 
 

@@ -23,6 +23,7 @@ def all_targets() -> list[Specimen]:
         ball_sums,
         before_sketch,
         box,
+        em,
         histogram,
         lifted,
         local,
@@ -56,6 +57,7 @@ def all_targets() -> list[Specimen]:
         ball_sums,
         averages,
         local,
+        em,
     )
     return [target for module in modules for target in module.targets()]
 

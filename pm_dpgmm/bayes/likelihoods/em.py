@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray, check_choice
+from pm_dpgmm.mechanisms.em_sums import Squares
 from pm_dpgmm.methods.em.law import grid, moments, noisy_covariance, normal_nodes
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.mixture.mixture import LOG_2PI
@@ -116,7 +117,7 @@ def _features(statistics: EMStatistics, points: Any) -> Any:
     x = pt.clip(points, statistics.bounds[:, 0], statistics.bounds[:, 1])
     whiteners = np.linalg.inv(np.linalg.cholesky(statistics.covariances))
     logs = np.log(statistics.weights) + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2)
-    row, column = np.triu_indices(d)
+    row, column = statistics.products
     out = []
     for s in range(t):
         # (N, K, D) by one matrix product: all components' whiteners side by side
@@ -125,7 +126,10 @@ def _features(statistics: EMStatistics, points: Any) -> Any:
         shares = pt.special.softmax(logs[s] - 0.5 * pt.square(z).sum(axis=2), axis=1)[:, :, None]
         y = (x[:, None] - statistics.centres[s]) / (statistics.unit * statistics.radii[s][:, None])
         y = y / pt.sqrt(pt.maximum(pt.square(y).sum(axis=2, keepdims=True), 1.0))
-        for part, size in ((shares, k), (shares * y, k * d), (shares * y[..., row] * y[..., column], k * len(row))):
+        squares, n_squares = y[..., row] * y[..., column], statistics.squares.shape[2]
+        if statistics.kind is Squares.ISOTROPIC:
+            squares = pt.sum(squares, axis=2, keepdims=True)
+        for part, size in ((shares, k), (shares * y, k * d), (shares * squares, k * n_squares)):
             out.append(part.reshape((-1, size)))
     return pt.concatenate(out, axis=1)
 

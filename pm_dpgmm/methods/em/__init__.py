@@ -1,1 +1,1 @@
-"""Noisy sums of private EM: what they say about a mixture. No method releases them yet."""
+"""Method "em": private EM, the law of its noisy sums, and the mixture that explains them best."""

@@ -1,6 +1,6 @@
 """What the steps of a private EM release: noisy sums of what every record adds at public parameters.
 
-Layout of a release of method "em" (T steps, K components, D features, C = D (D + 1) / 2):
+Layout of a release of method "em" (T steps, K components, D features, C squares):
 
 ==================  ===========  =====================================================================================
 in ``raw``          shape        meaning
@@ -14,9 +14,10 @@ em_unit             (D,)         of the columns, for the balls only
 em_bounds           (D, 2)       box to which every record is clipped before anything else
 em_counts           (T, K)       sum of r_k, plus noise
 em_sums             (T, K, D)    sum of r_k y_k, plus noise
-em_squares          (T, K, C)    sum of the upper triangle, by rows, of r_k y_k y_k', plus noise
-em_scales           (T, 4)       standard deviations of the independent Gaussian noise: of counts, of sums, of squares
-                                 on the diagonal, of squares off it
+em_squares          (T, K, C)    sum of r_k times squares of y_k, plus noise: the upper triangle of y_k y_k' by rows,
+                                 C = D (D + 1) / 2; those of its entries, C = D; or its squared length, C = 1
+em_scales           (T, 4)       standard deviations of the independent Gaussian noise: of counts, of sums, of squares,
+                                 of products of two different columns
 em_n_records        ()           number of records, under add-remove neighbours plus noise of
 em_n_records_scale  ()           this standard deviation; 0 under replace-one neighbours
 ==================  ===========  =====================================================================================
@@ -34,15 +35,17 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, frozen
+from pm_dpgmm.mechanisms.em_sums import Squares
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 PREFIX = "em_"
+KINDS = (Squares.FULL, Squares.DIAGONAL, Squares.ISOTROPIC)  # in this order: in one column they are the same
 _SHARED = ("unit", "bounds", "n_records", "n_records_scale")  # by all steps
 
 
@@ -93,11 +96,15 @@ class EMStatistics:
             "bounds": (d, 2),
             "counts": (t, k),
             "sums": (t, k, d),
-            "squares": (t, k, d * (d + 1) // 2),
+            "squares": (t, k, Squares.FULL.size(d)),
             "scales": (t, 4),
             "n_records": (),
             "n_records_scale": (),
         }
+        if np.ndim(self.squares) == 3:
+            found = np.shape(self.squares)[2]
+            if found in [one.size(d) for one in KINDS]:
+                shapes["squares"] = (t, k, found)
         for name, shape in shapes.items():
             array = np.array(getattr(self, name), dtype=float)
             if array.shape != shape:
@@ -129,18 +136,22 @@ class EMStatistics:
         radii: ArrayLike | None = None,
         n_records: float = 1.0,
         n_records_scale: float = 0.0,
+        squares: str = "full",
+        unit: ArrayLike | None = None,
     ) -> EMStatistics:
         """One step at public parameters, all its sums 0 so far; noise ``scale`` as in the module's last paragraph.
 
         Without ``centres`` and ``radii`` every ball is the one around the box ``bounds`` (half-widths as units), so
-        that nothing inside the box is moved. :meth:`with_sums` adds what a mechanism releases.
+        that nothing inside the box is moved. ``squares`` is one of :class:`Squares`, not "none"; ``unit`` that of the
+        columns if it is another. :meth:`with_sums` adds what a mechanism releases.
         """
         mu, box = np.asarray(means, dtype=float), np.asarray(bounds, dtype=float)
         k, d = mu.shape
-        unit = box[:, 1] / 2 - box[:, 0] / 2
-        middle = np.broadcast_to(box[:, 0] + unit, (k, d)) if centres is None else centres
+        half = box[:, 1] / 2 - box[:, 0] / 2
+        whole = half if unit is None else np.asarray(unit, dtype=float)
+        middle = np.broadcast_to(box[:, 0] + half, (k, d)) if centres is None else centres
         reach = np.full(k, np.sqrt(d)) if radii is None else radii
-        c = d * (d + 1) // 2
+        c = Squares(squares).size(d)
         own = [np.asarray(one, dtype=float)[None] for one in (weights, mu, covariances, middle, reach)]
         return cls(
             own[0],
@@ -148,7 +159,7 @@ class EMStatistics:
             own[2],
             own[3],
             own[4],
-            unit,
+            whole,
             box,
             np.zeros((1, k)),
             np.zeros((1, k, d)),
@@ -187,6 +198,20 @@ class EMStatistics:
         return self.means.shape
 
     @property
+    def kind(self) -> Squares:
+        """Which second moments there are; in one column all are the same, and full."""
+        return next(one for one in KINDS if one.size(self.means.shape[2]) == self.squares.shape[2])
+
+    @property
+    def products(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of the entries of y y' that squares are made of; "isotropic" is the sum of them."""
+        d = self.means.shape[2]
+        if self.kind is Squares.FULL:
+            row, column = np.triu_indices(d)
+            return row, column
+        return np.arange(d), np.arange(d)
+
+    @property
     def values(self) -> FloatArray:
         """All noisy sums, shape (P,), P = T K (1 + D + C): by steps, in a step counts, sums, squares."""
         t = len(self.counts)
@@ -196,24 +221,29 @@ class EMStatistics:
     def noise_scales(self) -> FloatArray:
         """Standard deviations of the noise in :attr:`values`, shape (P,)."""
         _, k, d = self.shape
-        row, column = np.triu_indices(d)
+        row, column = self.products
+        if self.kind is Squares.ISOTROPIC:
+            row = column = np.zeros(1, dtype=np.intp)
         kinds = np.concatenate([np.zeros(k), np.ones(k * d), np.tile(np.where(row == column, 2, 3), k)]).astype(int)
         return self.scales[:, kinds].ravel()
 
     def features(self, points: ArrayLike) -> FloatArray:
         """What one record at each row of ``points`` (N, D) adds to :attr:`values` before noise, shape (N, P)."""
-        t, _, d = self.shape
+        t = len(self.means)
         x = np.clip(np.asarray(points, dtype=float), self.bounds[:, 0], self.bounds[:, 1])
         whiteners = np.linalg.inv(np.linalg.cholesky(self.covariances))
         logs = np.log(self.weights) + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2)
         out = []
-        row, column = np.triu_indices(d)
+        row, column = self.products
         for s in range(t):
             z = np.einsum("kij,nkj->nki", whiteners[s], x[:, None] - self.means[s])
             shares = special.softmax(logs[s] - 0.5 * np.square(z).sum(axis=2), axis=1)[:, :, None]
             y = (x[:, None] - self.centres[s]) / (self.unit * self.radii[s][:, None])
             y = y / np.sqrt(np.maximum(np.square(y).sum(axis=2, keepdims=True), 1.0))
-            parts = (shares, shares * y, shares * y[..., row] * y[..., column])
+            squares = y[..., row] * y[..., column]
+            if self.kind is Squares.ISOTROPIC:
+                squares = squares.sum(axis=2, keepdims=True)
+            parts = (shares, shares * y, shares * squares)
             out += [one.reshape(len(x), -1) for one in parts]
         return np.concatenate(out, axis=1)
 

@@ -1,0 +1,178 @@
+"""Method "em" from records to release: what is spent, what leaves, what it finds, what it refuses."""
+
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.em import method as em_method
+from pm_dpgmm.methods.em.law import log_density
+from pm_dpgmm.methods.em.method import EM, step_shares
+from pm_dpgmm.methods.em.statistics import EMStatistics
+
+LINE = dpg.Mixture([0.3, 0.7], [[-2.0], [2.0]], [[[0.6]], [[1.2]]])
+PLANE = dpg.Mixture([0.4, 0.6], [[-2.0, 0.0], [2.0, 1.0]], [[[1.0, 0.3], [0.3, 0.5]], [[0.6, 0.0], [0.0, 1.0]]])
+ROWS = np.random.default_rng(2).normal(size=(100, 30))
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-6, 6), "progress": False}
+
+
+def fitted(truth, n_records, *, seed=1, **settings):
+    records = truth.sample(n_records, rng=np.random.default_rng(seed))
+    return dpg.fit_gmm(records, truth.n_components, method="em", random_seed=seed, **BUDGET, **settings)
+
+
+@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("truth", [LINE, PLANE], ids=["line", "plane"])
+def test_it_finds_the_mixture(truth, neighbouring):
+    """Errors are a tenth of these limits on average; seeds are fixed."""
+    found = fitted(truth, 20_000, neighbouring=neighbouring).mixture
+    order = np.argsort(found.means[:, 0])
+    np.testing.assert_allclose(found.weights[order], truth.weights, atol=0.05)
+    np.testing.assert_allclose(found.means[order], truth.means, atol=0.15)
+    np.testing.assert_allclose(found.covariances[order], truth.covariances, atol=0.25)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "isotropic"])
+def test_covariances_have_the_form_that_was_asked_for(covariance):
+    release = fitted(PLANE, 20_000, covariance=covariance)
+    for one in release.covariances:
+        np.testing.assert_array_equal(one, np.diag(np.diag(one)))
+        assert covariance == "diagonal" or one[0, 0] == pytest.approx(one[1, 1], rel=1e-12)
+    assert release.raw["em_squares"].shape == (2, 2, 2 if covariance == "diagonal" else 1)
+    order = np.argsort(release.means[:, 0])
+    np.testing.assert_allclose(release.means[order], PLANE.means, atol=0.2)
+
+
+def test_the_likelihood_is_better_than_the_last_step_alone():
+    """Overlapping components: the published step stops at its bias, of which the likelihood has none."""
+    close = dpg.Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
+    records = close.sample(100_000, rng=np.random.default_rng(0))
+    gaps = []
+    for estimate in ("likelihood", "m-step"):
+        ways = BUDGET | {"bounds": (0, 80), "estimate": estimate}
+        release = dpg.fit_gmm(records, 3, method="em", random_seed=0, **ways)
+        gaps.append(float((close.log_density(records) - release.mixture.log_density(records)).mean()))
+    assert gaps[0] < 1e-4 < gaps[1]  # of four seeds: at most 0 and at least .00012
+
+
+def test_the_answer_is_at_the_top_of_the_law_that_observe_has():
+    """Moving the mixture a little anywhere lowers the log density of the sums; the prior moves it by far less."""
+    release = fitted(LINE, 20_000)
+    steps = EMStatistics.of(release)
+
+    def density(weights, means, variances):
+        return log_density(steps, weights, means, np.sqrt(variances))
+
+    best = density(release.weights, release.means, release.covariances)
+    assert best > density(LINE.weights, LINE.means, LINE.covariances) - 0.5
+    for sign in (-1, 1):
+        assert density(release.weights, release.means + sign * 0.1, release.covariances) < best
+        assert density(release.weights, release.means, release.covariances * 1.1**sign) < best
+        moved = release.weights + sign * np.array([0.02, -0.02])
+        assert density(moved, release.means, release.covariances) < best
+
+
+@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
+def test_the_whole_budget_is_spent_and_no_more(neighbouring, monkeypatch):
+    filters, real = [], em_method.noisy_em_sums
+
+    def heard(*given, **named):
+        found, left = real(*given, **named)
+        filters.append(left)
+        return found, left
+
+    monkeypatch.setattr(em_method, "noisy_em_sums", heard)
+    fitted(LINE, 3_000, neighbouring=neighbouring, n_steps=3)
+    assert len(filters) == 3 and all(one.spent <= one.limit for one in filters)
+    assert filters[-1].remaining_share < 1e-6
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 10])
+def test_shares_of_steps_add_up_in_rational_numbers(n_steps):
+    shares = step_shares(Fraction(3, 4), n_steps)
+    assert sum(shares) == Fraction(3, 4) and shares == sorted(shares) and shares[0] > 0
+
+
+def test_records_outside_the_bounds_count_at_their_edge():
+    records = LINE.sample(3_000, rng=np.random.default_rng(1))
+    wild = records.copy()
+    wild[0] = 1e300
+    edge = records.copy()
+    edge[0] = 6.0
+    ways = {"method": "em", "random_seed": 1, **BUDGET}
+    one, other = (dpg.fit_gmm(rows, 2, **ways).raw for rows in (wild, edge))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"n_steps": 0}, "n_steps must be at least 1"),
+        ({"n_steps": 11}, "n_steps must be at most 10"),
+        ({"covariance": "none"}, "covariance must be one of 'full', 'diagonal', 'isotropic', got 'none'"),
+        ({"estimate": "map"}, "estimate must be one of 'likelihood', 'm-step', got 'map'"),
+        ({"start_share": 0.0}, "start_share must lie strictly between 0 and 1"),
+        ({"start_share": 0.999}, "start_share must be from 0.01 to 0.99"),
+        ({"reach": -1.0}, "reach must be finite and greater than 0"),
+        ({"reach": 1e9}, "reach must be from 0.01 to 100"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        EM(**settings)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"delta": None}, "needs delta"),
+        ({"bounds": None}, "needs bounds"),
+        ({"bounds": (1e12, 1e12 + 1)}, "bounds must not lie so far from 0"),
+        ({"bounds": (-1e300, 1e300)}, "bounds must lie within 1e100"),
+    ],
+)
+def test_problems_that_it_cannot_do_cost_nothing(change, words, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match=words):
+        dpg.fit_gmm(ROWS[:, :1], 2, method="em", ledger=ledger, **(BUDGET | change))
+    with pytest.raises(ValueError, match="n_components and n_steps must be so small that all steps have at most 1200"):
+        dpg.fit_gmm(ROWS, 3, method="em", ledger=ledger, **BUDGET)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_few_records_make_a_release_that_warns():
+    with pytest.warns(dpg.FitWarning, match="too few records or too small a budget"):
+        release = fitted(PLANE, 60)
+    assert np.isfinite(release.means).all() and "too few" in release.flag
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6])
+def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
+    """After cells, after the first step, and after the last one: then to the same release."""
+    records = LINE.sample(5_000, rng=np.random.default_rng(1))
+    whole = dpg.fit_gmm(records, 2, method="em", random_seed=1, **BUDGET)
+    heard, steps = [], EM.release
+
+    def stopped(self, *given, released, **named):
+        def listen(*told):
+            released(*told)
+            heard.append(told)
+            if len(heard) == stop:
+                raise KeyboardInterrupt
+
+        return steps(self, *given, released=listen, **named)
+
+    place = tmp_path / "fit.json"
+    with mock.patch.object(EM, "release", stopped), pytest.raises(KeyboardInterrupt):
+        dpg.fit_gmm(records, 2, method="em", random_seed=1, checkpoint=place, **BUDGET)
+    found = dpg.resume(place)
+    for name, values in found.raw.items():
+        np.testing.assert_array_equal(values, whole.raw[name])
+    last = "em_counts" in found.raw
+    assert last == (found.warnings == whole.warnings)
+    if last:
+        assert found.to_dict() == whole.to_dict()
+    else:
+        assert "interrupted" in found.flag
