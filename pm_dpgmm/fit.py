@@ -44,6 +44,7 @@ from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
+from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.reading import read_bounds, read_records
 from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
 from pm_dpgmm.release.late_warnings import warn_after_spending
@@ -63,7 +64,7 @@ METHODS: dict[str, type[Method]] = {
         TwoPhase,
         PopulousSingle,
         LocalMethod,
-    )  # fmt: skip
+    )
 }
 
 
@@ -104,7 +105,8 @@ def fit_gmm(
         methods, unused by "histogram", "slices" and "local".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
-        count as the nearest limit ("local" cuts nothing; bounds say where to look).
+        count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must
+        be the names of the columns, in any order.
     method : {"auto", "sketch", "histogram", "slices", "em", "aggregate", "populous", "two-phase", "populous-single",
         "local"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one
         or two columns and "slices" for more; and explains itself otherwise. "local" is private against whoever collects
@@ -265,7 +267,8 @@ def _read(
     n_features = len(feature_names)
     if n_records < choices[-1]:
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
-    limits = read_bounds(bounds, n_features)
+    own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
+    limits = read_bounds(bounds, n_features, own)
     problem = Problem(
         n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0), limits, relation, choices
     )

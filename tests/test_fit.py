@@ -64,6 +64,7 @@ BAD_INPUT = {
     "bounds of wrong shape": (X2, {"bounds": [[0, 1], [0, 1], [0, 1]]}, ValueError, r"shape \(2, 2\), got shape \(3, 2\)"),
     "bounds not finite": (X, {"bounds": (0, np.inf)}, ValueError, "bounds must be finite"),
     "bounds not numbers": (X, {"bounds": ("low", "high")}, TypeError, "bounds must be numbers"),
+    "bounds of other names": (pd.DataFrame(X2, columns=["a", "b"]), {"bounds": pd.DataFrame([[-5, -5], [13, 13]], ["min", "max"])}, ValueError, r"rows of bounds must be labelled \('a', 'b'\) and nothing else, got \('min', 'max'\)"),
     "bounds missing": (X, {"bounds": None}, ValueError, "method 'auto' needs delta"),
     "bounds missing for the method": (X, {"bounds": None, "method": "histogram"}, ValueError, "needs bounds"),
     "epsilon 0": (X, {"epsilon": 0.0}, ValueError, "epsilon must be finite and greater than 0, got 0.0"),
@@ -228,6 +229,17 @@ def test_a_good_fit_finds_the_mixture():
     assert release.method == "histogram" and release.n_records == 1000 and release.private
     assert release.guarantee.delta == 0 and release.guarantee.epsilon_at(0.0) == pytest.approx(1.0, abs=1e-9)
     assert release.raw["counts"].shape == (64,) and release.noise["scale"] == 2.0
+
+
+def test_bounds_with_names_are_those_of_their_columns():
+    """Read by place, those of another column moved the records to a limit."""
+    table = pd.DataFrame(X2, columns=["a", "b"])
+    given = pd.DataFrame({"low": [-4.0, -5.0], "high": [4.0, 13.0]}, index=["b", "a"])
+    for bounds in (given, given.to_xarray().to_array().T):
+        release = dpg.fit_gmm(table, 2, epsilon=1.0, bounds=bounds, random_seed=1, progress=False)
+        assert release.raw["bounds"].tolist() == [[-5.0, 13.0], [-4.0, 4.0]]
+    release = dpg.fit_gmm(X2, 2, epsilon=1.0, bounds=given.loc[["a", "b"]], random_seed=1, progress=False)
+    assert release.raw["bounds"].tolist() == [[-5.0, 13.0], [-4.0, 4.0]]  # columns without names: by place
 
 
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # of bounds that are far too wide

@@ -76,6 +76,17 @@ def read_labels(names: Any, length: int) -> tuple[Any, ...] | None:
     return found
 
 
+def last_coordinates(model: Any, variable: Any) -> tuple[Any, ...] | None:
+    """Coordinates of the last dimension of a variable of ``model``; None for other variables, and where it has none."""
+    root = model.root
+    name = getattr(variable, "name", None)
+    if name is None or root.named_vars.get(name) is not variable:
+        return None
+    dims = root.named_vars_to_dims.get(name)
+    found = root.coords.get(dims[-1]) if dims else None
+    return None if found is None else tuple(found)
+
+
 def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = None) -> None:
     """Add dimension ``dim`` to ``model`` unless it is there.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_masks
-from pm_dpgmm.records.feature_names import names_of
+from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
 OTHER_TYPES = "X must be numeric, got values of other types (encode or drop those columns)"
@@ -52,11 +52,20 @@ def numbers_of(table: Any) -> FloatArray:
 def _columns(table: Any) -> Iterable[Any]:
     if hasattr(type(table), "iloc"):
         return (table.iloc[:, j].to_numpy() for j in range(table.shape[1]))
+    if is_labelled_array(table):
+        return table.to_numpy().T
     if hasattr(type(table), "column_names"):
         return (arrow_values(table.column(j)) for j in range(table.num_columns))
     if hasattr(type(table), "to_series"):  # polars
-        return (table.to_series(j).to_numpy() for j in range(table.shape[1]))
+        return (_polars_values(table.to_series(j)) for j in range(table.shape[1]))
     raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
+
+
+def _polars_values(column: Any) -> Any:
+    """A column of polars as a NumPy array; integers of 128 bits, of which NumPy has none, as objects."""
+    if str(column.dtype) in ("Int128", "UInt128"):
+        return np.array([*column.to_list(), None], dtype=object)[:-1]
+    return column.to_numpy()
 
 
 def arrow_values(column: Any) -> Any:

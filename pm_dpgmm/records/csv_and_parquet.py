@@ -17,7 +17,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.records.columns import arrow_values, floats_of
-from pm_dpgmm.records.feature_names import is_value, positions
+from pm_dpgmm.records.feature_names import MISSING, NO_NAMES, all_missing, is_value, positions
 
 SUFFIXES = (".csv", ".parquet")
 ROWS = 65_536  # to a block
@@ -26,8 +26,6 @@ PARQUET_BUFFER = 1 << 18  # bytes to a column
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 MORE = " (an index without a name, or commas in numbers?)"
 WORDS = {"True": 1.0, "true": 1.0, "TRUE": 1.0, "False": 0.0, "false": 0.0, "FALSE": 0.0}
-# As programs write a missing value; NaN, which the caller refuses with the column and the row.
-MISSING = ("", "NA", "N/A", "#N/A", "<NA>", "NULL", "Null", "null", "None", ".")
 
 Block = tuple[FloatArray, tuple[str, ...]]
 
@@ -161,6 +159,8 @@ def _check_header(header: Sequence[str], path: Path) -> None:
             )
     if len(set(header)) != len(header):
         raise ValueError(f"X must have distinct column names, got {shown(list(header))}")
+    if all_missing(header):
+        raise ValueError(f"X must be a file with a header line of column names, got {NO_NAMES}")
 
 
 def _numbers(texts: list[str], names: tuple[str, ...], lines: list[int]) -> FloatArray:

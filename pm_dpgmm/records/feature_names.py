@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import shown
+
+# As programs write a missing value; NaN, which the caller refuses with the column and the row.
+MISSING = ("", "NA", "N/A", "#N/A", "<NA>", "NULL", "Null", "null", "None", ".")
+NO_NAMES = (
+    "words for missing values alone: names are published, and this is the first record of a file without a header"
+)
+REPEATED = re.compile(r"(\.\d+|_duplicated_\d+)?")  # what pandas and polars add to a name that was there before
 
 
 def labels_of(table: Any) -> list[Any] | None:
@@ -19,7 +27,48 @@ def labels_of(table: Any) -> list[Any] | None:
         return list(table.column_names)
     if hasattr(kind, "collect_schema") and not hasattr(kind, "to_series"):  # a lazy frame of polars
         return list(table.collect_schema().names())
+    if is_labelled_array(table):
+        return axis_labels(table, 1) if table.ndim == 2 else None
     return list(table.columns) if hasattr(kind, "columns") else None
+
+
+def is_labelled_array(table: Any) -> bool:
+    """Whether it is a DataArray of xarray, whose dimensions may have labels."""
+    kind = type(table)
+    return kind.__module__.partition(".")[0] == "xarray" and hasattr(kind, "isel") and hasattr(kind, "to_numpy")
+
+
+def axis_labels(values: Any, axis: int) -> list[str] | None:
+    """Texts that label an axis of a Series, data frame or DataArray; None where there are none, or other labels."""
+    if is_labelled_array(values):
+        dim = values.dims[axis]
+        labels = values.coords[dim].to_numpy().tolist() if dim in values.coords else []
+    elif hasattr(type(values), "iloc"):
+        labels = list(values.axes[axis])
+    else:
+        return None
+    return labels if labels and all(isinstance(label, str) for label in labels) else None
+
+
+def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: str) -> Any:
+    """A Series, data frame or DataArray whose labels are texts in the order of ``names``, for every axis those or None.
+
+    Anything else, and an axis for which there are no names, or whose labels are no texts, stays as it is: its entries
+    count by place. ValueError, about the parameter ``name``, where labels are others than the names.
+    """
+    for axis, wanted in enumerate(names):
+        if wanted is None or getattr(values, "ndim", 0) != len(names):
+            continue
+        labels = axis_labels(values, axis)
+        if labels is None or labels == list(wanted):
+            continue
+        if sorted(labels) != sorted(map(str, wanted)):
+            rule = f"{name} must be labelled {shown(tuple(wanted))} and nothing else"
+            raise ValueError(f"{rule}, got {shown(tuple(labels))}; rename them, or give an array in that order")
+        places = [labels.index(label) for label in wanted]
+        where = (*(slice(None) for _ in range(axis)), places)
+        values = values[where] if is_labelled_array(values) else values.iloc[where]
+    return values
 
 
 def names_of(table: Any) -> tuple[str, ...] | None:
@@ -40,9 +89,9 @@ def is_value(text: str) -> bool:
 def names_of_records(table: Any) -> tuple[str, ...] | None:
     """As :func:`names_of`, of records, whose names are published.
 
-    ValueError where a name is a number or a truth value, or the text of one: a file without a header was read as if it
-    had one, and the names are somebody's record. The numbers of columns without names, 0 to D - 1 in any order, are
-    none.
+    ValueError where a name is a number or a truth value, or the text of one, or all are words for missing values: a
+    file without a header was read as if it had one, and the names are somebody's record. The numbers of columns without
+    names, 0 to D - 1 in any order, are none.
     """
     labels = labels_of(table) or []
     for label in labels:
@@ -52,7 +101,18 @@ def names_of_records(table: Any) -> tuple[str, ...] | None:
                 " truth value for one: names are published, and this is the first record of a file without a header"
                 " (read it with header=None), or should be renamed"
             )
+    if labels and all_missing(labels):
+        raise ValueError(f"X must have names for its columns, got {NO_NAMES} (read it with header=None)")
     return names_of(table)
+
+
+def all_missing(labels: Sequence[Any]) -> bool:
+    """Whether all labels are words for missing values, such as NA: a first record without a single value."""
+    return all(
+        isinstance(label, str)
+        and any(label.startswith(word) and REPEATED.fullmatch(label[len(word) :]) for word in MISSING if word)
+        for label in (text.strip() if isinstance(text, str) else text for text in labels)
+    )
 
 
 def _is_of_a_record(label: Any, n_columns: int) -> bool:
@@ -108,6 +168,8 @@ def selected(table: Any, wanted: Sequence[int]) -> Any:
     """Columns of a data frame or Arrow table, by their places."""
     if hasattr(type(table), "iloc"):
         return table.iloc[:, list(wanted)]
+    if is_labelled_array(table):
+        return table[:, list(wanted)]
     labels = labels_of(table) or []
     return table.select([labels[j] for j in wanted])  # polars, Arrow
 

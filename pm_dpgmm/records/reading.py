@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks
-from pm_dpgmm.records.feature_names import names_of_features, names_of_records, positions, selected
+from pm_dpgmm.records.feature_names import (
+    axes_in_order,
+    names_of_features,
+    names_of_records,
+    positions,
+    selected,
+)
 
 
 def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:
@@ -92,18 +98,23 @@ def check_varies(low: FloatArray, high: FloatArray, n_records: int, feature_name
         )
 
 
-def read_bounds(bounds: ArrayLike | None, n_features: int) -> FloatArray | None:
+def read_bounds(
+    bounds: ArrayLike | None, n_features: int, feature_names: tuple[str, ...] | None = None
+) -> FloatArray | None:
     """Bounds as an array (D, 2), from None, (low, high) for all columns, or (D, 2).
 
-    With two columns, a 2 x 2 array is read as one (low, high) pair per column.
+    With two columns, a 2 x 2 array is read as one (low, high) pair per column. Rows of a data frame that are labelled
+    by texts are matched with ``feature_names``, the names of the columns where they have some.
 
     Raises
     ------
     TypeError, ValueError
-        If they are not numeric, of another shape, not finite, or reversed.
+        If they are not numeric, of another shape, not finite, or reversed, or labelled by other names.
     """
     if bounds is None:
         return None
+    if feature_names is not None:
+        bounds = axes_in_order(bounds, (feature_names, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))

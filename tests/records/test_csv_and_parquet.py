@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,6 +173,40 @@ def test_a_column_of_several_numbers_is_refused_before_anything_is_spent(several
         read(frame)
 
 
+@pytest.mark.parametrize("labels", [["NA", "NA.1"], ["null", "null_duplicated_0"], ["None"], ["NULL", "."]])
+def test_a_first_record_without_a_value_names_no_columns(labels):
+    """As pandas and polars name columns after the first line of a file without a header."""
+    with pytest.raises(ValueError, match="X must have names for its columns, got words for missing values alone"):
+        read_records(pd.DataFrame(np.eye(len(labels) + 1)[:, : len(labels)], columns=labels))
+    assert read_records(pd.DataFrame(np.eye(2), columns=["NA", "K"]))[1] == ("NA", "K")
+
+
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="older polars has no integers of 128 bits")
+def test_integers_of_128_bits_are_read_as_the_nearest_floats():
+    wide = [0, 2**100 + 1, -(2**90) - 7, 3]
+    records, names = read_records(pl.DataFrame({"a": pl.Series(wide, dtype=pl.Int128)}))
+    assert names == ("a",) and records.ravel().tolist() == [float(v) for v in wide]
+    with pytest.raises(ValueError, match=r"X must be finite, got nan in column 'a' \(row 1\)"):
+        read_records(pl.DataFrame({"a": pl.Series([0, None], dtype=pl.Int128)}))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_records,
+        lambda table: (np.concatenate(list(RecordBlocks(table, rows_per_block=2))), RecordBlocks(table).feature_names),
+    ],
+)
+def test_labels_of_an_array_are_names(read):
+    values = np.random.default_rng(1).normal(size=(5, 2))
+    table = xarray.DataArray(values, dims=("patient", "lab"), coords={"lab": ["dia", "sys"]})
+    records, names = read(table)
+    assert names == ("dia", "sys") and records.tobytes() == values.tobytes()
+    assert read(table.drop_vars("lab"))[1] == read(table.assign_coords(lab=[0, 1]))[1] == ("x0", "x1")
+    with pytest.raises(ValueError, match="got the text of a number"):
+        read(table.assign_coords(lab=["1.5", "2"]))
+
+
 @given(values=st.lists(st.integers(-(10**30), 10**30), min_size=1), other=st.sampled_from([0.5, True, 10**40, -1]))
 def test_integers_of_a_list_are_rounded_alone(values, other):
     """NumPy's type for a list depends on all of it: int64, uint64, object."""
@@ -200,6 +235,7 @@ REFUSED = {
     "compressed": (lambda path: path.write_bytes(gzip.compress(b"a,b\n1,2\n")), ValueError, "X must be text in UTF-8"),
     "no header": (csv("1.5,2\n3,4\n"), ValueError, "X must be a file with a header line of column names, got a number for a name"),
     "no header, and decimal commas": (csv('"1,5";"2,5"\n"1,6";"2,5"\n'), ValueError, "X must be|X must have"),
+    "no header, and nothing known of the first": (csv("NA,NULL\n1,2\n3,4\n"), ValueError, "X must be a file with a header line of column names, got words for missing values alone"),
     "an index": (csv(",a\n0,1.5\n1,2.5\n"), ValueError, "X must have a name for every column, got none for column 1 of .* written with its index"),
     "repeated names": (csv("a,b,a\n1,2,3\n2,3,4\n"), ValueError, r"X must have distinct column names, got \['a', 'b', 'a'\]"),
     "empty": (csv(""), ValueError, "X must have a header line and records, got the empty file"),

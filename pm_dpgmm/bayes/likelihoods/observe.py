@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, counts, em, local, populous, populous_single, sketch
-from pm_dpgmm.bayes.parameters.named_parameters import without_names
+from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
@@ -80,6 +80,7 @@ def observe(
         ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
         the density that the records are taken to have, apart from a background of the release, which stays as it was
         released (its weight: normal about the released one). Any number of components, but the release's features.
+        Where it or the model's coordinates name the columns of its means, they are in the release's order.
         Methods "populous" and "populous-single" release components, in a random order: there K is the release's;
         parameters made by ``params``, also about another release, are matched with it, and component j of any others
         is taken to be component j of the release.
@@ -146,9 +147,10 @@ def observe(
         raise ValueError(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
+    features = features_of(th, owner)
     th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
-    check_order(getattr(th, "feature_names", None), release.feature_names, name="th")
+    check_order(features, release.feature_names, name="th")
     check_new(owner, name)
     warn_without_background(
         release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3

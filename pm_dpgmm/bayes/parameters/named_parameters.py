@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pm_dpgmm._arguments import shown
+from pm_dpgmm.bayes.coords import last_coordinates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,3 +56,21 @@ def without_names(th: Any) -> Any:
     return PlainParameters(
         **tensors, feature_names=getattr(th, "feature_names", None), anchor=getattr(th, "anchor", None)
     )
+
+
+def features_of(th: Any, model: Any) -> tuple[str, ...] | None:
+    """Names of the features of parameters: their own, or what ``model`` calls the columns of their means; None if none.
+
+    Coordinates that are no text, such as numbers, are no names.
+    """
+    names = getattr(th, "feature_names", None)
+    if names is not None:
+        return tuple(names)
+    means: Any = getattr(th, "means", None)
+    if has_dims(means):
+        components = tuple(getattr(getattr(th.weights, "type", None), "dims", ()))
+        dims = [dim for dim in means.type.dims if dim not in components]
+        found = model.root.coords.get(dims[0]) if dims else None
+    else:
+        found = last_coordinates(model, means)
+    return tuple(found) if found is not None and all(isinstance(name, str) for name in found) else None

@@ -10,15 +10,15 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_positive, read_numbers, shown
-from pm_dpgmm.bayes.coords import add_dim, check_new, model_of
-from pm_dpgmm.bayes.prior.measurement import check_covariance, default_design, prior_of
+from pm_dpgmm.bayes.coords import add_dim, check_new, last_coordinates, model_of
+from pm_dpgmm.bayes.prior.measurement import check_covariance, default_design, labelled, prior_of
 from pm_dpgmm.bayes.prior.priors import checked_dims
 from pm_dpgmm.bayes.prior.separation import without_empty
 from pm_dpgmm.bayes.pymc_compat import CheckAndRaise, with_gradient
 from pm_dpgmm.bayes.rows.density_graph import log_sum
 from pm_dpgmm.bayes.rows.missing import read_rows
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
-from pm_dpgmm.records.feature_names import check_columns
+from pm_dpgmm.records.feature_names import check_columns, check_order
 
 READ = (
     "{!r} must not be read by another term of the model's density when a gradient is taken: it jumps from component to"
@@ -61,7 +61,7 @@ def measured(
     offset : array_like or TensorVariable, shape (M,) or (N, M), optional
         b; zero by default.
     feature_names : sequence of str, length D, optional
-        Coordinate values for the feature dimension when the model does not have it yet.
+        Coordinate values for the feature dimension when the model does not have it yet; by default those of a release.
     dims : str or two str, optional
         Of x: the features, or the vectors and the features. What the model does not have yet is added.
     inflate : float
@@ -101,20 +101,23 @@ def measured(
     """
     check_positive(inflate=inflate)
     mixture = without_empty(prior_of(release))
+    feature_names = getattr(release, "feature_names", None) if feature_names is None else feature_names
     mixture = Mixture(mixture.weights / mixture.weights.sum(), mixture.means, mixture.covariances * inflate)
+    own_design = design is None
+    observed, noise_cov, design, offset = labelled(feature_names, observed, noise_cov, design, offset)
     values, there, columns = _read(observed)
-    if design is None:
+    if own_design:
         check_columns(columns, feature_names, name="observed")
-    ndim, m = values.ndim, values.type.shape[-1]
-    if m is None:
-        raise ValueError("observed must have a known number of columns; set the shape of the variable")
-    design = default_design(m, mixture.n_features) if design is None else design
+    ndim, m = values.ndim, _n_measured(values)
+    design = default_design(m, mixture.n_features) if own_design else design
     shapes = {"offset": (m,), "design": (m, mixture.n_features), "noise_cov": (m, m)}
     given = {"offset": np.zeros(m) if offset is None else offset, "design": design, "noise_cov": noise_cov}
     parts = [_tensor(part, given[part], shape, values) for part, shape in shapes.items()]
     names = [f"{name}_{part}" for part in ("measured", "offset", *(["uniform"] if mixture.n_components > 1 else []))]
     with model_of(model) as owner:
         check_new(owner, name, *names)
+        if own_design:
+            check_order(last_coordinates(owner, observed), feature_names, name="observed")
         if dims is not None:
             dims = (dims,) if isinstance(dims, str) else dims
             if not isinstance(dims, Sequence) or len(dims) != ndim:
@@ -244,6 +247,17 @@ def _read(observed: Any) -> tuple[Any, Any, tuple[str, ...] | None]:
     there = ~np.isnan(rows)
     # a constant, because PyMC would replace NaN in an array by random variables to sample
     return pt.constant(rows), None if there.all() else there, columns
+
+
+def _n_measured(values: Any) -> int:
+    """Columns of the measurements: by their type, or as a ``pm.Data`` variable has them now."""
+    m = values.type.shape[-1]
+    if m is None and hasattr(values, "get_value"):
+        m = values.get_value(borrow=True).shape[-1]
+    if m is None:
+        rule = "observed must be a variable with a known number of columns (pymc.Data, or pytensor's specify_shape)"
+        raise ValueError(f"{rule}, got {shown(values)} of shape {values.type.shape}")
+    return int(m)
 
 
 def _tensor(name: str, given: Any, core: tuple[int, ...], values: Any) -> Any:

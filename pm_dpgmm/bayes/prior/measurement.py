@@ -5,6 +5,7 @@ Imports no PyMC.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.records.feature_names import axes_in_order
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -66,6 +68,8 @@ def gaussian_posterior(
     (array([0.047, 0.953]), array([2., 5.]))
     """
     mixture = prior_of(release)
+    names = getattr(release, "feature_names", None)
+    observed, noise_cov, design, offset = labelled(names, observed, noise_cov, design, offset)
     numbers: Any = observed
     if isinstance(numbers, np.ma.MaskedArray):
         numbers = np.ma.filled(numbers.astype(float), np.nan)
@@ -108,6 +112,20 @@ def prior_of(release: Any) -> Mixture:
             f"release must be a Release or a Mixture, got {shown(release)} of type {type(release).__name__}"
         )
     return mixture
+
+
+def labelled(features: Sequence[str] | None, observed: Any, noise: Any, design: Any, offset: Any) -> tuple[Any, ...]:
+    """Measurement, noise, design and offset, those with texts for labels in the order of ``features``.
+
+    Without a design measurements are features; with one only its columns are. ValueError where labels are others.
+    """
+    own = features if design is None else None
+    return (
+        axes_in_order(observed, (own,), name="observed"),
+        axes_in_order(noise, (own, own), name="noise_cov"),
+        axes_in_order(design, (None, features), name="columns of design"),
+        axes_in_order(offset, (own,), name="offset"),
+    )
 
 
 def default_design(n_measured: int, n_features: int) -> FloatArray:

@@ -14,13 +14,13 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
-from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_shape
-from pm_dpgmm.bayes.parameters.named_parameters import without_names
+from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, last_coordinates, model_of, read_shape
+from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.bayes.rows.density_operation import mixture_log_density
 from pm_dpgmm.bayes.rows.missing import BoolArray, patterns, read_rows
 from pm_dpgmm.privacy.noise import IntArray
-from pm_dpgmm.records.feature_names import check_columns
+from pm_dpgmm.records.feature_names import check_columns, check_order
 
 
 def gmm(
@@ -48,11 +48,11 @@ def gmm(
     observed : array_like, DataFrame or Arrow table, shape (N, D), optional
         Data; columns that have names must be the features of ``th``, or else the model's coordinates. NaN, masked and
         NA entries are missing: they are integrated out exactly, assumed missing at random. A row without any value has
-        density 1. A ``pm.Data`` variable is taken as it is and cannot have missing values. Posterior predictive draws
-        are of complete rows.
+        density 1. A ``pm.Data`` variable cannot have missing values; its columns must not be features in another order,
+        by the model's coordinates. Posterior predictive draws are of complete rows.
     dims : sequence of two str, optional
-        Such as ``("obs", "feature")``; what the model does not have yet is added; the columns of a DataFrame are
-        the coordinates of features.
+        Such as ``("obs", "feature")``; what the model does not have yet is added; the columns of a DataFrame, or else
+        the features of ``th``, are the coordinates of features.
     shape : sequence of int, optional
         (N, D) without data and dims.
     model : pymc.Model, optional
@@ -92,6 +92,7 @@ def gmm(
             _check_dims(dims)
             check_apart(name, dims)
         holes = None
+        known = features_of(th, owner)
         if observed is not None and not isinstance(observed, pt.Variable):
             rows, columns = read_rows(observed)
             features = getattr(th, "feature_names", None)
@@ -100,16 +101,20 @@ def gmm(
             if width is not None and rows.shape[1] != width:
                 raise ValueError(f"observed must have {width} columns, one for each feature, got {rows.shape[1]}")
             if dims is not None:
-                _add_dims(owner, dims, rows.shape, features if columns is None else columns)
+                _add_dims(owner, dims, rows.shape, known if columns is None else columns)
                 if features is None:
                     check_columns(columns, owner.coords.get(dims[1]), name="observed")
+            check_order(columns, known, name="observed")
             holes = patterns(rows) if np.isnan(rows).any() else None
             # A constant, because PyMC would replace NaN in an array by random variables to sample.
             observed = rows if holes is None else pt.constant(rows, name=f"{name}_data")
-        elif observed is not None and not is_valid_observed(observed):
-            raise TypeError(f"observed must be rows of numbers or pm.Data, got the variable {shown(observed)}")
-        elif dims is not None:
-            _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), None)
+        else:
+            if observed is not None and not is_valid_observed(observed):
+                raise TypeError(f"observed must be rows of numbers or pm.Data, got the variable {shown(observed)}")
+            check_order(last_coordinates(owner, observed), known, name="observed")
+            if dims is not None:
+                _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), known)
+                check_order(owner.coords.get(dims[1]), known, name=f"coordinates of {dims[1]!r}")
         given = {"dims": dims, "shape": None if shape is None else read_shape(shape), "observed": observed}
         given = {key: value for key, value in given.items() if value is not None}
         return pm.CustomDist(name, *parameters, **_law(holes), **given, **kwargs)

@@ -69,8 +69,12 @@ class SketchTold:
 
     @property
     def by_count(self) -> FloatArray:
-        """Error (2 m,) of the means from one deviation of the number of records."""
-        return self.means * (self.law.n_records_scale / self.law.n_records)
+        """Error (2 m,) of the means from one deviation of the number of records, at the sketch's own mixture.
+
+        Not at the released means: their noise, of thousands of numbers, would be taken for an error of the number of
+        records, and the estimate drawn to wider components (Peelle's puzzle, D'Agostini 1994).
+        """
+        return self.expected(self.start) * (self.law.n_records_scale / self.law.n_records)
 
     def expected(self, vector: FloatArray) -> FloatArray:
         """Means of the waves in the mixture of a vector (P,), shape (2 m,)."""

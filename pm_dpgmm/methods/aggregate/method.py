@@ -52,6 +52,10 @@ NO_ANSWERS = (
     "the learner had no answers to records that were simulated from the released sketch, or always the same, so nothing"
     " was averaged: the mixture is that of the sketch, made with a part of the budget"
 )
+NOT_TRIED = (
+    "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"
+    " averaged: the mixture is that of the sketch, made with a part of the budget"
+)
 TOO_NOISY = (
     "the average has so much noise that it says nothing: the mixture is that of the sketch, made with a part of the"
     " budget; more records or a larger epsilon would help"
@@ -212,14 +216,15 @@ class Aggregate(Method):
 
         way: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress, "time_limit": self.time_limit}
         mu_squared = float(left.limit - left.spent)
+        why = NO_ANSWERS
         try:
             with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
                 design = best_design(centre, fit, mu_squared=mu_squared, records_per_number=self.records_per_number)
-        except Exception:  # of simulated records, so public; the sketch is paid for
-            design = None
+        except Exception as error:  # of simulated records, so public; the sketch is paid for
+            design, why = None, NOT_TRIED.format(type(error).__name__[:100])
         if design is None:
-            released(guarantee, told[0][0], dict(told[0][1]) | {"average": {"why": NO_ANSWERS}})
-            return without_average(centre, NO_ANSWERS)
+            released(guarantee, told[0][0], dict(told[0][1]) | {"average": {"why": why}})
+            return without_average(centre, why)
         if problem.bounds is not None:
             records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
         order, edges = split(len(records), design.n_subsets, problem.neighbouring, rng=rng)

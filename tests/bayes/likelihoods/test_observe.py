@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
@@ -83,6 +84,22 @@ def test_wrong_parameters_are_named(release, change, error, message):
             release.observe(SimpleNamespace(**(right | change)))
         release.observe(SimpleNamespace(**right))  # the failure has not used it up
         assert len(model.potentials) == 1
+
+
+def test_means_whose_coordinates_are_features_in_another_order_are_refused():
+    """They were taken by place, and the records of one column were evidence about the other."""
+    X = pd.DataFrame(np.random.default_rng(1).normal([0.0, 9.0], size=(800, 2)), columns=["a", "b"])
+    release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-6, 16), random_seed=1, progress=False)
+    for given in (["b", "a"], ["a", "b"], ["own", "names"]):
+        with pm.Model(coords={"component": [0], "feature": given}) as model:
+            means = pm.Normal("mu", 0, 3, dims=("component", "feature"))
+            th = SimpleNamespace(weights=np.ones(1), means=means, chol=np.eye(2)[None])
+            if given == ["b", "a"]:
+                with pytest.raises(ValueError, match=r"th must have its columns in the order \('a', 'b'\)"):
+                    release.observe(th)
+                assert not model.potentials
+            else:
+                release.observe(th)
 
 
 def test_missing_parameters_are_named(release):

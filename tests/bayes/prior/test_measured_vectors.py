@@ -7,10 +7,13 @@ import importlib.util
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
+import xarray
 from scipy import integrate, stats
 from scipy.special import logsumexp
 
+import pm_dpgmm as dpg
 from pm_dpgmm.bayes import gaussian_posterior, measured
 from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.mixture.mixture import Mixture
@@ -213,7 +216,7 @@ def test_dimensions_and_data():
     with pm.Model(coords={"patient": ["a", "b"]}) as model:
         data = pm.Data("data", ROWS[:2, :2])
         with pytest.raises(ValueError, match="known number of columns"):
-            measured("x", PLANE, data, np.eye(2))
+            measured("x", PLANE, pt.matrix("rows"), np.eye(2))
         measured("x", PLANE, pm.math.stack([data[:, 0], data[:, 1]], axis=1), np.eye(2), dims=("patient", "lab"))
         with pytest.raises(ValueError, match="dims must be 2 names for observed with 2 dimensions"):
             measured("y", PLANE, ROWS[:, :2], np.eye(2), dims="lab")
@@ -264,3 +267,51 @@ def test_columns_of_a_table_are_those_of_the_release():
         assert not model.named_vars
         measured("x", mixture, table[["sys", "dia"]], np.eye(2), **names)
         measured("z", mixture, table.rename(columns=str.upper), np.eye(2), design=np.eye(2)[::-1], **names)
+
+
+def test_labels_of_measurement_and_noise_are_those_of_the_release():
+    """A Series, a DataArray and a covariance with names were read by place."""
+    records = pd.DataFrame(np.random.default_rng(1).normal([120.0, 80.0], [9.0, 5.0], (800, 2)), columns=["sys", "dia"])
+    release = dpg.fit_gmm(records, 1, epsilon=1.0, delta=1e-6, bounds=(0, 200), random_seed=1, progress=False)
+    y, noise = np.array([130.0, 70.0]), np.array([[4.0, 1.0], [1.0, 9.0]])
+    right = gaussian_posterior(release, y, noise)
+    turned = pd.DataFrame(noise, ["sys", "dia"], ["sys", "dia"]).loc[["dia", "sys"], ["dia", "sys"]]
+    series = pd.Series({"dia": 70.0, "sys": 130.0})
+    for given in (series, xarray.DataArray(series.to_numpy(), dims=("lab",), coords={"lab": ["dia", "sys"]})):
+        found = gaussian_posterior(release, given, turned)
+        np.testing.assert_allclose(found.means, right.means, rtol=1e-12)
+        design = pd.DataFrame(np.eye(2)[::-1], ["dia", "sys"], ["sys", "dia"])
+        found = gaussian_posterior(release, given, turned.to_numpy(), design=design[["dia", "sys"]])
+        np.testing.assert_allclose(found.means, right.means, rtol=1e-12)
+    table = pd.DataFrame({"dia": [70.0], "sys": [130.0]})
+    with pytest.raises(ValueError, match="noise_cov must be labelled"):
+        gaussian_posterior(release, y, turned.rename(columns=str.upper))
+    with pytest.raises(ValueError, match="observed must be labelled"):
+        gaussian_posterior(release, series.rename(str.upper), noise)
+    with pm.Model():
+        with pytest.raises(ValueError, match="observed must have its columns in the order"):
+            measured("x", release, table, noise)  # names of a release are known without feature_names
+        measured("x", release, series, turned)
+    with pm.Model() as model:
+        measured("x", release, y, noise)
+    with pm.Model() as named:
+        measured("x", release, series, turned)
+    point = model.initial_point()
+    assert named.compile_logp(**FAST)(point) == pytest.approx(float(model.compile_logp(**FAST)(point)), rel=1e-12)
+
+
+def test_data_variables_are_measured_and_may_change():
+    """pm.Data has no number of columns of its own, and was refused."""
+    with pm.Model(coords={"lab": ["dia", "sys"]}) as model:
+        data = pm.Data("data", ROWS[:, :2])
+        measured("x", PLANE, data, NOISE[:2, :2])
+        swapped = pm.Data("swapped", ROWS[:, :2], dims=("patient", "lab"))
+        with pytest.raises(ValueError, match="observed must have its columns in the order"):
+            measured("y", PLANE, swapped, np.eye(2), feature_names=("sys", "dia"))
+    for rows in (ROWS[:, :2], ROWS[:3, :2]):
+        model["data"].set_value(rows)
+        with pm.Model() as plain:
+            measured("x", PLANE, rows, NOISE[:2, :2])
+        point = plain.initial_point()
+        assert model.compile_logp(**FAST)(point) == pytest.approx(float(plain.compile_logp(**FAST)(point)), rel=1e-12)
+        np.testing.assert_allclose(model["x"].shape.eval(), [len(rows), 2])

@@ -326,6 +326,31 @@ def test_columns_in_another_order_than_the_features_are_refused():
     assert named.coords["obs"].values.tolist() == [f"p{i}" for i in range(len(frame))]
 
 
+@pytest.mark.parametrize("dims", [("obs", "lab"), None])
+@pytest.mark.parametrize("source", ["names", "coordinates"])
+def test_data_variables_with_columns_in_another_order_are_refused(dims, source):
+    """By the model's coordinates: the columns were swapped in silence."""
+    g = Mixture([1.0], [[0.0, 4.0]], [np.eye(2)])
+    with pm.Model(coords={"lab": ["weight", "height"], "feature": ["height", "weight"], "component": [0]}) as model:
+        if source == "names":
+            th = SimpleNamespace(weights=[1.0], means=g.means, chol=[np.eye(2)], feature_names=("height", "weight"))
+        else:
+            means = pm.Normal("mu", g.means, 1.0, dims=("component", "feature"))
+            th = SimpleNamespace(weights=[1.0], means=means, chol=[np.eye(2)])
+        swapped = pm.Data("swapped", [[4.0, 0.1]], dims=("obs", "lab"))
+        data = pm.Data("data", [[0.1, 4.0]], dims=("obs", "feature"))
+        with pytest.raises(ValueError, match=r"observed must have its columns in the order \('height', 'weight'\)"):
+            gmm("y", th, observed=swapped, dims=dims)
+        with pytest.raises(ValueError, match="coordinates of 'lab' must"):
+            gmm("y", th, dims=("obs", "lab"))
+        if source == "coordinates":
+            frame = pd.DataFrame([[4.0, 0.1]], columns=["weight", "height"])
+            with pytest.raises(ValueError, match="observed must have its columns in the order"):
+                gmm("y", th, observed=frame)
+        gmm("y", th, observed=data, dims=None if dims is None else ("obs", "feature"))
+    assert "y" in model.named_vars
+
+
 def test_rows_of_a_release_have_its_density_background_and_all():
     broad, mixture = Mixture([1.0], [[5.0]], [[[40.0]]]), random_mixture(2, 1, seed=3)
     X = np.random.default_rng(3).normal(size=(300, 1))

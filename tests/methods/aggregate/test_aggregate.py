@@ -122,6 +122,16 @@ def test_a_learner_that_cannot_fit_leaves_the_sketch(records):
     assert found.guarantee.epsilon == 1.0
 
 
+def test_a_learner_that_could_not_be_tried_is_not_said_to_have_no_answers(records, monkeypatch, tmp_path):
+    def full(*given, **named):
+        raise MemoryError
+
+    monkeypatch.setattr(method, "best_design", full)
+    with pytest.warns(dpg.FitWarning, match="could not be tried on records .* .MemoryError."):
+        found = dpg.fit_gmm(records, 2, checkpoint=tmp_path / "c.json", **BUDGET)
+    assert dpg.resume(tmp_path / "c.json").to_dict() == found.to_dict()
+
+
 def test_add_remove_neighbours(records):
     found = dpg.fit_gmm(
         records, 2, epsilon=1.0, delta=1e-6, method="aggregate", neighbouring="add-remove", progress=False,
