@@ -180,5 +180,5 @@ def targets() -> list[Specimen]:
             "local_waves_from_records", f"fault in {METHOD}", partial(released, waves=waves_of), x, far, *claim, inf,
             True, 2_000,
         ),
-        Specimen("local_asked_again", f"fault in {METHOD}", asked_again, x, far, *claim, 2.0, True, 20_000),
+        Specimen("local_asked_again", f"fault in {METHOD}", asked_again, x, far, *claim, 2.0, True, 10_000),
     ]  # fmt: skip

@@ -325,3 +325,23 @@ def test_reports_of_other_kinds_are_not_put_together():
 
 def test_the_table_of_a_report_is_that_of_the_module():
     assert protocol_module.REPORT_VERSION == 1 and json.loads(protocol("one-bit").to_json())["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"randomiser": "gaussian"}, "randomiser must be one of"),
+        ({"randomiser": None}, "randomiser must be one of"),
+        ({"bounds": None}, "method 'local' needs bounds, or scale"),
+        ({"bounds": (1, 0)}, "bounds must have low < high"),
+        ({"bounds": None, "scale": -1.0}, "scale above 0"),
+        ({"resolution": 0.0}, "resolution must be"),
+        ({"n_features": 0}, "n_features must be at least 1"),
+        ({"n_features": 3, "randomiser": "subset"}, "randomiser must be 'one-bit' with more than 2 columns"),
+        ({"randomiser": "k-ary", "n_cells": 2**17}, "n_cells must be at most 65536"),
+        ({"epsilon": "1"}, "epsilon must be a real number"),
+    ],
+)
+def test_designs_that_cannot_be_are_refused(given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        LocalProtocol.design(**{"n_features": 1, "epsilon": 1.0, "bounds": (-1, 1)} | given)
