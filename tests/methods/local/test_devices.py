@@ -298,6 +298,7 @@ def test_devices_and_a_server_make_a_release(tmp_path):
     assert (release.guarantee.epsilon, release.guarantee.delta) == (4.0, 0.0)
     np.testing.assert_allclose(np.sort(release.means[:, 0]), [-4, 4], atol=0.5)
     assert dpg.load(release.save(tmp_path / "r.json")).to_dict() == release.to_dict()
+    assert "method 'local'" in release.summary() and "randomised" in release.card(tmp_path / "card.md").read_text()
     more = dpg.fit_reports([asked.aggregate(reports[:3_000]), asked.aggregate(reports[3_000:])], 2, progress=False)
     np.testing.assert_allclose(np.sort(more.means[:, 0]), np.sort(release.means[:, 0]), atol=1e-3)
     assert more.n_records == 6_000
