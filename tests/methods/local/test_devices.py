@@ -320,6 +320,8 @@ def test_reports_of_other_kinds_are_not_put_together():
     for wrong in (None, [], [None], b"x", 5):
         with pytest.raises(TypeError, match="reports must be LocalReports, or a list of some"):
             dpg.fit_reports(wrong, 1)
+    with pytest.raises(ValueError, match="at most 256 numbers, got 60 in 2 columns"):
+        dpg.fit_reports(counted("one-bit"), 60)
     with pytest.raises(ValueError, match="feature_names must have 2 names, got 1"):
         dpg.fit_reports(counted("one-bit"), 1, feature_names=["a"])
 
