@@ -84,6 +84,7 @@ benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.friend_table_speed
 	-$(BIN)/python -m verification.benchmarks.batched_em_speed
 	-$(BIN)/python -m verification.benchmarks.populous_release
+	-$(BIN)/python -m verification.benchmarks.local_release
 	-$(BIN)/python -m verification.benchmarks.populous_table
 	-$(BIN)/python -m verification.benchmarks.prior_modes
 	-$(BIN)/python -m verification.benchmarks.labelled_rows

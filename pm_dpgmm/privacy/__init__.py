@@ -1,1 +1,1 @@
-"""What is promised: guarantees, their exact curves, the ledger, and the only source of noise."""
+"""What is promised: guarantees, their exact curves, the ledger, and the only sources of noise."""

@@ -1,4 +1,4 @@
-"""The only module that draws random numbers for a release.
+"""The only module that draws random numbers for a release; on people's own devices ``device_noise`` does.
 
 ``rng=None`` is the release path: OpenDP's exact discrete samplers, seeded by the operating system, with no
 floating-point holes. A NumPy generator is for simulation, audits and teaching: whoever knows its seed can

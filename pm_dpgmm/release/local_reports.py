@@ -10,7 +10,8 @@ import numpy as np
 from pm_dpgmm._arguments import check_count, check_flag, shown
 from pm_dpgmm.methods.local.aggregation import LocalReports
 from pm_dpgmm.methods.local.design import Frame
-from pm_dpgmm.methods.local.method import MOST_COMPONENTS, WORDS, LocalMethod, fitted, released_numbers
+from pm_dpgmm.methods.local.fit import chart_of
+from pm_dpgmm.methods.local.method import MOST_COMPONENTS, MOST_NUMBERS, WORDS, LocalMethod, fitted, released_numbers
 from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.methods.released_checks import check_names
 from pm_dpgmm.privacy.curves import PointProfile
@@ -80,6 +81,10 @@ def fit_reports(
                 f"reports must have {first.protocol.n_features} columns, got {other.protocol.n_features} as well"
             )
         responses = responses.with_more(other.responses)
+    size = chart_of(int(n_components), first.protocol.n_features).size
+    if size > MOST_NUMBERS:
+        rule = f"n_components must be so small that a mixture has at most {MOST_NUMBERS} numbers"
+        raise ValueError(f"{rule}, got {n_components} in {first.protocol.n_features} columns")
     names = tuple(f"x{j}" for j in range(first.protocol.n_features)) if feature_names is None else feature_names
     check_names(names)
     if len(names) != first.protocol.n_features:

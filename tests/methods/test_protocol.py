@@ -65,6 +65,7 @@ BAD = {
         (problem(neighbouring=Neighbouring.ADD_REMOVE), "neighbouring must be 'replace-one'"),
         (problem(bounds=None), "needs bounds, or scale"),
         (problem(n_components=65), "n_components must be at most 64"),
+        (problem(n_features=20, n_components=2), "a mixture has at most 256 numbers"),
         (problem(epsilon=1e-9), "epsilon must be from 1e-06"),
         (problem(bounds=BOUNDS * 1e100), "centre and scale must be finite"),
     ],

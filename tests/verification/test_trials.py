@@ -61,6 +61,8 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
         "ball_sum",
         "ball_sum_one_radius",
         "aggregate_about_their_mean",
+        "local_report",
+        "local_one_hot",
         "sites_like_next_row",
     ]
 )

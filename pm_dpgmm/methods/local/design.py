@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_positive, frozen, read_numbers, shown
+from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, frozen, read_numbers, shown
+from pm_dpgmm.methods.local.randomisers import KINDS
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.records.reading import read_bounds
 
@@ -154,6 +155,7 @@ def designed(
     n_cells: int | None = None,
 ) -> LocalProtocol:
     """See :meth:`pm_dpgmm.methods.local.protocol.LocalProtocol.design`."""
+    check_choice(KINDS, randomiser=randomiser)
     check_count(most=1024, n_features=n_features)
     check_resolution(resolution)
     if n_cells is not None:

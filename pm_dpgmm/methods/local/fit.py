@@ -27,7 +27,7 @@ LOG_WEIGHT, MEAN, LOG_DEVIATION, BELOW = 1.5, 1.0, 1.0, 0.3
 MIDDLE = 0.15
 LIMITS = (math.log(1e-3), math.log(10.0))  # of logarithms of deviations
 SIZES = (0.05, 0.1, 0.2, 0.4)  # deviations of candidates for a component
-PLACES, FEWEST_PLACES = 60, 40  # of candidates, for every column; at least
+PLACES, MOST_PLACES = 60, 512  # of candidates: for the square of the columns; at most
 LIKELY = 3  # candidates that are tried out
 LEAST_PART, MOST_PART = 0.03, 0.7  # weight of a new component
 APART = 0.7  # halves of a component are put at +- so many deviations along an axis
@@ -37,6 +37,7 @@ ENOUGH = 1e-3  # fall of the objective at which scoring ends: its unit is that o
 WORTH = 0.05  # fall of the objective that counts
 ROUNDS = 4
 MOST_SWAPS = 60  # halved and joined components that are tried in a round
+MOST_JOINED = 6  # components up to which all pairs of others are joined
 SEED = 20261124  # public: starts are post-processing
 
 
@@ -143,7 +144,7 @@ class Candidates:
     @classmethod
     def of(cls, evidence: Evidence, n_features: int) -> Candidates:
         """On a public net in the frame."""
-        n_places = max(FEWEST_PLACES, PLACES * n_features**2 if n_features > 1 else PLACES)
+        n_places = min(MOST_PLACES, PLACES * n_features**2)
         if n_features == 1:
             net = np.linspace(-1.0, 1.0, n_places)[:, None]
         else:
@@ -243,7 +244,7 @@ def swaps(evidence: Evidence, found: Found) -> list[Found]:
         for i in others:
             less = tuple(np.delete(part, i, axis=0) for part in parts)
             made.append(_made(evidence, less[0] / less[0].sum(), less[1], less[2]))
-        for i, j in itertools.combinations(others, 2):
+        for i, j in itertools.combinations(others, 2) if k <= MOST_JOINED else ():
             made.append(_made(evidence, *joined(parts, i, j)))
     return sorted(made, key=_objective)[:MOST_SWAPS]
 

@@ -15,7 +15,7 @@ from pm_dpgmm.methods.local.aggregation import Counted, counted
 from pm_dpgmm.methods.local.caveats import local_caveats
 from pm_dpgmm.methods.local.design import RESOLUTION, Frame, check_resolution, protocol_parts, whitened_waves
 from pm_dpgmm.methods.local.evidence import evidence_of
-from pm_dpgmm.methods.local.fit import expected_loss, fit_responses
+from pm_dpgmm.methods.local.fit import chart_of, expected_loss, fit_responses
 from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.randomisers import KINDS
 from pm_dpgmm.methods.local.responses import VectorResponses, WaveResponses, responses_from_arrays
@@ -25,6 +25,7 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng, permutation
 
 MOST_COMPONENTS = 64
+MOST_NUMBERS = 256  # of a mixture: far more than reports of any number of people tell, and the fit takes minutes
 BUFFER = 1024  # bytes
 WORDS = "one randomised report of every record by itself (methods/local/method.md)"
 
@@ -119,6 +120,12 @@ class LocalMethod(Method):
             raise ValueError(
                 f"n_components must be at most {MOST_COMPONENTS} with method 'local', got {problem.n_components}"
             )
+        size = chart_of(problem.n_components, problem.n_features).size
+        if size > MOST_NUMBERS:
+            rule = (
+                f"n_components must be so small that a mixture has at most {MOST_NUMBERS} numbers with method 'local'"
+            )
+            raise ValueError(f"{rule}, got {problem.n_components} in {problem.n_features} columns")
         if self.rounds == 2 and problem.n_records < 2:
             raise ValueError(f"X must have at least 2 rows for 2 rounds, got {problem.n_records}")
         protocol = self.protocol(problem)

@@ -22,6 +22,10 @@ from pm_dpgmm._arguments import FloatArray
 SWITCH = 1.0  # standard deviation between both forms
 INTERVALS, TERMS = (-1, 0, 1), range(5)
 TURN = 2 * math.pi
+ENDS = np.array([sign * math.pi / 2 + TURN * j for j in INTERVALS for sign in (-1, 1)])  # of the intervals
+SIGNS = np.tile([-1.0, 1.0], len(INTERVALS))
+ODD = 2.0 * np.array(TERMS) + 1
+HEIGHTS = 2 / math.pi * (-1.0) ** np.array(TERMS) / ODD
 
 
 def positive_sides(means: Any, deviations: Any, *, xp: Any = np) -> Any:
@@ -50,17 +54,13 @@ def positive_sides(means: Any, deviations: Any, *, xp: Any = np) -> Any:
 
 
 def _near(m: Any, deviations: Any, erf: Any) -> Any:
-    scale = deviations * math.sqrt(2)
-    return 0.5 * sum(
-        erf((math.pi / 2 + TURN * j - m) / scale) - erf((-math.pi / 2 + TURN * j - m) / scale) for j in INTERVALS
-    )
+    z = (ENDS - m[..., None]) / (deviations[..., None] * math.sqrt(2))
+    return 0.5 * (erf(z) * SIGNS).sum(axis=-1)
 
 
 def _far(m: Any, deviations: Any, xp: Any) -> Any:
-    squares = deviations**2
-    return 0.5 + 2 / math.pi * sum(
-        (-1) ** j / (2 * j + 1) * xp.exp(-((2 * j + 1) ** 2) / 2 * squares) * xp.cos((2 * j + 1) * m) for j in TERMS
-    )
+    waves = xp.exp(-0.5 * ODD**2 * (deviations**2)[..., None]) * xp.cos(ODD * m[..., None])
+    return 0.5 + (waves * HEIGHTS).sum(axis=-1)
 
 
 def slopes_of_sides(means: FloatArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:

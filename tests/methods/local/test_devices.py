@@ -298,6 +298,7 @@ def test_devices_and_a_server_make_a_release(tmp_path):
     assert (release.guarantee.epsilon, release.guarantee.delta) == (4.0, 0.0)
     np.testing.assert_allclose(np.sort(release.means[:, 0]), [-4, 4], atol=0.5)
     assert dpg.load(release.save(tmp_path / "r.json")).to_dict() == release.to_dict()
+    assert "method 'local'" in release.summary() and "randomised" in release.card(tmp_path / "card.md").read_text()
     more = dpg.fit_reports([asked.aggregate(reports[:3_000]), asked.aggregate(reports[3_000:])], 2, progress=False)
     np.testing.assert_allclose(np.sort(more.means[:, 0]), np.sort(release.means[:, 0]), atol=1e-3)
     assert more.n_records == 6_000
@@ -319,9 +320,31 @@ def test_reports_of_other_kinds_are_not_put_together():
     for wrong in (None, [], [None], b"x", 5):
         with pytest.raises(TypeError, match="reports must be LocalReports, or a list of some"):
             dpg.fit_reports(wrong, 1)
+    with pytest.raises(ValueError, match="at most 256 numbers, got 60 in 2 columns"):
+        dpg.fit_reports(counted("one-bit"), 60)
     with pytest.raises(ValueError, match="feature_names must have 2 names, got 1"):
         dpg.fit_reports(counted("one-bit"), 1, feature_names=["a"])
 
 
 def test_the_table_of_a_report_is_that_of_the_module():
     assert protocol_module.REPORT_VERSION == 1 and json.loads(protocol("one-bit").to_json())["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"randomiser": "gaussian"}, "randomiser must be one of"),
+        ({"randomiser": None}, "randomiser must be one of"),
+        ({"bounds": None}, "method 'local' needs bounds, or scale"),
+        ({"bounds": (1, 0)}, "bounds must have low < high"),
+        ({"bounds": None, "scale": -1.0}, "scale above 0"),
+        ({"resolution": 0.0}, "resolution must be"),
+        ({"n_features": 0}, "n_features must be at least 1"),
+        ({"n_features": 3, "randomiser": "subset"}, "randomiser must be 'one-bit' with more than 2 columns"),
+        ({"randomiser": "k-ary", "n_cells": 2**17}, "n_cells must be at most 65536"),
+        ({"epsilon": "1"}, "epsilon must be a real number"),
+    ],
+)
+def test_designs_that_cannot_be_are_refused(given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        LocalProtocol.design(**{"n_features": 1, "epsilon": 1.0, "bounds": (-1, 1)} | given)
