@@ -10,7 +10,6 @@ import random
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_positive, shown
 from pm_dpgmm.learners.answers import Answer, form_of
+from pm_dpgmm.learners.quiet import ALONE, without_warnings
 from pm_dpgmm.mixture.mixture import Mixture
 
 
@@ -204,7 +204,7 @@ def fit_subsets(
 
 def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Any:
     """The learner's answer in this process; None unless it is valid, such as a mixture of ``n_components``."""
-    with _outside_events() as events, _silence():
+    with ALONE, _outside_events() as events, _silence():
         try:
             answer = fit_one(learner, subset, n_components, seed)
         except BaseException:  # a failed fit makes this subset invalid and nothing else
@@ -216,8 +216,7 @@ def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> 
 
 def fit_one(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Answer:
     """The learner's answer on a copy of one subset, checked; raises whatever the learner raises."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), _own_random_streams(seed):
-        warnings.simplefilter("ignore")
+    with without_warnings(), np.errstate(all="ignore"), _own_random_streams(seed):
         rows = subset.copy()
         given = _fit_estimator(learner, rows, seed) if hasattr(learner, "fit") else learner(rows)
         return form_of(learner, n_components, subset.shape[1]).checked(given)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, shown
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_numbers, shown
 from pm_dpgmm.fit import METHODS
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.outcome import Problem
@@ -282,7 +282,7 @@ def _truths(
     if delta is not None:
         check_delta(delta)
     check_choice(("auto", *METHODS), method=method)
-    shares = np.full(n_components, 1 / n_components) if weights is None else np.asarray(weights, dtype=float)
+    shares = np.full(n_components, 1 / n_components) if weights is None else read_numbers(weights, "weights")
     if shares.shape != (n_components,) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise ValueError(f"weights must be {n_components} positive numbers with sum 1, got {weights!r}")
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +68,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     >>> both.n_records, both.guarantee.epsilon
     (6000, 1.0)
     """
+    if not isinstance(releases, Iterable) or isinstance(releases, (str, bytes, Mapping)):
+        raise TypeError(f"releases must be several Release objects, got {shown(releases)}")
     given = list(releases)
     if len(given) < 2:
         raise ValueError(f"releases must be at least 2, got {len(given)}")

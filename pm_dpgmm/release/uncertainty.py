@@ -10,7 +10,7 @@ the mixture, by however little: then these errors are of another mixture than th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -244,8 +244,10 @@ def interval(
     """
     check_draws(n_draws)
     check_probability(probability=probability)
+    if not callable(quantity):
+        raise TypeError(f"quantity must be a function of a Mixture, got {shown(quantity)}")
     law = laplace(release)
-    values = np.array([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], dtype=float)
+    values = read_numbers([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], "values of quantity")
     lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
     estimate = np.asarray(quantity(release.density), dtype=float)
     return Band(estimate, lower, upper, float(probability), _caution(release), release.private)
@@ -291,6 +293,8 @@ def band(
         raise TypeError(f"given must map feature names to values, got {shown(given)}")
     known = dict(given or {})
     free = [name for name in release.feature_names if name not in known]
+    if names is not None and (isinstance(names, str) or not isinstance(names, Iterable)):
+        raise TypeError(f"names must be a sequence of feature names, got {shown(names)}")
     wanted = free if names is None else list(names)
     for name in wanted:
         if name not in free:

@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -28,6 +29,20 @@ def test_any_scikit_learn_mixture_becomes_the_same_density(kind, covariance_type
     if kind is GaussianMixture:
         assert mixture.log_density(DATA[:20]) == pytest.approx(model.score_samples(DATA[:20]), abs=1e-9)
     assert mixture.means == pytest.approx(model.means_)
+
+
+def test_fits_in_threads_put_back_what_they_share():
+    """They put back each other's: afterwards standard output was closed, and no warning was shown any more."""
+    subsets = [RNG.normal(size=(60, 1)) for _ in range(20)]
+
+    def fits(_):
+        return fit_subsets(None, subsets, 1, seeds=range(20), n_jobs=1, progress=lambda done, total: None)
+
+    before = sys.stdout, sys.stderr, list(warnings.filters), logging.root.manager.disable
+    with ThreadPoolExecutor(4) as threads:
+        alike = list(threads.map(fits, range(8)))
+    assert (sys.stdout, sys.stderr, list(warnings.filters), logging.root.manager.disable) == before
+    assert len({fit.means.tobytes() for fit, *_ in alike}) == 1
 
 
 def raises(subset):

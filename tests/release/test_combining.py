@@ -127,6 +127,12 @@ def test_parallel_composition_of_curves():
         MaximumProfile(())
 
 
+@pytest.mark.parametrize("given", [None, 5, "paths", {"a": 1}])
+def test_what_holds_no_releases_is_refused(given):
+    with pytest.raises(TypeError, match="releases must be several Release objects, got"):
+        dpg.combine(given)
+
+
 def test_under_add_remove_numbers_of_records_add_up_with_their_noise():
     settings = BUDGET | {"neighbouring": "add-remove"}
     first = dpg.fit_gmm(people(3_000, 1), 2, **settings)

@@ -222,3 +222,19 @@ def test_columns_of_the_points_of_a_band_are_matched_by_name():
     assert (release.band(frame, n_draws=20, random_seed=0).estimate == expected.estimate).all()
     with pytest.raises(ValueError, match=r"points must have the columns \('a',\) and no others"):
         release.band(frame, names=["a"])
+
+
+@pytest.mark.parametrize(
+    "call, rule",
+    [
+        (lambda release: release.interval(None), "quantity must be a function of a Mixture, got None"),
+        (lambda release: release.interval(lambda mixture: "text", n_draws=2), "values of quantity must be numbers"),
+        (lambda release: release.band([0.0], names=5), "names must be a sequence of feature names, got 5"),
+        (lambda release: release.band([0.0], names="x0"), "names must be a sequence of feature names, got 'x0'"),
+    ],
+)
+def test_what_is_no_function_and_no_names_is_refused(call, rule):
+    X = np.random.default_rng(1).normal(size=(400, 1))
+    release = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-5, 5), random_seed=1, progress=False)
+    with pytest.raises(TypeError, match=rule):
+        call(release)

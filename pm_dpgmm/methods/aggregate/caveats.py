@@ -21,6 +21,10 @@ AT_ODDS = (
     " records are probably not those of so many Gaussian components, which the two then describe differently, and the"
     " stated errors, which are those of simulated mixtures, may be too small"
 )
+NOT_TRIED = (
+    "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"
+    " averaged: the mixture is that of the sketch, made with a part of the budget"
+)
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
 

@@ -20,7 +20,7 @@ from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER, VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, average_caveats
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_TRIED, average_caveats
 from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
@@ -51,10 +51,6 @@ INTERRUPTED = (
 NO_ANSWERS = (
     "the learner had no answers to records that were simulated from the released sketch, or always the same, so nothing"
     " was averaged: the mixture is that of the sketch, made with a part of the budget"
-)
-NOT_TRIED = (
-    "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"
-    " averaged: the mixture is that of the sketch, made with a part of the budget"
 )
 TOO_NOISY = (
     "the average has so much noise that it says nothing: the mixture is that of the sketch, made with a part of the"

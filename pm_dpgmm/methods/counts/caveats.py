@@ -31,6 +31,7 @@ SURE = 6.0
 MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
 MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the bins allow: counts show a part of it only
 NARROW = 1.3  # times the least deviation that a fit allows
+AT_LEAST = 1.01  # the same, where nothing but the limit holds it there
 LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
 MOST_TIMES = 100  # the records, that is said as a number
@@ -193,6 +194,18 @@ def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < NARROW**2 * least)
 
 
+def as_narrow_as_slices(fit: Judged) -> NDArray[np.bool_]:
+    """Which components are at the least deviation that a fit to slices allows, shape (K,); none for a grid.
+
+    What is narrower in an oblique direction, as columns that nearly determine each other are, is then made up for by
+    the other widths: the counts neither contradict it nor leave it open, and cannot tell how narrow it is.
+    """
+    if fit.counts.slices is None:
+        return np.zeros(fit.mixture.n_components, dtype=np.bool_)
+    unit = np.outer(fit.counts.width, fit.counts.width)
+    return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < AT_LEAST**2 * SLICE_VARIANCE)
+
+
 def excess(fit: Judged) -> float:
     """The largest divergence, in nats per record, that any of the histograms shows for sure; 0 where none does.
 
@@ -224,6 +237,7 @@ def too_few(fit: Judged) -> str | None:
 def unmeasured_width(fit: Judged) -> str | None:
     """That components could as well be much narrower, or wider, along some axis."""
     narrower, wider = (width_rises(fit, factor) < MEASURED for factor in (1 / TIMES, TIMES))
+    narrower[:, 0] |= as_narrow_as_slices(fit)
     parts = []
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
         which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.counts.slice_model import (
@@ -172,8 +172,7 @@ def _starts(cloud: FloatArray, n_components: int, n_records: float) -> list[Comp
     for seed in range(N_STARTS):
         kind = "k-means++" if seed % 2 else "kmeans"
         model = GaussianMixture(n_components, init_params=kind, random_state=seed, reg_covar=0.5, max_iter=60)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not converged, or fewer clusters than asked for: a start all the same
+        with without_warnings():  # not converged, or fewer clusters than asked for: a start all the same
             model.fit(cloud)
         rates = np.maximum(model.weights_, 1e-3) * n_records
         starts.append(Components.of(rates, model.means_, model.covariances_))

@@ -33,6 +33,7 @@ from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_pro
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.agreement import SEPARATION, friend_table
 from pm_dpgmm.methods.populous.average import average_core, check_core, stability_level
+from pm_dpgmm.methods.populous.caveats import mask_caveats
 from pm_dpgmm.methods.populous.design import Assumed, Design, best_design, fewest_records
 from pm_dpgmm.methods.populous.friends_kernel import fill_rows
 from pm_dpgmm.mixture.mixture import Mixture
@@ -242,7 +243,8 @@ class Populous(Method):
             "top": design.top,
             "full": design.full,
         }
-        return Outcome(released_mixture(raw, law), guarantee, raw, law)
+        mixture = released_mixture(raw, law)
+        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture)})
 
     def subset_records(self, problem: Problem, design: Design) -> float | None:
         """Records of a subset, as far as they are public."""

@@ -18,6 +18,7 @@ from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_loss, mask_mixture, paper_loss, paper_radius
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.populous.caveats import mask_caveats
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import CompositionProfile, PrivacyProfile, TruncatedLaplaceProfile
@@ -195,7 +196,8 @@ class PopulousSingle(Method):
             "covariance": noise.covariance,
             "n_subsets": constants.n_subsets,
         }
-        return Outcome(valid_mixture(raw, noise), guarantee, raw, law)
+        mixture = valid_mixture(raw, noise)
+        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture)})
 
 
 def propose_test_release(

@@ -21,7 +21,6 @@ thousandth the release has there.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
@@ -301,8 +301,7 @@ def _by_em(start: ScaledMixture | Mixture, points: FloatArray) -> Mixture:
         reg_covar=EM_FLOOR,
         max_iter=EM_STEPS,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings(ConvergenceWarning):
         model.fit(points / scale)
     return Mixture(
         model.weights_ / model.weights_.sum(), model.means_ * scale, model.covariances_ * scale * scale[:, None]

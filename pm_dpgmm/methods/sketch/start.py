@@ -6,7 +6,6 @@ Post-processing: only released and public numbers come in. Everything is in the 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, VoronoiPartition
 from pm_dpgmm.methods.sketch.scaled_mixture import FLOOR, ScaledMixture
 
@@ -164,8 +164,7 @@ def starts(leaves: ScaledMixture, n_components: int) -> list[ScaledMixture]:
     points = leaves.means[labels] + np.einsum("nij,nj->ni", leaves.factors[labels], noise)
     scale = points.std(axis=0) + 1e-12
     runs = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings(ConvergenceWarning):
         for attempt in range(TRIES + 1):
             settings: dict[str, Any] = {"init_params": "k-means++"}
             if attempt == 0:

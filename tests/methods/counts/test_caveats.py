@@ -69,6 +69,17 @@ def test_a_good_fit_is_silent(d, n):
     assert caught == [] and release.warnings == ()
 
 
+@pytest.mark.parametrize("apart, told", [(0.1, True), (0.6, False)])
+def test_columns_that_nearly_determine_each_other_are_not_silent(apart, told):
+    """Of slices: the other widths make up for the one that is too wide, and a nat per record was lost in silence."""
+    rng, width = np.random.default_rng(1), 20 / 24
+    one = 1.5 * rng.normal(size=(10_000, 1))
+    X = np.hstack([one, one + np.sqrt(2) * apart * width * rng.normal(size=one.shape), rng.normal(size=one.shape)])
+    release, caught = fitted(X, 1, 1.0, (-10, 10))
+    assert caught == [dpg.FitWarning] * told
+    assert ("component 0 could be 3 times narrower" in (release.flag or "")) == told
+
+
 def test_a_misfit_of_many_records_that_costs_little_is_silent():
     """Heavy tails are no mixture of two Gaussians, as 50,000 records show; 0.03 nats per record are all there is."""
     rng = np.random.default_rng(3)

@@ -55,6 +55,16 @@ def test_a_good_fit_neither_warns_nor_is_flagged(n_features, bounds):
     assert release.warnings == () and release.flag is None and "WARNING" not in release.summary()
 
 
+def test_groups_that_bounds_are_too_wide_to_tell_apart_are_not_called_a_good_density():
+    """One warned of components alone, which says that the density is right; it lost .7 nats per record."""
+    X = records([0.5, 0.5], [0.0, 8.0], [1.0, 1.0], 5_000)
+    with pytest.warns(dpg.FitWarning, match="finest released wave is 9 standard deviations") as caught:
+        dpg.fit_gmm(X, 2, bounds=(-1e6, 1e6), **BUDGET, random_seed=1)
+    assert [item.category for item in caught] == [dpg.FitWarning]
+    release = dpg.fit_gmm(X, 2, bounds=(-1e5, 1e5), **BUDGET, random_seed=1)
+    assert release.warnings == ()
+
+
 def test_the_warning_is_one_carries_the_release_and_survives_a_file(tmp_path):
     X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
     with warnings.catch_warnings(record=True) as caught:

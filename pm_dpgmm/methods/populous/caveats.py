@@ -1,0 +1,33 @@
+"""What a reader of masked parameters should be warned of. Post-processing: the released mixture alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pm_dpgmm.methods.sketch.caveats import listed
+from pm_dpgmm.mixture.mixture import Mixture
+
+# deviation of a component in some direction over that of the whole mixture. The default learner's least is 3e-5, which
+# it has where many records have one value; groups so narrow are rare in real columns
+POINT = 1e-3
+
+
+def mask_caveats(mixture: Mixture) -> list[str]:
+    """What speaks against a released mixture, one text for each reason; empty where nothing does.
+
+    Learners agree on a value that many records have, so the private test passes, and the density there is as high as
+    the learner's floor for variances makes it.
+    """
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.diagonal(mixture.covariance()))
+        unit = np.outer(spread, spread)
+        whole = np.linalg.eigh(mixture.covariance() / unit)
+        root = whole[1] / np.sqrt(np.maximum(whole[0], np.finfo(float).eps))
+        inside = root.T @ (mixture.covariances / unit) @ root
+        narrow = np.linalg.eigvalsh((inside + inside.swapaxes(1, 2)) / 2)[:, 0] < POINT**2
+    if not narrow.any():
+        return []
+    return [
+        f"some records seem to have one value: {listed(narrow)} is narrower in some direction than a thousandth of the"
+        " whole mixture, and densities there are arbitrary; leave out such a column, or the records with that value"
+    ]
