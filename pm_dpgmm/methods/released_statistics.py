@@ -27,6 +27,7 @@ from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.local.design import Frame
 from pm_dpgmm.methods.local.responses import responses_from_arrays
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -196,6 +197,15 @@ def _check_slice_release(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Gu
     _check_counts(counts, raw["bounds"], noise["scale"], n_features)
 
 
+def _check_em(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the sums of all steps, if they are there, fit each other and the mixture's columns."""
+    if "em_counts" not in raw:
+        return
+    n_features = EMStatistics.from_arrays(raw).shape[2]
+    if n_features != mixture.n_features:
+        raise ValueError(f"sums of EM must have {mixture.n_features} columns as the mixture, got {n_features}")
+
+
 def _check_masked(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
     if raw:
         check_masked(raw, noise, mixture.n_components, mixture.n_features)
@@ -310,7 +320,7 @@ RULES = {
     Statistic.LIFTED_MASK: StatisticRules(_check_masked),
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
-    Statistic.EM_SUMS: StatisticRules(_check_nothing),
+    Statistic.EM_SUMS: StatisticRules(_check_em),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),
     Statistic.UNKNOWN: StatisticRules(_check_nothing),
 }

@@ -18,6 +18,7 @@ from pm_dpgmm.release.by_statistic import ALLOWED
 ROOT = Path(__file__).resolve().parent.parent.parent
 RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
 KINDS = {
+    "em": Statistic.EM_SUMS,
     "histogram": Statistic.GRID_COUNTS,
     "local": Statistic.LOCAL_RESPONSES,
     "populous": Statistic.LIFTED_MASK,

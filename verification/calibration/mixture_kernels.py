@@ -68,7 +68,8 @@ def node_log_likelihoods(
     """
     n_steps, n_parts, d = means.shape
     n_nodes, pairs = len(u), d * (d + 1) // 2
-    total = 2 * n_nodes
+    n_components = (points.shape[1] + 1) // (1 + d + pairs)
+    total = n_components * n_nodes
     width = n_parts * (1 + d + pairs)
     out = np.empty(len(points))
     shares, square, norm = np.empty(total), np.empty(total), np.empty(total)
@@ -77,7 +78,7 @@ def node_log_likelihoods(
     features = np.empty((len(kept), total))
     for i in range(len(points)):
         w, mu, chol = parameters(points[i], d)
-        for k in range(2):
+        for k in range(n_components):
             for q in range(n_nodes):
                 shares[k * n_nodes + q] = w[k] * u_weights[q]
             for a in range(d):
@@ -160,14 +161,18 @@ def record_log_likelihoods(points: FloatArray, records: FloatArray) -> FloatArra
 
 @numba.njit(cache=True, error_model="numpy")
 def parameters(point: FloatArray, d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Weights (2,), means (2, D) and roots (2, D, D) of log odds, means and then each root's rows, diagonal in logs."""
-    w = np.empty(2)
-    w[0] = 1.0 / (1.0 + math.exp(-point[0]))
-    w[1] = 1.0 - w[0]
-    mu = point[1 : 1 + 2 * d].copy().reshape(2, d)
-    chol = np.zeros((2, d, d))
-    place = 1 + 2 * d
-    for k in range(2):
+    """Weights (K,), means (K, D) and roots (K, D, D) of log odds, means and then each root's rows, diagonal in logs.
+
+    Odds, K - 1 of them, are to the last component.
+    """
+    n = (len(point) + 1) // (1 + d + d * (d + 1) // 2)
+    w = np.ones(n)
+    w[: n - 1] = np.exp(point[: n - 1])
+    w /= w.sum()
+    mu = point[n - 1 : n - 1 + n * d].copy().reshape(n, d)
+    chol = np.zeros((n, d, d))
+    place = n - 1 + n * d
+    for k in range(n):
         for a in range(d):
             for b in range(a + 1):
                 chol[k, a, b] = math.exp(point[place]) if a == b else point[place]

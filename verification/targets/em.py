@@ -22,8 +22,10 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.mechanisms import lloyd as lloyd_module
 from pm_dpgmm.mechanisms.em_sums import NoisyEMSums, Squares, noisy_em_sums, squared_sensitivity
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
+from pm_dpgmm.mechanisms.lloyd import lloyd_scale, noisy_lloyd
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition
 from pm_dpgmm.methods.em import method as em_method
@@ -41,7 +43,7 @@ from verification.targets.before_sketch import ONE_CELL, SOFT, TWO_CELLS, with_n
 from verification.targets.runs import DELTA, EPSILON, at_bits, nothing_to_say, rows_of
 from verification.targets.sketches import SIXTEENFOLD, WHOLE, budget, little_noise
 
-SUMS, METHOD = "mechanisms/em_sums.py", "methods/em/method.py"
+SUMS, LLOYD, METHOD = "mechanisms/em_sums.py", "mechanisms/lloyd.py", "methods/em/method.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 BOUNDS = (-4.0, 4.0)
 COLUMN = np.array([[-4.0], [-1.2], [1.1], [0.9], [1.0]])
@@ -94,6 +96,41 @@ def floating_noise(records: FloatArray, n_samples: int, rng: np.random.Generator
     exact = np.concatenate([records.sum(axis=0), np.square(records).sum(axis=0)])
     scale = 1.001 * math.sqrt(float(squared_sensitivity(Squares.DIAGONAL, REPLACE)) / budget().limit)
     return exact + rng.normal(scale=scale, size=(n_samples, exact.size))
+
+
+# ---------------------------------------------------------------------- k-means
+def lloyd(
+    records: FloatArray,
+    n_samples: int,
+    rng: np.random.Generator,
+    *,
+    delta: float = 0.0,
+    neighbouring: Neighbouring = REPLACE,
+    bounds: Any = ((-1.0, 1.0),),
+    noise: Rng = None,
+    **patches: Any,
+) -> Any:
+    """Two steps with two clusters of one column; ``patches``, and ``bounds`` made of records, are faults."""
+    box = bounds(records) if callable(bounds) else bounds
+    ways: dict[str, Any] = {"bounds": box, "n_steps": 2, "epsilon": EPSILON, "delta": delta}
+
+    def run() -> FloatArray:
+        found = noisy_lloyd(records, [[-0.5], [0.5]], neighbouring=neighbouring, rng=noise, **ways)
+        return np.concatenate([found.counts.ravel(), found.centres[1:].ravel()])
+
+    with ExitStack() as held:
+        for name, fault in patches.items():
+            held.enter_context(mock.patch.object(lloyd_module, name, fault))
+        return rows_of(run, n_samples)
+
+
+def lloyd_as_printed(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: the printed noise, for a record that comes or goes, where records are replaced, in one step of two."""
+
+    def printed(n_features: int, n_steps: int, epsilon: float, neighbouring: Neighbouring) -> float:
+        return lloyd_scale(n_features, 1, epsilon, ADD_REMOVE)
+
+    return lloyd(records, n_samples, rng, noise=rng, lloyd_scale=printed)
 
 
 # ---------------------------------------------------------------------- whole fits
@@ -235,6 +272,11 @@ def targets() -> list[Specimen]:
     weak = little_noise(round_, SIXTEENFOLD)
     replaced, added = partial(by_fit_gmm, pair=ENDS), partial(by_fit_gmm, neighbouring="add-remove", pair=GONE)
     scaled = partial(by_fit_gmm, bounds=norm_of_the_data)
+    ends, inner = (np.array([[-1.0], [0.9], [-0.8]]), np.array([[1.0], [0.9], [-0.8]])), np.array([[0.9], [-0.8]])
+    lloyd_less, lloyd_gauss = partial(lloyd, neighbouring=ADD_REMOVE), partial(lloyd, delta=DELTA)
+    lloyd_scaled = partial(lloyd, bounds=lambda records: [norm_of_the_data(records)])
+    wide = ends[0], np.array([[50.0], [0.9], [-0.8]])
+    pure, fault_l = (EPSILON, 0.0), f"fault in {LLOYD}"
     fault_s, fault_m = f"fault in {SUMS}", f"fault in {METHOD}"
     return [
         Specimen("em_sums", SUMS, partial(summed, partition=SOFT), *soft, *claim, 1.0, False, 4_000),
@@ -247,6 +289,12 @@ def targets() -> list[Specimen]:
         Specimen("em_shares_above_one", fault_s, shares_above_one, *opposite, *claim, inf, True, 4_000),
         Specimen("em_ball_of_another", fault_s, ball_of_another, *far, *claim, inf, True, 4_000),
         at_bits("em_sums_floating_bits", fault_s, floating_noise, *turned, *claim, inf, True, 8_000),
+        Specimen("lloyd", LLOYD, lloyd, *ends, *pure, 1.0, False, 8_000),
+        at_bits("lloyd_bits", LLOYD, lloyd, *ends, *pure, 1.0, False, 8_000),
+        Specimen("lloyd_add_remove", LLOYD, lloyd_less, ends[0], inner, *pure, 1.0, False, 8_000),
+        Specimen("lloyd_gaussian", LLOYD, lloyd_gauss, *ends, *claim, 1.0, False, 4_000),
+        Specimen("lloyd_as_printed", fault_l, lloyd_as_printed, *ends, *pure, 4.0, True, 20_000),
+        Specimen("lloyd_norm_of_the_data", fault_l, lloyd_scaled, *wide, *pure, inf, True, 4_000),
         Specimen("fit_gmm_em", METHOD, replaced, *ENDS, *claim, 1.0, False, 2_000),
         at_bits("fit_gmm_em_bits", METHOD, by_fit_gmm, *ENDS, *claim, 1.0, False, 2_000),
         Specimen("fit_gmm_em_add_remove", METHOD, added, *GONE, *claim, 1.0, False, 2_000),

@@ -13,6 +13,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_non_negative, check_positive
 from pm_dpgmm.mechanisms.em_sums import Squares
+from pm_dpgmm.methods.em.fit import shaped
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -77,7 +78,7 @@ def maximised(step: EMStatistics, *, covariance: Squares = Squares.FULL, prior: 
     radii = last.radii[0]
     average = np.clip(last.sums[0] / counts[:, None], -1.0, 1.0)
     second = whole_squares(last) / counts[:, None, None]
-    spread = second - average[:, :, None] * average[:, None, :]
+    spread = shaped(second - average[:, :, None] * average[:, None, :], last.kind)
     means = last.centres[0] + last.unit * radii[:, None] * average
     noise = last.scales[0, 2] * np.sqrt(d) / counts
     values, vectors = np.linalg.eigh((spread + spread.swapaxes(1, 2)) / 2)
@@ -86,12 +87,7 @@ def maximised(step: EMStatistics, *, covariance: Squares = Squares.FULL, prior: 
     weights = counts / counts.sum()
     if prior is not None:
         weights, means, spread = _with_prior(prior, last, counts, means, spread)
-    if covariance is not Squares.FULL:
-        variances = np.diagonal(spread, axis1=1, axis2=2)
-        if covariance is Squares.ISOTROPIC:  # all columns then have one unit
-            whole = variances.mean(axis=1, keepdims=True)
-            variances = np.broadcast_to(whole, variances.shape)
-        spread = variances[:, :, None] * np.eye(d)
+    spread = shaped(spread, covariance)
     covariances = spread * last.unit[:, None] * last.unit
     return Mixture(weights, means, (covariances + covariances.swapaxes(1, 2)) / 2)
 

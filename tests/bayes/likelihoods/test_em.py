@@ -274,6 +274,24 @@ def test_a_noisy_count_of_records_adds_its_variance():
     assert abs(reference - log_density(statistics(1)[0], *truth)) > 0.1
 
 
+@pytest.mark.parametrize("squares, size", [("diagonal", 2), ("isotropic", 1)])
+def test_steps_without_products_of_columns_have_the_law_of_their_features(squares, size):
+    """Features are those of the full steps, less the products, or added up; graph and law agree."""
+    w, mu, chol = PLANE
+    law = {"bounds": [[-3.5, 4.0]] * 2, "scale": 9.0, "n_records": 2000.0, "centres": mu, "radii": [0.55, 0.7]}
+    whole, part = (EMStatistics.of_step(w, mu, chol @ chol.mT, squares=kind, **law) for kind in ("full", squares))
+    assert part.squares.shape == (1, 2, size) and len(part.noise_scales) == 6 + 2 * size
+    points = np.random.default_rng(1).normal(size=(5, 2))
+    diagonal = whole.features(points)[:, 6:].reshape(5, 2, 3)[:, :, [0, 2]]
+    expected = diagonal if squares == "diagonal" else diagonal.sum(axis=2, keepdims=True)
+    assert_allclose(part.features(points)[:, 6:], expected.reshape(5, -1), rtol=1e-12)
+    given = part.with_sums(part.features(mixture(PLANE).sample(2000, rng=np.random.default_rng(2))).sum(axis=0))
+    assert EMStatistics.from_arrays(given.to_arrays()).kind == squares
+    moved = (np.array([0.4, 0.6]), mu + 0.1, chol * 1.05)
+    found = compiled(given, mixture(PLANE), "exact", gradient=False)(*moved)[0]
+    assert_allclose(found, log_density(given, *moved), rtol=1e-10)
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("d", [1, 2])
 def test_density_and_gradient(d, likelihood):

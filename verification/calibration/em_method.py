@@ -1,0 +1,121 @@
+"""Coverage of posteriors from releases of method "em": the real method, one column and two, two components and three.
+
+Records come from a mixture whose parameters are drawn from the prior; the method finds its start, its balls and its
+steps by itself. The posterior is that of the law that ``release.observe`` has, with the same prior; the naive one is as
+wide as that of the records themselves, around the released mixture. 90 % intervals that cover .88 to .92 of the truths
+are as good as 600 data sets can tell: their standard error is .012 for one parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.mixture.mixture import Mixture
+from verification.calibration import mixture_kernels as kernels
+from verification.calibration.em import LogLikelihood, log_likelihood, of_records
+from verification.calibration.importance import sample_weighted
+from verification.calibration.intervals import Row, rows
+
+FloatArray = NDArray[np.float64]
+
+EPSILON, DELTA = 1.0, 1e-6
+N_RECORDS = 4000
+HALF_WIDTH = 6.0  # of the bounds of every column
+N_DRAWS = 1500
+WITH_RECORDS = 20  # replications whose posterior from the records gives the widths: it costs most
+PLACES = {2: [(-1.8, -0.5), (1.8, 0.5)], 3: [(-3.0, 0.8), (0.0, -1.0), (3.0, 0.8)]}  # of the means, one row a component
+
+
+def two_in_one(n_replications: int, *, seed: int) -> list[Row]:
+    """Two components, one column."""
+    return study(n_replications, n_components=2, n_features=1, seed=seed)
+
+
+def three_in_one(n_replications: int, *, seed: int) -> list[Row]:
+    """Three components, one column."""
+    return study(n_replications, n_components=3, n_features=1, seed=seed)
+
+
+def two_in_two(n_replications: int, *, seed: int) -> list[Row]:
+    """Two components, two columns."""
+    return study(n_replications, n_components=2, n_features=2, seed=seed)
+
+
+def three_in_two(n_replications: int, *, seed: int) -> list[Row]:
+    """Three components, two columns."""
+    return study(n_replications, n_components=3, n_features=2, seed=seed)
+
+
+def prior(n_components: int, n_features: int) -> tuple[list[str], FloatArray, FloatArray]:
+    """Names, centre and standard deviations of the parameters, in the order of the kernels."""
+    names = [f"log odds {k}" for k in range(1, n_components)]
+    centre, spread = [0.0] * (n_components - 1), [0.4] * (n_components - 1)
+    for k, place in enumerate(PLACES[n_components]):
+        names += [f"mean {k + 1},{a + 1}" for a in range(n_features)]
+        centre += place[:n_features]
+        spread += [0.3] * n_features
+    for k in range(n_components):
+        for a in range(n_features):
+            for b in range(a + 1):
+                names.append(f"{'log ' if a == b else ''}root {k + 1},{a + 1}{b + 1}")
+                centre.append(math.log(0.8) if a == b else 0.0)
+                spread.append(0.2)
+    return names, np.array(centre), np.array(spread)
+
+
+def study(n_replications: int, *, n_components: int, n_features: int, seed: int) -> list[Row]:
+    """Coverage over simulated releases."""
+    names, centre, spread = prior(n_components, n_features)
+    rng = np.random.default_rng(seed)
+    truths = centre + spread * rng.normal(size=(n_replications, len(centre)))
+    draws, worth, offsets, at = [], [], [], []
+    for i, truth in enumerate(truths):
+        w, mu, chol = kernels.parameters(truth, n_features)
+        records = Mixture(w, mu, chol @ np.swapaxes(chol, 1, 2)).sample(N_RECORDS, rng=rng)
+        ways: dict[str, Any] = {
+            "bounds": (-HALF_WIDTH, HALF_WIDTH),
+            "method": "em",
+            "random_seed": rng,
+            "progress": False,
+        }
+        release = fit_gmm(records, n_components, epsilon=EPSILON, delta=DELTA, **ways)
+        own = prior_density(centre, spread, log_likelihood(EMStatistics.of(release)))
+        one = sample_weighted(own, centre, spread, n_draws=N_DRAWS, rng=rng)
+        draws.append(one.draws)
+        at.append(point_of(release.mixture, mu))
+        if i < WITH_RECORDS:
+            whole = sample_weighted(
+                prior_density(centre, spread, of_records(records)), centre, spread, n_draws=N_DRAWS, rng=rng
+            )
+            offsets.append(whole.draws - whole.draws.mean(axis=0))
+        worth.append(one.effective)
+    least = np.quantile(worth, [0, 0.1, 0.5]).round()
+    print(f"# effective draws: least {least[0]:.0f}, 10 % {least[1]:.0f}, median {least[2]:.0f}", flush=True)
+    name = f"EM, K={n_components}, d={n_features}"
+    again = np.stack(offsets)[np.arange(n_replications) % len(offsets)]
+    shifted = np.stack(at)[:, None] + again
+    return rows(name, tuple(names), truths, {"aware": np.stack(draws), "naive": shifted, "records": again})
+
+
+def prior_density(centre: FloatArray, spread: FloatArray, likelihood: LogLikelihood) -> LogLikelihood:
+    """Log posterior of parameter points."""
+    return lambda points: likelihood(points) - 0.5 * np.square((points - centre) / spread).sum(axis=1)
+
+
+def point_of(mixture: Mixture, means: FloatArray) -> FloatArray:
+    """The parameters of a mixture, its components in the order of these means."""
+    apart = np.linalg.norm(means[:, None] - mixture.means, axis=2)
+    order = optimize.linear_sum_assignment(apart)[1]
+    roots = np.linalg.cholesky(mixture.covariances[order])
+    row, column = np.tril_indices(mixture.n_features)
+    entries = roots[:, row, column]
+    entries[:, row == column] = np.log(entries[:, row == column])
+    weights = mixture.weights[order]
+    return np.concatenate([np.log(weights[:-1] / weights[-1]), mixture.means[order].ravel(), entries.ravel()])
