@@ -50,6 +50,7 @@ _PUBLIC = {
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
     "SliceMethod": "methods.counts.slices",
+    "GapsMethod": "methods.gaps.method",
     "check_modes": "bayes.prior.modes",
     "plot_release": "release.plots",
     "plot_prior_posterior": "release.plots",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
+    from pm_dpgmm.methods.gaps.method import GapsMethod
     from pm_dpgmm.methods.populous.method import Populous
     from pm_dpgmm.methods.populous_single.method import PopulousSingle
     from pm_dpgmm.methods.sketch.misfit import Misfit

@@ -32,6 +32,7 @@ from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.fit_warnings import warning_for
+from pm_dpgmm.methods.gaps.method import GapsMethod
 from pm_dpgmm.methods.outcome import Method, Outcome, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
@@ -51,7 +52,7 @@ from pm_dpgmm.release.release import Release
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
     kind.name: kind
-    for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle)
+    for kind in (SketchMethod, HistogramMethod, SliceMethod, Aggregate, Populous, TwoPhase, PopulousSingle, GapsMethod)
 }
 
 
@@ -88,14 +89,15 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "aggregate" and the populous methods,
-        unused by "histogram" and "slices".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "aggregate", "gaps" and the populous
+        methods, unused by "histogram" and "slices".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit.
-    method : {"auto", "sketch", "histogram", "slices", "aggregate", "populous", "two-phase", "populous-single"} or
-        settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one or two
-        columns and "slices" for more; and explains itself otherwise.
+    method : {"auto", "sketch", "histogram", "slices", "aggregate", "populous", "two-phase", "populous-single",
+        "gaps"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one
+        or two columns and "slices" for more; and explains itself otherwise. "gaps" is for one column whose components
+        are very far apart or of many scales.
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
@@ -135,7 +137,7 @@ def fit_gmm(
         After the budget is spent, if what a settings object of your own returns makes no release that can be printed
         and saved. Its attribute ``outcome`` is what was returned.
     Unstable
-        When "populous", "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
+        When "populous", "populous-single", "gaps" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
         When the ledger has too little left.
 

@@ -19,6 +19,7 @@ from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mix
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
+    resumed_gaps,
     resumed_histogram,
     resumed_sketch,
     resumed_slices,
@@ -54,6 +55,7 @@ ALLOWED = {
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(),
+    Statistic.BIN_COUNTS: Allowed(resume=resumed_gaps),
     Statistic.LOCAL_RESPONSES: Allowed(),
     Statistic.UNKNOWN: Allowed(),
 }

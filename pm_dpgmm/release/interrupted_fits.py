@@ -9,6 +9,7 @@ from typing import Any
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.counts import histogram, slices
+from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
@@ -72,6 +73,12 @@ def resumed_slices(source: Interrupted) -> Outcome:
     shape = check_slices(source.raw, source.law, source.n_features)
     law = {name: value for name, value in source.law.items() if name != "n_cells"}
     return slices.fitted(source.guarantee, source.raw, law, shape, source.numbers[0], _silent)
+
+
+def resumed_gaps(source: Interrupted) -> Outcome:
+    """The mixture that was chosen; before that, the one under which the released counts are likeliest."""
+    law = dict(source.law)
+    return gaps.resumed(source.guarantee, source.raw, law, source.numbers[0])
 
 
 def _silent(done: int, total: int) -> None:

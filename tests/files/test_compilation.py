@@ -25,6 +25,7 @@ FIRST = {  # of one column, and of more
     "populous": ("fill_rows", "fill_rows"),
     "two-phase": ("fill_rows", "fill_rows"),
     "populous-single": (None, None),
+    "gaps": (None, None),
 }
 
 

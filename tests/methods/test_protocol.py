@@ -48,6 +48,7 @@ GOOD = {
     "populous": (MANY, problem(60_000, bounds=None), 0),
     "two-phase": (MANY, problem(60_000, bounds=None), 2),
     "populous-single": (FEW, problem(bounds=None), 0),
+    "gaps": (FEW, problem(bounds=None), 3),
 }
 # a problem that the method cannot do, and what it says
 BAD = {
@@ -58,6 +59,13 @@ BAD = {
     "populous": [(problem(delta=0.0), "needs delta"), (problem(50), "X must have at least")],
     "two-phase": [(problem(), "bounds must be None"), (problem(50, bounds=None), "X must have at least")],
     "populous-single": [(problem(delta=0.0), "needs delta"), (problem(20), "X must have at least")],
+    "gaps": [
+        (problem(delta=0.0), "needs delta"),
+        (problem(), "bounds must be None"),
+        (problem(n_features=2, bounds=None), "supports 1 feature, got 2"),
+        (problem(50, bounds=None), "X must have at least 66. rows"),
+        (problem(bounds=None, neighbouring=Neighbouring.ADD_REMOVE), "assumed_records must be given"),
+    ],
 }
 SETTINGS = {kind.name: kind() for kind in fit.METHODS.values()}
 NAMES = pytest.mark.parametrize("name", fit.METHODS)
@@ -184,7 +192,7 @@ def test_a_learner_that_cannot_work_is_refused_before_anything_is_spent(kind):
     kind().try_learner(mean_of, given)
 
 
-@pytest.mark.parametrize("name", ["sketch", "histogram", "slices"])
+@pytest.mark.parametrize("name", ["sketch", "histogram", "slices", "gaps"])
 def test_methods_without_a_learner_take_any(name):
     assert SETTINGS[name].try_learner("nothing is asked of it", GOOD[name][1]) is None
 

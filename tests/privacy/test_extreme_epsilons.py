@@ -20,6 +20,7 @@ GIVEN = {
     "populous": {"delta": 1e-6},
     "populous-single": {"delta": 1e-6},
     "two-phase": {"delta": 1e-6},
+    "gaps": {"delta": 1e-6},
 }
 
 

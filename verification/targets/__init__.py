@@ -23,6 +23,7 @@ def all_targets() -> list[Specimen]:
         ball_sums,
         before_sketch,
         box,
+        gaps,
         histogram,
         lifted,
         masks,
@@ -35,6 +36,7 @@ def all_targets() -> list[Specimen]:
         sketch_fits,
         sketches,
         slices,
+        tools,
     )
 
     modules = (
@@ -54,6 +56,8 @@ def all_targets() -> list[Specimen]:
         slices,
         ball_sums,
         averages,
+        gaps,
+        tools,
     )
     return [target for module in modules for target in module.targets()]
 
