@@ -19,6 +19,7 @@ from pm_dpgmm.privacy.noise import IntArray, Rng, geometric, laplace_scale
 CHANGED = 2  # of noisy scores: one that falls by one record while another rises by one
 SHARE_BITS = 20  # shares of the records are compared in multiples of 2^-20, so that counts stay whole
 MOST_HYPOTHESES = 2_000
+MOST_AT_ONCE = 50_000  # pairs of hypotheses with one component, compared at once
 
 
 def records_needed(
@@ -147,9 +148,10 @@ def compared(lines: Lines, records: FloatArray) -> Comparisons:
     m, n = len(lines.means), len(records)
     inside = np.zeros((m, m), dtype=np.int64)
     own, other = np.zeros((m, m)), np.zeros((m, m))
-    for j in range(m - 1):
-        rest = slice(j + 1, m)
-        sets = scheffe_sets(lines[np.full(m - 1 - j, j)], lines[rest])
+    size = max(1, int(MOST_AT_ONCE / lines.means.shape[1] ** 2))
+    for j, start in [(row, first) for row in range(m - 1) for first in range(row + 1, m, size)]:
+        rest = slice(start, min(start + size, m))
+        sets = scheffe_sets(lines[np.full(rest.stop - start, j)], lines[rest])
         counts = inside_counts(records, sets)
         inside[j, rest], own[j, rest], other[j, rest] = counts, sets.own, sets.other
         inside[rest, j], own[rest, j], other[rest, j] = n - counts, 1 - sets.other, 1 - sets.own

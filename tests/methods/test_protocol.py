@@ -64,6 +64,7 @@ BAD = {
         (problem(), "bounds must be None"),
         (problem(n_features=2, bounds=None), "supports 1 feature, got 2"),
         (problem(50, bounds=None), "X must have at least 66. rows"),
+        (problem(n_components=65, bounds=None), "n_components must be at most 64"),
         (problem(bounds=None, neighbouring=Neighbouring.ADD_REMOVE), "assumed_records must be given"),
     ],
 }

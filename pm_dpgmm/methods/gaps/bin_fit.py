@@ -7,6 +7,7 @@ every bin, so that bins may be far wider than a component or far narrower.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ NARROW = 1e-4  # of a bin, in standard deviations: below, a uniform law in it
 NO_MASS = 1e-14  # of a bin: below, its nearer end stands for it
 LEAST_DEVIATION = 0.25  # of the bin that the mean is in
 START_SPREAD = -0.3, 0.6  # mean and deviation of the log of a first guess over the group's scale
+MOST_AT_ONCE = 4e6  # probabilities of bins
 STAND_OUT = 0.5  # empty bins that stand out of the noise, about
 
 
@@ -69,8 +71,24 @@ def masses(bins: Bins, means: FloatArray, deviations: FloatArray) -> tuple[Float
     return np.where(right, above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]), ends
 
 
+def blocks_of(bins: Bins, guess: Rates) -> list[Rates]:
+    """The same mixtures, in blocks whose arrays fit in memory."""
+    n, k = guess.means.shape
+    size = max(1, int(MOST_AT_ONCE / (k * len(bins.counts))))
+    return [guess[slice(i, i + size)] for i in range(0, n, size)]
+
+
+def joined(fits: Sequence[Rates]) -> Rates:
+    """One after the other."""
+    return Rates(*(np.concatenate([getattr(fit, name) for fit in fits]) for name in ("rates", "means", "deviations")))
+
+
 def log_likelihood(bins: Bins, guess: Rates) -> FloatArray:
     """Of the noisy counts, (S,), up to a constant."""
+    return np.concatenate([_log_likelihood(bins, block) for block in blocks_of(bins, guess)])
+
+
+def _log_likelihood(bins: Bins, guess: Rates) -> FloatArray:
     parts = guess.rates[..., None] * masses(bins, guess.means, guess.deviations)[0]
     found, _ = count_log_likelihood(bins.counts, parts.sum(axis=1) + LEAST_EXPECTED, noise_scale=bins.noise_scale)
     return np.asarray(found.sum(axis=-1))
@@ -78,6 +96,10 @@ def log_likelihood(bins: Bins, guess: Rates) -> FloatArray:
 
 def improved(bins: Bins, guess: Rates, n_steps: int) -> Rates:
     """So many steps of EM from every guess."""
+    return joined([_improved(bins, block, n_steps) for block in blocks_of(bins, guess)])
+
+
+def _improved(bins: Bins, guess: Rates, n_steps: int) -> Rates:
     low, high = bins.ends
     width = high - low
     width[[0, -1]] = width[[1, -2]]

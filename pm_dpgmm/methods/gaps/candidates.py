@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.gaps.bin_fit import Bins, Rates, improved, log_likelihood, starts
+from pm_dpgmm.methods.gaps.bin_fit import Bins, Rates, improved, joined, log_likelihood, starts
 from pm_dpgmm.methods.gaps.groups import Group
 from pm_dpgmm.mixture.mixture import Mixture
 
 START_SEED = 20261123  # public: candidates are post-processing, and a fixed seed makes a release reproducible
 N_STARTS, START_STEPS = 24, 30
 N_KEPT, STEPS = 4, 200  # of the best starts, run on
-FEWER_STARTS = 6  # for each smaller number of components
+FEWER, FEWER_STARTS = 5, 6  # smaller numbers of components, and starts for each
 SPREAD = 1.0  # of draws around a fit, in standard errors
 
 
@@ -33,13 +33,13 @@ def candidates(bins: Bins, groups: list[Group], n_components: int, n_candidates:
     begun = improved(bins, starts(bins, groups, n_components, N_STARTS, rng), START_STEPS)
     best = improved(bins, begun[_best(bins, begun)[:N_KEPT]], STEPS)
     every = [best[_best(bins, best)], begun[_best(bins, begun)[N_KEPT:]]]
-    for fewer in range(n_components - 1, 0, -1):
+    for fewer in range(n_components - 1, max(0, n_components - 1 - FEWER), -1):
         found = improved(bins, starts(bins, groups, fewer, FEWER_STARTS, rng), START_STEPS)
         every.append(_filled(found[_best(bins, found)[:2]], n_components))
-    fits = _joined(every)[slice(n_candidates)]
+    fits = joined(every)[slice(n_candidates)]
     drawn = n_candidates - len(fits.means)
     if drawn > 0:
-        fits = _joined([fits, _around(every[0][:1], drawn, rng)])
+        fits = joined([fits, _around(every[0][:1], drawn, rng)])
     values = log_likelihood(bins, fits)
     order = np.argsort(-values, kind="stable").astype(np.int64)
     lines = fits[order].lines
@@ -71,7 +71,3 @@ def _around(fit: Rates, n: int, rng: np.random.Generator) -> Rates:
     rates = np.maximum(fit.rates * (1 + error * normal[0]), 1e-3)
     deviations = fit.deviations * np.exp(error / math.sqrt(2) * normal[2])
     return Rates(rates, fit.means + fit.deviations * error * normal[1], deviations)
-
-
-def _joined(fits: list[Rates]) -> Rates:
-    return Rates(*(np.concatenate([getattr(fit, name) for fit in fits]) for name in ("rates", "means", "deviations")))

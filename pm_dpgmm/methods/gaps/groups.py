@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -21,6 +20,8 @@ MARGIN = 2.0  # of the bins beyond the cells, in deviations
 MOST_BINS = 1_000  # of one group; wider cells get wider bins
 LADDER, RUNGS = 1.6, 30  # bins beyond grow by this factor, so many of them: to 10^6 deviations
 LARGEST_EDGE = 1e300
+MOST_CELLS = 4_096  # of gaps: every pair of them is looked at
+MOST_GROUPS = 64  # with bins of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,12 @@ class Group:
     high: float
     scale: float  # a standard deviation
     count: float  # of gaps, noisy
+
+
+def most_counted(found: GapCounts) -> GapCounts:
+    """The cells with the largest counts, as many as a release may hold, in their order."""
+    kept = np.sort(np.argsort(-found.counts, kind="stable")[:MOST_CELLS])
+    return GapCounts(found.exponents[kept], found.places[kept], found.counts[kept], found.cell_bits)
 
 
 def groups_of(found: GapCounts) -> list[Group]:
@@ -59,16 +66,11 @@ def group_bins(group: Group) -> FloatArray:
 
 
 def bin_edges(groups: list[Group]) -> FloatArray:
-    """Inner edges of the bins of all groups together, increasing: fine ones in each, then ladders outward."""
+    """Inner edges of the bins of the largest groups, increasing: fine ones in each, then ladders outward."""
     parts = [np.zeros(0)]
-    for group in groups:
+    for group in groups[:MOST_GROUPS]:
         inner = group_bins(group)
         steps = group.scale * LADDER ** np.arange(1, RUNGS + 1)
         parts += [inner, inner[0] - steps, inner[-1] + steps]
     every = np.concatenate(parts)
     return np.unique(every[np.abs(every) <= LARGEST_EDGE])
-
-
-def pairs_of(edges: FloatArray) -> FloatArray:
-    """Ends of the bins, (M, 2): the first and the last reach to infinity."""
-    return np.array(list(itertools.pairwise([-math.inf, *edges, math.inf])))

@@ -24,7 +24,7 @@ from pm_dpgmm.mechanisms.hypothesis_selection import (
 )
 from pm_dpgmm.methods.gaps.candidates import Candidates, candidates
 from pm_dpgmm.methods.gaps.caveats import gap_caveats
-from pm_dpgmm.methods.gaps.groups import bin_edges, groups_of
+from pm_dpgmm.methods.gaps.groups import bin_edges, groups_of, most_counted
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture.mixture import Mixture
@@ -39,6 +39,7 @@ LEAST_ACCURACY, SAMPLING = 0.02, 2.0  # of the choice; and so many standard erro
 HANDICAP = 4.0  # largest, in units of ln(candidates) / epsilon
 PLACES = 1_000  # of a random assignment: shares of blocks are multiples of its inverse
 MOST_GUESSED = 2**53
+MOST_COMPONENTS = 64  # each needs some 1,750 records
 STEPS = 3
 LARGEST_RECORD = 1e100
 NOTHING_FOUND = (
@@ -115,6 +116,7 @@ class GapsMethod(Method):
             raise ValueError("method 'gaps' needs delta greater than 0, got 0")
         if problem.n_features != 1:
             raise ValueError(f"method 'gaps' supports 1 feature, got {problem.n_features}")
+        _check_components(problem.n_components)
         if problem.bounds is not None:
             raise ValueError("bounds must be None with method 'gaps', which needs none; use 'sketch' with bounds")
         if problem.neighbouring is Neighbouring.ADD_REMOVE and self.assumed_records is None:
@@ -170,6 +172,7 @@ class GapsMethod(Method):
         found, gaps = noisy_gap_counts(first, cell_bits=cell_bits, delta=problem.delta, rng=rng, **budget)
         if not len(found.counts):
             raise Unstable(NOTHING_FOUND, guarantee)
+        found = most_counted(found)
         loss = histogram_loss(**budget)
         raw: dict[str, FloatArray] = {
             "gap_exponents": found.exponents.astype(float),
@@ -249,6 +252,11 @@ def finished(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[s
     return Outcome(mixture, guarantee, raw, dict(law) | {"caveats": gap_caveats(raw, law, mixture)})
 
 
+def _check_components(n_components: int) -> None:
+    if n_components > MOST_COMPONENTS:
+        raise ValueError(f"n_components must be at most {MOST_COMPONENTS} with method 'gaps', got {n_components}")
+
+
 def parameters(mixture: Mixture) -> FloatArray:
     """Weights, means and variances of one column, (3, K)."""
     return np.stack([mixture.weights, mixture.means[:, 0], mixture.covariances[:, 0, 0]])
@@ -261,6 +269,7 @@ def whole(values: FloatArray) -> IntArray:
 
 def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any], n_components: int) -> Outcome:
     """From a checkpoint, which comes from anywhere: the choice if it was made, else the likeliest fit to the counts."""
+    _check_components(n_components)
     GapStatistics.of(raw, law)
     chosen = raw.get("chosen")
     if chosen is not None and np.shape(chosen) == (3, n_components):

@@ -10,11 +10,12 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, finite_numbers, shown
 from pm_dpgmm.mechanisms.gap_histogram import LARGEST_PLACE, MOST_CELL_BITS, GapCounts
-from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
+from pm_dpgmm.mechanisms.histogram import SMALLEST_SCALE
 from pm_dpgmm.methods.gaps.bin_fit import Bins
+from pm_dpgmm.methods.gaps.groups import MOST_BINS, MOST_CELLS, MOST_GROUPS, RUNGS
 
 MOST_RECORDS = 2**53  # larger integers are no exact floats
-MOST_CELLS = 4_096  # of gaps: every pair of them is looked at
+MOST_EDGES = MOST_GROUPS * (MOST_BINS + 1 + 2 * RUNGS)
 EXPONENTS = -1_100, 1_100
 
 
@@ -43,8 +44,8 @@ class GapStatistics:
         if not (np.isfinite(gaps.lows).all() and np.isfinite(gaps.widths).all()):
             raise ValueError("gap_places and gap_exponents must be of cells on the line, got others")
         edges = finite_numbers(raw["edges"], "edges")
-        if edges.ndim != 1 or not 1 <= edges.size < MOST_COUNTS or not (np.diff(edges) > 0).all():
-            raise ValueError(f"edges must increase and be 1 to {MOST_COUNTS - 1}, got shape {edges.shape}")
+        if edges.ndim != 1 or not 2 <= edges.size <= MOST_EDGES or not (np.diff(edges) > 0).all():
+            raise ValueError(f"edges must increase and be 2 to {MOST_EDGES}, got shape {edges.shape}")
         noisy = finite_numbers(raw["counts"], "counts", (edges.size + 1,))
         if not (np.abs(noisy) <= MOST_RECORDS).all():
             raise ValueError(f"counts must be of size at most 2^53, got {np.abs(noisy).max():g}")
