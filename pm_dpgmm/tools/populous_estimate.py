@@ -180,6 +180,12 @@ def populous_estimate(
     ---------
     (epsilon, delta)-DP of answer and refusal. Proof: populous_estimate.md.
 
+    Notes
+    -----
+    One answer of a subset is released, so the noise is far above the error of an answer to all records: units must be
+    some four errors of a subset's answer. ``fit_gmm(method="aggregate")`` with a ``VectorLearner`` averages in place of
+    that; this tool is for spaces that have no average.
+
     Examples
     --------
     The quartiles, an interval that holds the middle half of the records:
