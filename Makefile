@@ -79,6 +79,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.number_of_components
 	$(BIN)/python -m verification.benchmarks.histogram_size
 	$(BIN)/python -m verification.benchmarks.slices_accuracy
+	$(BIN)/python -m verification.benchmarks.far_and_wide
 	$(BIN)/python -m verification.benchmarks.populous_single_size
 	$(BIN)/python -m verification.benchmarks.import_time
 	$(BIN)/python -m verification.benchmarks.friend_table_speed

@@ -55,6 +55,7 @@ _PUBLIC = {
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
     "SliceMethod": "methods.counts.slices",
+    "GapsMethod": "methods.gaps.method",
     "check_modes": "bayes.prior.modes",
     "plot_release": "release.plots",
     "plot_prior_posterior": "release.plots",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.counts.slices import SliceMethod
     from pm_dpgmm.methods.em.method import EM
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
+    from pm_dpgmm.methods.gaps.method import GapsMethod
     from pm_dpgmm.methods.local.aggregation import LocalReports
     from pm_dpgmm.methods.local.method import LocalMethod
     from pm_dpgmm.methods.local.protocol import LocalProtocol

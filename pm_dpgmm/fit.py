@@ -33,6 +33,7 @@ from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.em.method import EM
 from pm_dpgmm.methods.fit_warnings import warning_for
+from pm_dpgmm.methods.gaps.method import GapsMethod
 from pm_dpgmm.methods.local.method import LocalMethod
 from pm_dpgmm.methods.outcome import Method, Outcome, Problem
 from pm_dpgmm.methods.populous.method import Populous
@@ -53,19 +54,10 @@ from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
-    kind.name: kind
-    for kind in (
-        SketchMethod,
-        HistogramMethod,
-        SliceMethod,
-        EM,
-        Aggregate,
-        Populous,
-        TwoPhase,
-        PopulousSingle,
-        LocalMethod,
-    )
-}
+    SketchMethod.name: SketchMethod, HistogramMethod.name: HistogramMethod, SliceMethod.name: SliceMethod, EM.name: EM,
+    Aggregate.name: Aggregate, Populous.name: Populous, TwoPhase.name: TwoPhase, PopulousSingle.name: PopulousSingle,
+    GapsMethod.name: GapsMethod, LocalMethod.name: LocalMethod,
+}  # fmt: skip
 
 
 def fit_gmm(
@@ -101,17 +93,16 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate" and the populous
-        methods, unused by "histogram", "slices" and "local".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate", "gaps" and the
+        populous methods, unused by "histogram", "slices" and "local".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must
         be the names of the columns, in any order.
     method : {"auto", "sketch", "histogram", "slices", "em", "aggregate", "populous", "two-phase", "populous-single",
-        "local"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram" for one
-        or two columns and "slices" for more; and explains itself otherwise. "local" is private against whoever collects
-        the records, too: each is told of by one randomised report, which costs much accuracy; devices and a server that
-        are apart have :class:`pm_dpgmm.LocalProtocol` and :func:`pm_dpgmm.fit_reports`.
+        "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram"
+        for one or two columns and "slices" for more; and explains itself otherwise. "gaps" is for one column of many
+        scales, "local" for records that nobody may collect (see :class:`pm_dpgmm.LocalProtocol`).
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional
@@ -151,7 +142,7 @@ def fit_gmm(
         After the budget is spent, if what a settings object of your own returns makes no release that can be printed
         and saved. Its attribute ``outcome`` is what was returned.
     Unstable
-        When "populous", "populous-single" or "sketch" refuses; its ``guarantee`` says what was spent.
+        When "populous", "populous-single", "gaps" or "sketch" refuses; its ``guarantee`` says what was spent.
     BudgetExceeded
         When the ledger has too little left.
 

@@ -20,6 +20,7 @@ DIRECTION = {
         ["records"],
         ["mechanisms", "learners"],
         ["methods"],
+        ["tools"],
         ["bayes"],
         ["release"],
         ["fit", "estimator"],

@@ -28,6 +28,8 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.gaps.caveats import gap_caveats
+from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.local.design import Frame
 from pm_dpgmm.methods.local.responses import responses_from_arrays
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -206,6 +208,15 @@ def _check_em(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) ->
         raise ValueError(f"sums of EM must have {mixture.n_features} columns as the mixture, got {n_features}")
 
 
+def _check_bins(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless gaps, edges and counts of a release fit each other; one column."""
+    if not raw:
+        return
+    if mixture.n_features != 1:
+        raise ValueError(f"a release of method 'gaps' must have 1 column, got {mixture.n_features}")
+    GapStatistics.of(raw, noise)
+
+
 def _check_masked(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
     if raw:
         check_masked(raw, noise, mixture.n_components, mixture.n_features)
@@ -321,6 +332,7 @@ RULES = {
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_em),
+    Statistic.BIN_COUNTS: StatisticRules(_check_bins, gap_caveats),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),
     Statistic.UNKNOWN: StatisticRules(_check_nothing),
 }

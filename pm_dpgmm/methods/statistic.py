@@ -23,6 +23,7 @@ class Statistic(StrEnum):
     MASK = "mask"  # parameters of one fit, masked
     AVERAGE = "average of fits"  # around a released mixture, as offsets from it
     EM_SUMS = "EM sums"  # of the steps of an EM
+    BIN_COUNTS = "counts of bins"  # of unequal widths, found by gaps between records
     LOCAL_RESPONSES = "local responses"  # of every record by itself
     UNKNOWN = "unknown"  # none, or those of a method that this version does not know
 
@@ -58,4 +59,5 @@ OF_METHOD = {
     "aggregate": Statistic.AVERAGE,
     "em": Statistic.EM_SUMS,
     "local": Statistic.LOCAL_RESPONSES,
+    "gaps": Statistic.BIN_COUNTS,
 }

@@ -106,6 +106,23 @@ def truncated_discrete_laplace(shape: int | tuple[int, ...], *, scale: float, bo
     return draws
 
 
+def geometric(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
+    """Independent integers z >= 0 with probability proportional to exp(-z / scale).
+
+    On the release path discrete Laplace integers conditioned on z >= 0, by rejection; the number of rejected draws
+    depends on noise alone.
+    """
+    check_positive(scale=scale)
+    if rng is not None:
+        return np.asarray(rng.geometric(-math.expm1(-1 / scale), shape) - 1, dtype=np.int64)
+    draws = np.array(discrete_laplace(shape, scale=scale))
+    negative = draws < 0
+    while negative.any():
+        draws[negative] = discrete_laplace(int(negative.sum()), scale=scale)
+        negative = draws < 0
+    return draws
+
+
 def standard_normal(shape: int | tuple[int, ...], *, rng: Rng = None) -> FloatArray:
     """Independent N(0, 1) numbers; on the release path multiples of 2^-40 (discrete Gaussian)."""
     if rng is None:

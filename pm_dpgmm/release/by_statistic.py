@@ -20,6 +20,7 @@ from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
     resumed_em,
+    resumed_gaps,
     resumed_histogram,
     resumed_local,
     resumed_sketch,
@@ -56,6 +57,7 @@ ALLOWED = {
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(resume=resumed_em),
+    Statistic.BIN_COUNTS: Allowed(resume=resumed_gaps),
     Statistic.LOCAL_RESPONSES: Allowed(resume=resumed_local),
     Statistic.UNKNOWN: Allowed(),
 }

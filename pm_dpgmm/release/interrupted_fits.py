@@ -10,6 +10,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.em import run as em
+from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
@@ -87,6 +88,12 @@ def resumed_em(source: Interrupted) -> Outcome:
         rule = f"n_components must be {source.asked[0]}, that of the steps that were released"
         raise ValueError(f"{rule}, got {list(source.numbers)}")
     return em.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
+
+
+def resumed_gaps(source: Interrupted) -> Outcome:
+    """The mixture that was chosen; before that, the one under which the released counts are likeliest."""
+    law = dict(source.law)
+    return gaps.resumed(source.guarantee, source.raw, law, source.numbers[0])
 
 
 def _silent(done: int, total: int) -> None:

@@ -62,6 +62,7 @@ def test_every_method_is_here():
         for given in arguments
         for likelihood in likelihoods
         if (method, d, likelihood) != ("sketch", 2, "exact")  # of small sketches only
+        and (method, d) != ("gaps", 2)  # of one column only
     ],
 )
 def test_gradients_of_models_equal_finite_differences(method, d, given, likelihood):
@@ -73,5 +74,6 @@ def test_gradients_of_models_equal_finite_differences(method, d, given, likeliho
     rng = np.random.default_rng(1)
     size = int(model.initial_point()["g_offset"].size)
     point, way, step = 0.3 * rng.normal(size=size), rng.normal(size=size), 1e-5
+    step *= 10 if method == "gaps" else 1  # a thousand bins round the value to 1e-9
     ends = [float(value({"g_offset": point + sign * step * way})) for sign in (1, -1)]
     assert slope({"g_offset": point}) @ way == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-5)

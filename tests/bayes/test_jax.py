@@ -70,12 +70,17 @@ MODELS = {
     "measured": measurements,
     "rows": lambda: rows(False),
     "rows with holes": lambda: rows(True),
-    **{f"{method}, auto": lambda method=method: evidence(method, "auto") for method in CASES if method != "histogram"},
+    **{
+        f"{method}, auto": lambda method=method: evidence(method, "auto")
+        for method in CASES
+        if method not in ("histogram", "gaps")
+    },
     **{
         f"{method}, {other}": lambda method=method, other=other: evidence(method, other)
         for method, other in ALSO.items()
     },
     "histogram, gaussian": lambda: evidence("histogram", "gaussian"),
+    "gaps, gaussian": lambda: evidence("gaps", "gaussian"),
 }
 
 

@@ -24,6 +24,13 @@ def histogram(d, neighbouring="replace-one"):
     return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
 
 
+def gaps(d, neighbouring="replace-one"):
+    records = masked_releases.a_mixture(d).sample(4000, rng=np.random.default_rng(d))
+    settings = dpg.GapsMethod(n_candidates=5, assumed_records=4000)
+    budget = {"epsilon": 1.0, "delta": 1e-6, "neighbouring": neighbouring}
+    return dpg.fit_gmm(records, 2, method=settings, random_seed=1, progress=False, **budget)
+
+
 def average(d):
     records = masked_releases.a_mixture(d).sample(4000, rng=np.random.default_rng(d))
     settings = dpg.Aggregate(records_per_number=12.0)
@@ -50,4 +57,5 @@ CASES = {
     "em": (sums, [(), (5.0,)], BOTH),
     "local": (responses, [(kind,) for kind in LOCAL_KINDS], ("auto",)),
     "aggregate": (average, [()], ("auto",)),
+    "gaps": (gaps, [("replace-one",), ("add-remove",)], BOTH),  # of one column
 }

@@ -27,6 +27,7 @@ FIRST = {  # of one column, and of more
     "two-phase": ("fill_rows", "fill_rows"),
     "populous-single": (None, None),
     "local": (None, None),
+    "gaps": (None, None),
 }
 
 

@@ -50,6 +50,7 @@ GOOD = {
     "two-phase": (MANY, problem(60_000, bounds=None), 2),
     "populous-single": (FEW, problem(bounds=None), 0),
     "local": (FEW, problem(delta=0.0), 1),
+    "gaps": (FEW, problem(bounds=None), 3),
 }
 # a problem that the method cannot do, and what it says
 BAD = {
@@ -68,6 +69,14 @@ BAD = {
         (problem(n_features=20, n_components=2), "a mixture has at most 256 numbers"),
         (problem(epsilon=1e-9), "epsilon must be from 1e-06"),
         (problem(bounds=BOUNDS * 1e100), "centre and scale must be finite"),
+    ],
+    "gaps": [
+        (problem(delta=0.0), "needs delta"),
+        (problem(), "bounds must be None"),
+        (problem(n_features=2, bounds=None), "supports 1 feature, got 2"),
+        (problem(50, bounds=None), "X must have at least 66. rows"),
+        (problem(n_components=65, bounds=None), "n_components must be at most 64"),
+        (problem(bounds=None, neighbouring=Neighbouring.ADD_REMOVE), "assumed_records must be given"),
     ],
 }
 SETTINGS = {kind.name: kind() for kind in fit.METHODS.values()}
@@ -195,7 +204,7 @@ def test_a_learner_that_cannot_work_is_refused_before_anything_is_spent(kind):
     kind().try_learner(mean_of, given)
 
 
-@pytest.mark.parametrize("name", ["sketch", "histogram", "slices"])
+@pytest.mark.parametrize("name", ["sketch", "histogram", "slices", "gaps"])
 def test_methods_without_a_learner_take_any(name):
     assert SETTINGS[name].try_learner("nothing is asked of it", GOOD[name][1]) is None
 

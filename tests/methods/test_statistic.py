@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
 KINDS = {
     "em": Statistic.EM_SUMS,
+    "gaps": Statistic.BIN_COUNTS,
     "histogram": Statistic.GRID_COUNTS,
     "local": Statistic.LOCAL_RESPONSES,
     "populous": Statistic.LIFTED_MASK,

@@ -22,6 +22,7 @@ GIVEN = {
     "populous-single": {"delta": 1e-6},
     "two-phase": {"delta": 1e-6},
     "local": {"bounds": (-5, 5)},
+    "gaps": {"delta": 1e-6},
 }
 
 

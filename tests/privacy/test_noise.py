@@ -154,3 +154,12 @@ def test_the_scale_of_bounded_noise_is_exact_too(epsilon, sensitivity):
 def test_scales_that_do_not_exist_are_refused(changed, epsilon):
     with pytest.raises(ValueError, match="must"):
         noise.laplace_scale(changed, epsilon)
+
+
+@pytest.mark.parametrize("rng", [None, np.random.default_rng(1)], ids=["release", "simulation"])
+def test_geometric_noise_has_its_law(rng):
+    """Shares of 0 to 4 of 4,000 draws: chi-square at 1e-6, on either path."""
+    draws, ratio = noise.geometric(4_000, scale=2.0, rng=rng), math.exp(-0.5)
+    expected = np.append((1 - ratio) * ratio ** np.arange(5), ratio**5)
+    found = np.append([(draws == k).sum() for k in range(5)], (draws > 4).sum())
+    assert draws.min() >= 0 and stats.chisquare(found, 4_000 * expected).pvalue > 1e-6

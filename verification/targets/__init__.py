@@ -24,6 +24,7 @@ def all_targets() -> list[Specimen]:
         before_sketch,
         box,
         em,
+        gaps,
         histogram,
         lifted,
         local,
@@ -37,6 +38,7 @@ def all_targets() -> list[Specimen]:
         sketch_fits,
         sketches,
         slices,
+        tools,
     )
 
     modules = (
@@ -58,6 +60,8 @@ def all_targets() -> list[Specimen]:
         averages,
         local,
         em,
+        gaps,
+        tools,
     )
     return [target for module in modules for target in module.targets()]
 

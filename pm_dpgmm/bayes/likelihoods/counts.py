@@ -1,14 +1,17 @@
-"""Noise-aware evidence of method "histogram": counts of bins with discrete Laplace noise."""
+"""Noise-aware evidence of methods "histogram" and "gaps": counts of bins with discrete Laplace noise."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
+from pm_dpgmm.methods.gaps.statistics import GapStatistics
+from pm_dpgmm.methods.statistic import Statistic
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -20,6 +23,11 @@ LIKELIHOODS: tuple[str, ...] = ("exact", "gaussian")
 
 def statistics(release: Released) -> NoisyGrid:
     """The noisy counts and their public law."""
+    if release.statistic is Statistic.BIN_COUNTS:
+        found = GapStatistics.of(release.raw, release.noise)
+        bins = found.bins
+        ends = np.array([[bins.edges[0], bins.edges[-1]]])
+        return NoisyGrid(bins.counts, ends, len(bins.counts), bins.noise_scale, found.n_records, bins.edges[None])
     counts = release.raw["counts"]
     return NoisyGrid(
         counts.ravel(), release.raw["bounds"], counts.shape[0], float(release.noise["scale"]), release.n_records
@@ -34,7 +42,7 @@ def log_likelihood(
     Parameters
     ----------
     release : Release
-        Of method "histogram".
+        Of method "histogram" or "gaps".
     weights, means, chol : tensors, shapes (K,), (K, D) and (K, D, D)
         Of the mixture, components in any order; ``chol`` lower triangular with a positive diagonal.
     likelihood : {"auto", "exact", "gaussian"}

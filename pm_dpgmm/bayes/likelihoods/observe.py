@@ -54,6 +54,7 @@ LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     Statistic.LIFTED_MASK: Likelihood(populous.LIKELIHOODS, populous.log_likelihood, ordered=True),
     Statistic.MASK: Likelihood(populous_single.LIKELIHOODS, populous_single.log_likelihood, ordered=True),
     Statistic.AVERAGE: Likelihood(aggregate.LIKELIHOODS, aggregate.log_likelihood, ordered=True),
+    Statistic.BIN_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
     Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
     Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
     Statistic.UNKNOWN: "which has no likelihood here",

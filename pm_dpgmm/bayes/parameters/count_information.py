@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, weak_deviations
 from pm_dpgmm.methods.counts.histogram_fit import CELL_VARIANCE, SMALLEST_EXPECTED, cell_centres
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
+from pm_dpgmm.methods.gaps.bin_fit import masses
+from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -22,6 +25,20 @@ LARGEST_TABLE = 400.0  # expected count above which Poisson is normal
 LAPLACE_VARIANCE = 2.0  # in squared scales
 
 
+def bins_covariance(release: Released, mixture: Mixture) -> FloatArray:
+    """As :func:`histogram_covariance` for counts of bins of any widths in one column."""
+    found = GapStatistics.of(release.raw, release.noise)
+    bins = found.bins
+    total = float(found.n_records) if found.n_records is not None else max(1.0, float(bins.counts.sum()))
+
+    def expected(offsets: FloatArray) -> FloatArray:
+        near = mixture_at(offsets, mixture)
+        deviations = np.sqrt(near.covariances[None, :, 0, 0])
+        return np.asarray(total * near.weights @ masses(bins, near.means[None, :, 0], deviations)[0][0])
+
+    return _covariance(expected, mixture, bins.noise_scale)
+
+
 def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     """Covariance of the offsets of the truth from ``mixture``: inverse information, shape (P, P).
 
@@ -31,7 +48,6 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     counts, bounds = release.raw["counts"], release.raw["bounds"]
     n_cells = counts.shape[0]
     total = release.n_records if release.n_records is not None else max(1.0, float(counts.sum()))
-    base = np.zeros(len(weak_deviations(mixture)))
     centres = cell_centres(bounds, n_cells)
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
 
@@ -40,10 +56,16 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
         blurred = Mixture(near.weights, near.means, near.covariances + np.diag(CELL_VARIANCE * width**2))
         return np.asarray(total * np.prod(width) * np.exp(blurred.log_density(centres)))
 
+    return _covariance(expected, mixture, float(release.noise["scale"]))
+
+
+def _covariance(expected: Callable[[FloatArray], FloatArray], mixture: Mixture, noise_scale: float) -> FloatArray:
+    """Inverse information of noisy counts whose expected values are given at offsets from the mixture."""
+    base = np.zeros(len(weak_deviations(mixture)))
     slopes = np.stack([(expected(base + s) - expected(base - s)) / (2 * STEP) for s in STEP * np.eye(len(base))])
     middle = expected(base) + SMALLEST_EXPECTED
     slopes = np.vstack([slopes, middle])  # by the logarithm of the total
-    weighted = slopes * count_information(middle, noise_scale=float(release.noise["scale"]))
+    weighted = slopes * count_information(middle, noise_scale=noise_scale)
     information = weighted @ slopes.T
     index = np.arange(len(base))
     information[index, index] += 1 / weak_deviations(mixture) ** 2

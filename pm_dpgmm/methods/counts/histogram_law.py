@@ -35,10 +35,13 @@ class NoisyGrid:
     n_cells: int  # along every column
     noise_scale: float  # b
     n_records: int | None  # None: unknown, as under add-remove neighbours
+    inner: FloatArray | None = None  # (D, n_cells - 1) edges of bins that are not of equal widths
 
     @property
     def edges(self) -> FloatArray:
         """Inner ones, (D, n_cells - 1): records outside the bounds are counted in the nearest bin."""
+        if self.inner is not None:
+            return self.inner
         low, high = self.bounds[:, :1], self.bounds[:, 1:]
         return np.asarray(low + (high - low) * np.arange(1, self.n_cells) / self.n_cells)
 
