@@ -1,6 +1,9 @@
 """Method "em" from records to release: what is spent, what leaves, what it finds, what it refuses."""
 
+import json
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -12,6 +15,7 @@ from pm_dpgmm.methods.em.law import log_density
 from pm_dpgmm.methods.em.method import EM, step_shares
 from pm_dpgmm.methods.em.statistics import EMStatistics
 
+RELEASES = Path(__file__).resolve().parents[2] / "data" / "releases"
 LINE = dpg.Mixture([0.3, 0.7], [[-2.0], [2.0]], [[[0.6]], [[1.2]]])
 PLANE = dpg.Mixture([0.4, 0.6], [[-2.0, 0.0], [2.0, 1.0]], [[[1.0, 0.3], [0.3, 0.5]], [[0.6, 0.0], [0.0, 1.0]]])
 ROWS = np.random.default_rng(2).normal(size=(100, 30))
@@ -176,3 +180,23 @@ def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
         assert found.to_dict() == whole.to_dict()
     else:
         assert "interrupted" in found.flag
+
+
+@pytest.mark.parametrize(
+    "part, change, words",
+    [
+        ("em_counts", lambda values: values[:1], r"em_counts must have shape \(2, 2\)"),
+        ("em_scales", lambda values: 0 * values, "em_scales must be greater than 0"),
+        ("em_squares", lambda values: np.concatenate([values] * 3, axis=2), "em_squares must have shape"),
+    ],
+)
+def test_a_file_whose_sums_contradict_each_other_is_refused(part, change, words, tmp_path):
+    release = dpg.load(RELEASES / "em.json")
+    fields = release.to_dict()
+    fields["raw"][part] = replace(release, raw=dict(release.raw) | {part: change(release.raw[part])}).to_dict()["raw"][
+        part
+    ]
+    place = tmp_path / "changed.json"
+    place.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match=words):
+        dpg.load(place)
