@@ -154,3 +154,11 @@ def test_the_scale_of_bounded_noise_is_exact_too(epsilon, sensitivity):
 def test_scales_that_do_not_exist_are_refused(changed, epsilon):
     with pytest.raises(ValueError, match="must"):
         noise.laplace_scale(changed, epsilon)
+
+
+@pytest.mark.parametrize("rng", RNGS, ids=["release", "simulation"])
+def test_uniforms_are_uniform_on_their_grid(rng):
+    draws = noise.uniforms(5_000, rng=rng)
+    assert stats.kstest(draws, "uniform").pvalue > FALSE_ALARM
+    assert (draws * 2**53 == np.floor(draws * 2**53)).all() and draws.max() < 1
+    assert noise.uniforms(0, rng=rng).shape == (0,)

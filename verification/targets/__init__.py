@@ -31,6 +31,7 @@ def all_targets() -> list[Specimen]:
         populous,
         populous_single,
         releases,
+        robust,
         sites,
         sketch_fits,
         sketches,
@@ -54,6 +55,7 @@ def all_targets() -> list[Specimen]:
         slices,
         ball_sums,
         averages,
+        robust,
     )
     return [target for module in modules for target in module.targets()]
 
