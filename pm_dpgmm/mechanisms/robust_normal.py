@@ -25,7 +25,7 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng
 from pm_dpgmm.records.reading import read_records
 
-MOST_EPSILON = 10.0
+MOST_EPSILON, MOST_RECORDS = 10.0, 20_000  # cells grow with n, to some seconds
 SHARE = 0.6  # of epsilon, for the draw; the rest is for the test
 SLACK = 1e-9  # total variation between a draw in floats and its law: a thousand times what tests see
 ROUNDING = 1e-6  # relative, on ratios of volumes
@@ -92,10 +92,12 @@ def robust_design(n_records: int, epsilon: float, delta: float) -> RobustDesign:
     Raises
     ------
     ValueError
-        If there are too few records for the budget, delta is too small, or epsilon is above 10.
+        If there are too few records for the budget, or more than 20,000, delta is too small, or epsilon is above 10.
     """
     if epsilon > MOST_EPSILON:
         raise ValueError(f"epsilon must be at most {MOST_EPSILON:g}, got {epsilon:g}")
+    if n_records > MOST_RECORDS:
+        raise ValueError(f"X must have at most {MOST_RECORDS} rows, got {n_records}; fit_gmm takes more")
     excess = delta / 2 - 4 * math.exp(epsilon) * SLACK
     if excess <= 0:
         raise ValueError(
@@ -176,7 +178,7 @@ def robust_normal(
     Parameters
     ----------
     X : array_like, DataFrame or path
-        Records, shape (N,) or (N, 1), finite, in any unit. N is public.
+        Records, shape (N,) or (N, 1), finite, in any unit. N is public, at most 20,000.
     epsilon, delta : float
         The budget; epsilon at most 10, delta above 0.
     ledger : Ledger, optional

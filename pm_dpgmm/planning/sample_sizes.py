@@ -19,6 +19,7 @@ AMN24 = "Ashtiani, Majid and Narayanan (2024)"
 AAL23 = "Arbas, Ashtiani and Liaw (2023)"
 TRIANGLE = 1.5  # z
 COVARIANCE_CONCENTRATION = 7.0  # C1
+MOST = 10**30  # of counts and of the inverse of an accuracy or a budget
 
 
 class Origin(enum.StrEnum):
@@ -115,9 +116,9 @@ def selection_size(
     >>> selection_size(1000, accuracy=0.1, epsilon=1.0).total
     9270
     """
-    check_count(n_hypotheses=n_hypotheses)
+    _check_sizes(n_hypotheses=n_hypotheses)
     check_probability(accuracy=accuracy, failure=failure)
-    check_positive(epsilon=epsilon, z=z)
+    _check_moderate(accuracy=accuracy, failure=failure, epsilon=epsilon, z=z)
     m, a = n_hypotheses, z * accuracy
     terms = {
         "8 ln(4 m/b)/(z a)^2": 8 * math.log(4 * m / failure) / a**2,
@@ -180,10 +181,10 @@ def populous_size(
     >>> found.total > 1e13
     True
     """
-    check_count(n_components=n_components, n_features=n_features)
-    check_positive(accuracy=accuracy, epsilon=epsilon)
+    _check_sizes(n_components=n_components, n_features=n_features)
     check_delta(delta, zero=False)
     check_probability(failure=failure)
+    _check_moderate(accuracy=accuracy, epsilon=epsilon, delta=delta, failure=failure)
     if accuracy > 1 or epsilon > 1:
         name, given = ("accuracy", accuracy) if accuracy > 1 else ("epsilon", epsilon)
         raise ValueError(f"{name} must be at most 1, where the masks' lemmas hold, got {shown(given)}")
@@ -335,11 +336,24 @@ def _rate(statement: str, terms: dict[str, float], constant: float) -> SampleSiz
 def _sizes(
     n_components: int, n_features: int, accuracy: float, epsilon: float, delta: float, constant: float
 ) -> tuple[int, int, float, float]:
-    check_count(n_components=n_components, n_features=n_features)
+    _check_sizes(n_components=n_components, n_features=n_features)
     check_probability(accuracy=accuracy)
-    check_positive(epsilon=epsilon, constant=constant)
     check_delta(delta, zero=False)
+    _check_moderate(accuracy=accuracy, epsilon=epsilon, constant=constant)
     return int(n_components), int(n_features), float(accuracy), -math.log(delta)
+
+
+def _check_sizes(**counts: Any) -> None:
+    """Counts whose powers a float can hold."""
+    check_count(most=MOST, **counts)
+
+
+def _check_moderate(**parameters: Any) -> None:
+    """Positive numbers whose quotients a float can hold."""
+    check_positive(**parameters)
+    for name, value in parameters.items():
+        if not 1 / MOST <= value <= MOST:
+            raise ValueError(f"{name} must lie between {1 / MOST:g} and {MOST:g}, got {shown(value)}")
 
 
 def _number(value: Any) -> float:

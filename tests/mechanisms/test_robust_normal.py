@@ -176,6 +176,7 @@ def test_equal_records_are_refused_and_cost_the_budget(tmp_path):
         ({"delta": 1e-9}, ValueError, "delta must be above"),
         ({"X": np.ones((5, 2)) * [[1], [2], [3], [4], [5]]}, ValueError, "X must have one column, got 2"),
         ({"X": quantiles(100)}, ValueError, "X must have more rows"),
+        ({"X": np.arange(20_001)}, ValueError, "X must have at most 20000 rows, got 20001"),
         ({"X": [1.0, math.nan]}, ValueError, "X must be finite"),
         ({"ledger": "file"}, TypeError, "ledger must be a Ledger or None, got str"),
         ({"random_seed": -1}, ValueError, "random_seed must be at least 0"),

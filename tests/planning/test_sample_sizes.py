@@ -120,6 +120,8 @@ def test_no_method_needs_fewer_records_than_any_must():
         (lambda: dpg.selection_size(3, accuracy=1.0, epsilon=1.0), "accuracy must lie strictly between 0 and 1"),
         (lambda: dpg.selection_size(3, accuracy=0.1, epsilon=1.0, z=0), "z must be finite and greater than 0"),
         (lambda: dpg.mixture_rate(1, 1, accuracy=0.1, epsilon=1.0, delta=0.0), "delta must be greater than 0"),
+        (lambda: dpg.mixture_rate(1, 1, accuracy=1e-320, epsilon=1.0, delta=0.1), "accuracy must lie between 1e-30"),
+        (lambda: dpg.univariate_rate(10**400, **BUDGET), "n_components must be at most"),
         (lambda: dpg.necessary_rate(1, 0, **BUDGET), "n_features must be at least 1"),
         (lambda: dpg.populous_size(1, 1, **BUDGET | {"epsilon": 2.0}), "epsilon must be at most 1"),
         (lambda: dpg.populous_size(1, 1, **BUDGET | {"accuracy": 2.0}), "accuracy must be at most 1"),
