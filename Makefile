@@ -81,6 +81,7 @@ benchmark: $(STAMP)
 	$(BIN)/python -m verification.benchmarks.slices_accuracy
 	$(BIN)/python -m verification.benchmarks.far_and_wide
 	$(BIN)/python -m verification.benchmarks.populous_single_size
+	$(BIN)/python -m verification.benchmarks.robust_normal
 	$(BIN)/python -m verification.benchmarks.import_time
 	$(BIN)/python -m verification.benchmarks.friend_table_speed
 	-$(BIN)/python -m verification.benchmarks.batched_em_speed

@@ -63,6 +63,13 @@ _PUBLIC = {
     "label_probs": "bayes.rows.labels",
     "relabel": "bayes.rows.labels",
     "plot_coverage": "release.plots",
+    "robust_normal": "mechanisms.robust_normal",
+    "SampleSize": "planning.sample_sizes",
+    "selection_size": "planning.sample_sizes",
+    "populous_size": "planning.sample_sizes",
+    "mixture_rate": "planning.sample_sizes",
+    "univariate_rate": "planning.sample_sizes",
+    "necessary_rate": "planning.sample_sizes",
 }
 
 __all__ = [*_PUBLIC, "__version__", "load"]
@@ -75,6 +82,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.fit import fit_gmm
     from pm_dpgmm.learners.batched_em import BatchedEM
     from pm_dpgmm.learners.vector_learner import VectorLearner
+    from pm_dpgmm.mechanisms.robust_normal import robust_normal
     from pm_dpgmm.methods.aggregate.method import Aggregate
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
@@ -91,6 +99,14 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture.mixture import Mixture
     from pm_dpgmm.planning.plan import plan, smallest_size
     from pm_dpgmm.planning.result import Plan
+    from pm_dpgmm.planning.sample_sizes import (
+        SampleSize,
+        mixture_rate,
+        necessary_rate,
+        populous_size,
+        selection_size,
+        univariate_rate,
+    )
     from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
     from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.records.blocks import RecordBlocks

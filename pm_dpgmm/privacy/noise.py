@@ -170,6 +170,17 @@ def bernoulli(probability: float, *, rng: Rng = None) -> bool:
     return secrets.randbits(COIN_BITS) * denominator < numerator << COIN_BITS
 
 
+def uniforms(n: int, *, rng: Rng = None) -> FloatArray:
+    """Independent multiples of 2^-53 in [0, 1): for draws from a law that is private itself, never for noise.
+
+    What a mechanism makes of them in floats must be rounded by a public rule before it leaves.
+    """
+    check_count(least=0, n=n)
+    if rng is not None:
+        return rng.random(n)
+    return np.array([secrets.randbits(53) for _ in range(n)], dtype=float) * 2.0**-53
+
+
 def seeds(n: int, *, rng: Rng = None) -> list[int]:
     """Seeds for ``n`` independent runs of a learner."""
     if rng is not None:

@@ -163,3 +163,11 @@ def test_geometric_noise_has_its_law(rng):
     expected = np.append((1 - ratio) * ratio ** np.arange(5), ratio**5)
     found = np.append([(draws == k).sum() for k in range(5)], (draws > 4).sum())
     assert draws.min() >= 0 and stats.chisquare(found, 4_000 * expected).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("rng", RNGS, ids=["release", "simulation"])
+def test_uniforms_are_uniform_on_their_grid(rng):
+    draws = noise.uniforms(5_000, rng=rng)
+    assert stats.kstest(draws, "uniform").pvalue > FALSE_ALARM
+    assert (draws * 2**53 == np.floor(draws * 2**53)).all() and draws.max() < 1
+    assert noise.uniforms(0, rng=rng).shape == (0,)

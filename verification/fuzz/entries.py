@@ -75,6 +75,7 @@ def entries(folder: Path) -> Entries:
     asked = dpg.LocalProtocol.design(1, epsilon=1.0, bounds=(-2, 8))
     # an epsilon that no other entry uses tells a charge
     fit = {"X": RECORDS, "n_components": 1, "epsilon": 0.5, "ledger": ledger, "progress": False}
+    sizes = {"accuracy": 0.1, "epsilon": 1.0, "delta": 1e-6}
     given = {"mechanism": noisy_sum, "x": [0.0], "x_neighbour": [1.0], "epsilon": 1.0, "n_samples": 400}
     return {
         "fit_gmm histogram": (dpg.fit_gmm, fit | {
@@ -126,6 +127,18 @@ def entries(folder: Path) -> Entries:
             "bounds": True, "neighbouring": "replace-one", "separation": 4.0, "weights": None, "error": 0.1,
             "random_seed": 0, "epsilon": 1.0, "delta": None,
         }),
+        "robust_normal": (dpg.robust_normal, {
+            "X": np.linspace(-1.0, 1.0, 240)[:, None], "epsilon": 4.0, "delta": 0.05, "random_seed": 1,
+        }),
+        "selection_size": (dpg.selection_size, {
+            "n_hypotheses": 9, "accuracy": 0.1, "epsilon": 1.0, "failure": 0.1, "z": 1.0,
+        }),
+        "populous_size": (dpg.populous_size, {
+            "n_components": 2, "n_features": 1, **sizes, "failure": 0.1, "learner_size": None,
+        }),
+        "mixture_rate": (dpg.mixture_rate, {"n_components": 2, "n_features": 1, **sizes, "constant": 1.0}),
+        "univariate_rate": (dpg.univariate_rate, {"n_components": 2, **sizes, "constant": 1.0}),
+        "necessary_rate": (dpg.necessary_rate, {"n_components": 2, "n_features": 1, **sizes, "constant": 1.0}),
         "Ledger": (dpg.Ledger, {"path": folder / "other.sqlite", "epsilon": 1.0, "delta": 0.0}),
         "reserve": (ledger.reserve, {
             "epsilon": 0.25, "delta": 0.0, "neighbouring": "replace-one", "mechanism": "words",

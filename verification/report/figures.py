@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pm_dpgmm.mechanisms.normal_scores import CountRanges, arrangement
+from pm_dpgmm.mechanisms.robust_normal import robust_design
 from pm_dpgmm.mixture.total_variation import total_variation_1d
 from verification.claims.claim import Effort
 from verification.claims.masks import laws as mask_laws
@@ -21,7 +23,7 @@ SALT = "pm_dpgmm"  # of the names inside an SVG: the same page for the same numb
 
 def all_figures(seed: int, specimens: Sequence[Any] | None, targets: Sequence[Any] | None) -> list[Figure]:
     """Every drawing; the one of audits only if they were run."""
-    figures = [tv_range(seed), triangle_constants(seed), mask_curves(seed)]
+    figures = [tv_range(seed), triangle_constants(seed), mask_curves(seed), score_volumes(seed)]
     trials = [*(specimens or ()), *(targets or ())]
     return figures + ([audits(trials)] if trials else [])
 
@@ -114,6 +116,36 @@ def mask_curves(seed: int) -> Figure:
     )
     ids = ("weight-mask-private", "mean-mask-private", "covariance-mask-private", "covariance-mask-constants")
     return _finished(figure, "masks", "Privacy curves of the masks against their published constants", words, ids)
+
+
+def score_volumes(seed: int) -> Figure:
+    """Area of the normal laws with at most a given score, for samples of three kinds."""
+    n, rng = 2000, np.random.default_rng(seed)
+    design, ranges = robust_design(n, 1.0, 1e-6), CountRanges.of(n)
+    samples = {
+        "normal": rng.normal(size=n),
+        "normal, 5 % far out": np.append(rng.normal(size=n - n // 20), 1e6 * (1 + rng.random(n // 20))),
+        "Laplace": rng.laplace(size=n),
+    }
+    figure, ax = _axes()
+    for colour, (name, records) in zip(("C0", "C1", "C2"), samples.items(), strict=True):
+        volumes = arrangement(records, ranges, limit=design.limit).volumes
+        passing = design.table.probability(design.level(volumes))
+        label = f"{name}: passes with probability {passing:.2f}"
+        ax.plot(np.where(volumes > 0, volumes, np.nan), color=colour, label=label)
+    allowed = design.excess * math.exp(design.exponent * (design.reach - design.core) / 2)
+    for place, name in ((design.core, "T0"), (design.reach, "T")):
+        ax.axvline(place, color="0.6", lw=1, ls="--")
+        ax.annotate(name, (place, 1e-4), fontsize=8)
+    ax.set(yscale="log", xlabel="score t: records to be replaced", ylabel="volume of laws with score at most t")
+    ax.legend(fontsize=8, loc="lower right")
+    words = (
+        f"{n} records, epsilon 1, delta 1e-6. A draw is private if the volume just beyond T is at most {allowed:.0f}"
+        " times that within T0. It is made by a coin, the likelier the more records must be replaced before that fails."
+        " The curves are exact: sums of areas of cells."
+    )
+    ids = ("robust-score", "robust-volumes", "robust-areas", "robust-draw", "robust-certificate")
+    return _finished(figure, "volumes", "Volume against score, the quantity behind robustness to privacy", words, ids)
 
 
 def audits(trials: Sequence[Any]) -> Figure:

@@ -21,6 +21,7 @@ def all_specimens() -> list[Specimen]:
         sample_efficient,
         sparse_vector,
         unseen,
+        whole_runs,
     )
 
     families = (
@@ -32,6 +33,7 @@ def all_specimens() -> list[Specimen]:
         dp_em,
         local_central,
         sample_efficient,
+        whole_runs,
         unseen,
         controls,
         control_choices,

@@ -34,6 +34,7 @@ def all_targets() -> list[Specimen]:
         populous,
         populous_single,
         releases,
+        robust,
         sites,
         sketch_fits,
         sketches,
@@ -62,6 +63,7 @@ def all_targets() -> list[Specimen]:
         em,
         gaps,
         tools,
+        robust,
     )
     return [target for module in modules for target in module.targets()]
 
