@@ -282,7 +282,7 @@ def mixture_rate(
         "k^1.5 ln(1/delta)^1.5/(a epsilon)": k**1.5 * log_term**1.5 / (a * epsilon),
         "k^2 d/a": k**2 * d / a,
     }
-    return _rate(f"{AMN24}, Theorem 1.4", terms, constant)
+    return _rate(f"{AMN24}, Theorem 1.4", terms, constant, in_abstract=True)
 
 
 def univariate_rate(
@@ -324,11 +324,13 @@ def necessary_rate(
     return _rate(f"{AMN24}, Theorem 1.6, a lower bound", terms, constant)
 
 
-def _rate(statement: str, terms: dict[str, float], constant: float) -> SampleSize:
+def _rate(statement: str, terms: dict[str, float], constant: float, *, in_abstract: bool = False) -> SampleSize:
+    read = Origin.PRINTED, "in the abstract"
+    derived = Origin.DERIVED, "by the steps of the proof; not read"
     constants = {
         "constant": Constant(constant, Origin.UNKNOWN, "of the theorem, logarithms other than ln(1/delta) included"),
-        "powers of k and d": Constant(1.0, Origin.PRINTED, "in the abstract"),
-        "powers of a, epsilon and ln(1/delta)": Constant(1.0, Origin.DERIVED, "by the steps of the proof; not read"),
+        "powers of k and d": Constant(1.0, *(read if in_abstract else derived)),
+        "powers of a, epsilon and ln(1/delta)": Constant(1.0, *derived),
     }
     return SampleSize(statement, constant * sum(terms.values()), terms, constants)
 

@@ -78,7 +78,8 @@ RATES = {
 def test_a_rate_says_that_it_is_one_and_which_constants_are_unknown(name):
     rate = RATES[name](3, 4, **BUDGET)
     assert rate.is_rate and "a rate: constants are unknown" in str(rate)
-    assert {c.origin for c in rate.constants.values()} == set(Origin)
+    printed = {Origin.PRINTED} if name == "upper" else set()  # the abstract has the powers of k and d of this one alone
+    assert {c.origin for c in rate.constants.values()} == {Origin.DERIVED, Origin.UNKNOWN} | printed
     assert rate.total == pytest.approx(sum(rate.terms.values()))
     assert RATES[name](3, 4, **BUDGET, constant=7.0).total == pytest.approx(7 * rate.total)
 
