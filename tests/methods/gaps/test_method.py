@@ -151,6 +151,7 @@ def test_groups_tell_the_place_and_scale_of_a_component():
     assert (np.diff(edges) > 0).all() and edges[0] < 1e6 - 1e3
 
 
+@pytest.mark.thorough
 def test_more_cells_than_a_release_may_hold_are_cut_to_the_largest():
     counts = np.random.default_rng(1).integers(80, 9_000, 5_000)
     found = most_counted(GapCounts(np.arange(5_000) % 50, np.arange(5_000.0) * 9, counts, 4))
