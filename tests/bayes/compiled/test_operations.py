@@ -19,6 +19,7 @@ from pm_dpgmm.bayes.compiled.operation import CompiledOperation
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
 from pm_dpgmm.bayes.likelihoods.counts_graph import log_count
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
+from pm_dpgmm.bayes.likelihoods.local_operation import sides_of
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.bayes.parameters.anchor import plain_anchor
 from pm_dpgmm.bayes.parameters.anchor_operation import parameters_at
@@ -179,6 +180,29 @@ def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_recor
     found, expected = (pytensor.function(inputs, one, mode="FAST_COMPILE")(*point) for one in outputs)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_densities_of_sides_and_their_derivatives_are_those_of_the_graph(d):
+    """Waves on both sides of the switch between their two forms, a flat one, and one that is 0."""
+    rng, k, m = np.random.default_rng(d), 2, 12
+    inputs = symbols(k, d)
+    frequencies, phases = np.geomspace(1e-3, 30, m)[:, None] * rng.normal(size=(m, d)), rng.uniform(-9, 9, size=m)
+    frequencies[0] = 0.0
+    asked = rng.integers(1, 99, size=m).astype(float)
+    fixed = [frequencies, phases, asked, np.floor(asked * rng.uniform(size=m)), np.array([0.7, 0.3, 5.0])]
+    fixed = [pytensor.shared(one, shape=one.shape) for one in fixed]
+    graph = sides_of.value(inputs[0], inputs[1], inputs[2] * np.tri(d), *fixed)
+    outputs = [[one, *pt.grad(one, inputs)] for one in (value_of(sides_of, *inputs, *fixed), graph)]
+    assert_same(*outputs, inputs, parts(k, d, seed=d))
+
+
+@pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
+def test_sides_have_no_density_where_a_parameter_is_no_number(place):
+    point, law = parts(2, 2, seed=1), np.array([0.7, 0.3, 0.0])
+    point[place[0]][place[1:]] = np.nan
+    waves = np.array([[1.0, 2.0], [3.0, 0.5]]), np.zeros(2), np.full(2, 9.0), np.full(2, 4.0)
+    assert all(np.isnan(one).any() for one in type(sides_of).kernel(*point, *waves, law))
 
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
