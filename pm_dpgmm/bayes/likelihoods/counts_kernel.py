@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.compiled.kernel_algebra import has_nan
 from pm_dpgmm.bayes.compiled.kernel_calls import scipy_function
 from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_EXPECTED, LEAST_VARIANCE
 from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, TINY
@@ -248,20 +249,6 @@ def of_unknown_size(
     for j in range(m):
         of_cells[j] /= total
     return highest + math.log(total) + log_step
-
-
-@numba.njit(**OPTIONS)
-def has_nan(weights: FloatArray, means: FloatArray, chol: FloatArray) -> bool:
-    """Whether one of the parameters is no number, the upper triangles of ``chol`` aside."""
-    k, d = means.shape
-    found = False
-    for c in range(k):
-        found = found or np.isnan(weights[c])
-        for i in range(d):
-            found = found or np.isnan(means[c, i])
-            for j in range(i + 1):
-                found = found or np.isnan(chol[c, i, j])
-    return found
 
 
 @numba.njit(**OPTIONS)

@@ -27,6 +27,7 @@ import pytensor.tensor as pt
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_choice
+from pm_dpgmm.bayes.likelihoods.local_operation import side_density
 from pm_dpgmm.methods.local.responses import (
     CellResponses,
     SubsetResponses,
@@ -34,7 +35,6 @@ from pm_dpgmm.methods.local.responses import (
     WaveResponses,
     local_responses,
 )
-from pm_dpgmm.methods.local.waves import positive_sides
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
-NARROWEST = 1e-9  # of a deviation of phases
 N_NODES = 24  # in a cell: wider ones than a histogram has
 
 
@@ -93,26 +92,11 @@ def log_likelihood(
     if isinstance(responses, VectorResponses):
         return _added_1d(responses, w, mu, root) if responses.n_features == 1 else _added(responses, w, mu, root)
     if isinstance(responses, WaveResponses):
-        return _sides(responses, w, mu, root)
+        return side_density(responses, w, mu, root)
     cells = cell_probabilities(responses.edges, w, mu, root, n_nodes=N_NODES, xp=pt)
     if isinstance(responses, SubsetResponses):
         return _subsets(responses, cells)
     return _unary(responses, cells) if kind == "unary" else _direct(responses, cells)
-
-
-def _sides(responses: WaveResponses, weights: Any, means: Any, chol: Any) -> Any:
-    """Binomial log probabilities, given how many were asked about each wave."""
-    true, other = responses.channel
-    frequencies, phases, asked, ones = (
-        _data(part) for part in (responses.frequencies, responses.phases, responses.asked, responses.ones)
-    )
-    turns = frequencies @ means.T + phases[:, None]
-    along = (frequencies[:, None, :, None] * chol[None]).sum(axis=2)  # (M, K, D)
-    deviations = pt.sqrt(pt.maximum(pt.square(along).sum(axis=2), NARROWEST**2))
-    chances = other + (true - other) * (positive_sides(turns, deviations, xp=pt) @ weights)
-    n, k = responses.asked, responses.ones
-    constant = (special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)).sum()
-    return (ones * pt.log(chances) + (asked - ones) * pt.log1p(-chances)).sum() + float(constant)
 
 
 def _subsets(responses: SubsetResponses, cells: Any) -> Any:

@@ -12,19 +12,8 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.compiled.kernel_algebra import OPTIONS, dot, inverse_from, lower_factor
 from pm_dpgmm.mixture.mixture import LOG_2PI
-
-# sums in any order; infinities and NaN stay
-OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
-
-
-@numba.njit(**OPTIONS)
-def dot(left: FloatArray, right: FloatArray, first: int, end: int) -> float:
-    """Sum of products of entries from ``first`` to ``end`` (exclusive)."""
-    total = 0.0
-    for i in range(first, end):
-        total += left[i] * right[i]
-    return total
 
 
 @numba.njit(**OPTIONS)
@@ -144,31 +133,6 @@ def pair_sizes(left: FloatArray, right: FloatArray, d: int) -> tuple[float, floa
         apart += (left[a] - right[a]) ** 2
         together += (left[a] + right[a]) ** 2
     return np.exp(-0.5 * apart), np.exp(-0.5 * together)
-
-
-@numba.njit(**OPTIONS)
-def lower_factor(matrix: FloatArray) -> None:
-    """Replace the lower triangle of ``matrix`` by its Cholesky factor; NaN where it is not positive definite."""
-    for i in range(matrix.shape[0]):
-        for j in range(i):
-            matrix[i, j] = (matrix[i, j] - dot(matrix[i], matrix[j], 0, j)) / matrix[j, j]
-        matrix[i, i] = np.sqrt(matrix[i, i] - dot(matrix[i], matrix[i], 0, i))
-
-
-@numba.njit(**OPTIONS)
-def inverse_from(root: FloatArray) -> FloatArray:
-    """(R R')^-1 from the lower factor R; what is above its diagonal is not read."""
-    n = root.shape[0]
-    columns, out = np.zeros((n, n)), np.empty((n, n))  # of R^-1, each in a row
-    for j in range(n):
-        columns[j, j] = 1.0 / root[j, j]
-        for i in range(j + 1, n):
-            columns[j, i] = -dot(root[i], columns[j], j, i) / root[i, i]
-    for i in range(n):
-        for j in range(i + 1):
-            out[i, j] = dot(columns[i], columns[j], i, n)
-            out[j, i] = out[i, j]
-    return out
 
 
 @numba.njit(**OPTIONS)

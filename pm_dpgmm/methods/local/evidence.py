@@ -17,13 +17,12 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.local.aggregation import Counted
 from pm_dpgmm.methods.local.design import Frame
 from pm_dpgmm.methods.local.responses import CellResponses, SubsetResponses, WaveResponses
-from pm_dpgmm.methods.local.waves import positive_sides, slopes_of_sides
+from pm_dpgmm.methods.local.waves import NARROWEST, positive_sides, slopes_of_sides
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 
 STEP = 1e-5  # of numerical derivatives, in coordinates of about unit scale
 LEAST = 1e-9  # of a chance
-NARROWEST = 1e-9  # of a deviation of phases
 N_NODES = 16  # in a cell of two columns
 
 

@@ -20,6 +20,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 
 SWITCH = 1.0  # standard deviation between both forms
+NARROWEST = 1e-9  # a standard deviation of phases counts as at least this
 INTERVALS, TERMS = (-1, 0, 1), range(5)
 TURN = 2 * math.pi
 ENDS = np.array([sign * math.pi / 2 + TURN * j for j in INTERVALS for sign in (-1, 1)])  # of the intervals

@@ -19,6 +19,8 @@ from pm_dpgmm.bayes.compiled.operation import CompiledOperation
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
 from pm_dpgmm.bayes.likelihoods.counts_graph import log_count
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
+from pm_dpgmm.bayes.likelihoods.em_operation import line_of, space_of
+from pm_dpgmm.bayes.likelihoods.local_operation import sides_of
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.bayes.parameters.anchor import plain_anchor
 from pm_dpgmm.bayes.parameters.anchor_operation import parameters_at
@@ -179,6 +181,65 @@ def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_recor
     found, expected = (pytensor.function(inputs, one, mode="FAST_COMPILE")(*point) for one in outputs)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(b).max()))
+
+
+def em_arrays(d, *, held, n_squares):
+    """Of two steps of three components, for :mod:`em_operation`; some nodes lie outside boxes and balls."""
+    rng, t, k, q = np.random.default_rng(d), 2, 3, 40
+    p, box = t * k * (1 + d + n_squares), np.array([[-1.5, 1.5]] * d)
+    root = np.tril(0.2 * rng.normal(size=(p, p))) + np.eye(p) if held else np.zeros((0, p))
+    law = [5 * rng.normal(size=p), root, np.array([100.0, -75.0, 2.0])]
+    if d == 1:
+        nodes = np.sort(rng.uniform(-1.5, 1.5, size=q))
+        return line_of, [nodes, np.log(rng.uniform(0.1, 0.2, size=q)), rng.normal(size=(q + 2, p)), box[0], *law]
+    whiteners = np.tril(rng.normal(size=(t, k, d, d))) + 2 * np.eye(d)
+    balls = [rng.normal(size=(t, k, d)), rng.normal(size=(t, k, d)), rng.uniform(1, 2, size=(t, k, d))]
+    nodes = [rng.normal(size=(q, d)), rng.dirichlet(np.ones(q)), rng.normal(size=(t, k)), whiteners, *balls]
+    return space_of, [*nodes, box, rng.uniform(0.5, 1, size=p), *law]
+
+
+@pytest.mark.thorough(quick=["1-1-False"])
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("d, n_squares", [(1, 1), (2, 3), (2, 2), (2, 1), (3, 6)])
+def test_densities_of_em_sums_and_their_derivatives_are_those_of_the_graph(d, n_squares, held):
+    operation, fixed = em_arrays(d, held=held, n_squares=n_squares)
+    inputs, fixed = symbols(2, d), [pytensor.shared(one, shape=one.shape) for one in fixed]
+    graph = operation.value(inputs[0], inputs[1], inputs[2] * np.tri(d), *fixed)
+    outputs = [[one, *pt.grad(one, inputs)] for one in (value_of(operation, *inputs, *fixed), graph)]
+    assert_same(*outputs, inputs, parts(2, d, seed=d))
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("place", [(0, 1), (1, 0, 0), (2, 1, 0, 0)])
+def test_em_sums_have_no_density_where_a_parameter_is_no_number(place, held, d):
+    operation, fixed = em_arrays(d, held=held, n_squares=1)
+    point = parts(2, d, seed=1)
+    point[place[0]][place[1:]] = np.nan
+    assert all(np.isnan(one).any() for one in type(operation).kernel(*point, *fixed))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_densities_of_sides_and_their_derivatives_are_those_of_the_graph(d):
+    """Waves on both sides of the switch between their two forms, a flat one, and one that is 0."""
+    rng, k, m = np.random.default_rng(d), 2, 12
+    inputs = symbols(k, d)
+    frequencies, phases = np.geomspace(1e-3, 30, m)[:, None] * rng.normal(size=(m, d)), rng.uniform(-9, 9, size=m)
+    frequencies[0] = 0.0
+    asked = rng.integers(1, 99, size=m).astype(float)
+    fixed = [frequencies, phases, asked, np.floor(asked * rng.uniform(size=m)), np.array([0.7, 0.3, 5.0])]
+    fixed = [pytensor.shared(one, shape=one.shape) for one in fixed]
+    graph = sides_of.value(inputs[0], inputs[1], inputs[2] * np.tri(d), *fixed)
+    outputs = [[one, *pt.grad(one, inputs)] for one in (value_of(sides_of, *inputs, *fixed), graph)]
+    assert_same(*outputs, inputs, parts(k, d, seed=d))
+
+
+@pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
+def test_sides_have_no_density_where_a_parameter_is_no_number(place):
+    point, law = parts(2, 2, seed=1), np.array([0.7, 0.3, 0.0])
+    point[place[0]][place[1:]] = np.nan
+    waves = np.array([[1.0, 2.0], [3.0, 0.5]]), np.zeros(2), np.full(2, 9.0), np.full(2, 4.0)
+    assert all(np.isnan(one).any() for one in type(sides_of).kernel(*point, *waves, law))
 
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
