@@ -6,6 +6,8 @@ The law, its derivation and its integrals are in :mod:`pm_dpgmm.methods.em.law`;
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +18,8 @@ from scipy import linalg
 from pm_dpgmm._arguments import FloatArray, check_choice
 from pm_dpgmm.mechanisms.em_sums import Squares
 from pm_dpgmm.methods.em.law import grid, moments, noisy_covariance, normal_nodes
-from pm_dpgmm.methods.em.statistics import EMStatistics
-from pm_dpgmm.mixture.mixture import LOG_2PI
+from pm_dpgmm.methods.em.statistics import EMStatistics, FeatureSums
+from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
+Features = Callable[[Any], Any]  # of a tensor of points (N, D), (N, P)
 MOST_EXACT = 80  # numbers in the stack up to which "auto" lets the covariance follow the parameters
 
 
@@ -67,10 +70,19 @@ def log_likelihood(
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     statistics = EMStatistics.of(release)
+    given = statistics, partial(step_features, statistics), release.mixture
+    return normal_log_density(*given, weights, means, chol, likelihood=likelihood)
+
+
+def normal_log_density(
+    statistics: FeatureSums, features_of: Features, at: Mixture, weights: Any, means: Any, chol: Any, *, likelihood: str
+) -> TensorVariable:
+    """Log density of noisy sums of features; ``at``: the mixture whose covariance "gaussian" holds."""
     values = statistics.values
     n, scales = float(statistics.n_records), statistics.noise_scales
     exact = likelihood == "exact" or (likelihood == "auto" and len(values) <= MOST_EXACT)
-    probabilities, features = _nodes(statistics, *(pt.as_tensor(one) for one in (weights, means, chol)))
+    parameters = (pt.as_tensor(one) for one in (weights, means, chol))
+    probabilities, features = _nodes(statistics, features_of, *parameters)
     mean = probabilities @ features
     # in units of the noise: then no eigenvalue of the covariance is below 1, however large the others
     rest = (values - n * mean) / scales
@@ -83,7 +95,6 @@ def log_likelihood(
         white = pt.linalg.solve_triangular(root, rest, lower=True)
         log_root = pt.log(pt.diagonal(root)).sum()
     else:
-        at = release.mixture
         roots = np.asarray(np.linalg.cholesky(at.covariances), dtype=float)
         held = noisy_covariance(statistics, *moments(statistics, at.weights, at.means, roots))
         fixed = np.linalg.cholesky(held / np.outer(scales, scales))
@@ -93,7 +104,7 @@ def log_likelihood(
     return -0.5 * pt.square(white).sum() - log_root - constant
 
 
-def _nodes(statistics: EMStatistics, weights: Any, means: Any, chol: Any) -> tuple[Any, Any]:
+def _nodes(statistics: FeatureSums, features_of: Features, weights: Any, means: Any, chol: Any) -> tuple[Any, Any]:
     """Probabilities (Q,) of nodes and one record's features at them (Q, P); the nodes of em_law."""
     d = statistics.shape[2]
     if d == 1:
@@ -108,10 +119,10 @@ def _nodes(statistics: EMStatistics, weights: Any, means: Any, chol: Any) -> tup
         return pt.concatenate([inside, pt.stack([below @ weights, above @ weights])]), _data(fixed)
     u, share = (_data(one) for one in normal_nodes(d, float(statistics.n_records)))
     x = (means[:, None] + pt.sum(chol[:, None] * u[None, :, None], axis=-1)).reshape((-1, d))
-    return (weights[:, None] * share).ravel(), _features(statistics, x)
+    return (weights[:, None] * share).ravel(), features_of(x)
 
 
-def _features(statistics: EMStatistics, points: Any) -> Any:
+def step_features(statistics: EMStatistics, points: Any) -> Any:
     """:meth:`EMStatistics.features` of a tensor (N, D)."""
     t, k, d = statistics.shape
     x = pt.clip(points, statistics.bounds[:, 0], statistics.bounds[:, 1])
