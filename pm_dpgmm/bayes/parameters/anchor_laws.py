@@ -183,6 +183,7 @@ ERROR_LAWS: dict[Statistic, ErrorLaw | None] = {
     Statistic.MASK: ErrorLaw(_masked, "mask noise and sampling"),
     Statistic.AVERAGE: ErrorLaw(_average, "noise of the average, of the waves that it leans on, and sampling"),
     Statistic.EM_SUMS: None,
+    Statistic.CELL_SUMS: None,
     Statistic.BIN_COUNTS: ErrorLaw(bins_covariance, "Fisher information of the noisy counts of bins"),
     Statistic.LOCAL_RESPONSES: None,
     Statistic.UNKNOWN: None,
