@@ -25,9 +25,7 @@ REACH = 9.0  # standard deviations of a component beyond which it has no mass th
 FINEST = 0.5  # widest step of the quadrature, in standard deviations of a component
 
 
-def cell_probabilities(
-    edges: FloatArray, weights: Any, means: Any, chol: Any, *, n_nodes: int = N_NODES, xp: Any = np
-) -> Any:
+def cell_probabilities(edges: Any, weights: Any, means: Any, chol: Any, *, n_nodes: int = N_NODES, xp: Any = np) -> Any:
     """Probabilities of the bins between inner edges, (..., M), the last column varying fastest; they sum to 1.
 
     The first and the last bin of a column reach to infinity. One column: differences of the normal distribution
@@ -39,7 +37,7 @@ def cell_probabilities(
     Parameters
     ----------
     edges : ndarray, shape (D, J - 1)
-        Increasing.
+        Increasing; or a tensor of known shape.
     weights, means, chol : arrays, shapes (..., K), (..., K, D) and (..., K, D, D)
         ``chol`` lower triangular with a positive diagonal. Tensors have no leading dimensions.
     n_nodes : int
@@ -57,10 +55,11 @@ def cell_probabilities(
     >>> cell_probabilities(np.zeros((1, 1)), np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     array([0.5, 0.5])
     """
-    check_columns(len(edges))
+    n_columns = len(edges) if isinstance(edges, np.ndarray) else edges.type.shape[0]
+    check_columns(n_columns)
     erfc = special.erfc if xp is np else xp.erfc
     first = (edges[0] - means[..., 0, None]) / chol[..., 0, 0, None]  # (..., K, J - 1), in standard deviations
-    if len(edges) == 1:
+    if n_columns == 1:
         ends = _between(-BEYOND, first, BEYOND, xp=xp)
         low, high = ends[..., :-1], ends[..., 1:]
         side = xp.where(low + high > 0, math.sqrt(0.5), -math.sqrt(0.5))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm.bayes.likelihoods.local import N_NODES
+from pm_dpgmm.bayes.likelihoods.local_operation import N_NODES
 from pm_dpgmm.methods.local.responses import CellResponses
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from verification.calibration import mixture_kernels as kernels

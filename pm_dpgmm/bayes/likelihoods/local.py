@@ -24,18 +24,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_choice
-from pm_dpgmm.bayes.likelihoods.local_operation import side_density
+from pm_dpgmm.bayes.likelihoods.local_operation import cell_density, side_density
 from pm_dpgmm.methods.local.responses import (
-    CellResponses,
-    SubsetResponses,
     VectorResponses,
     WaveResponses,
     local_responses,
 )
-from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
 if TYPE_CHECKING:
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LIKELIHOODS = ("exact", "gaussian")
-N_NODES = 24  # in a cell: wider ones than a histogram has
 
 
 def log_likelihood(
@@ -93,39 +88,7 @@ def log_likelihood(
         return _added_1d(responses, w, mu, root) if responses.n_features == 1 else _added(responses, w, mu, root)
     if isinstance(responses, WaveResponses):
         return side_density(responses, w, mu, root)
-    cells = cell_probabilities(responses.edges, w, mu, root, n_nodes=N_NODES, xp=pt)
-    if isinstance(responses, SubsetResponses):
-        return _subsets(responses, cells)
-    return _unary(responses, cells) if kind == "unary" else _direct(responses, cells)
-
-
-def _subsets(responses: SubsetResponses, cells: Any) -> Any:
-    """Multinomial log probability; of subsets that nobody reported nothing is needed."""
-    within, without = responses.heights
-    chances = without + (within - without) * (_data(responses.members) @ cells)
-    constant = special.gammaln(responses.n_responses + 1) - special.gammaln(responses.counts + 1).sum()
-    return (_data(responses.counts) * pt.log(chances)).sum() + float(constant)
-
-
-def _direct(responses: CellResponses, cells: Any) -> Any:
-    """Multinomial log probability."""
-    own, other = responses.channel
-    constant = special.gammaln(responses.n_responses + 1) - special.gammaln(responses.counts + 1).sum()
-    return (responses.counts * pt.log(other + (own - other) * cells)).sum() + float(constant)
-
-
-def _unary(responses: CellResponses, cells: Any) -> Any:
-    """Normal log density with covariance n (diag(v) - g g')."""
-    own, other = responses.channel
-    n = float(responses.n_responses)
-    g = (own - other) * cells
-    mean = other + g
-    v = mean * (1 - mean) + pt.square(g)
-    rest = responses.counts - n * mean
-    left = 1 - (pt.square(g) / v).sum()
-    square = (pt.square(rest) / v).sum() + pt.square((g * rest / v).sum()) / left
-    log_determinant = pt.log(v).sum() + pt.log(left) + len(responses.counts) * (math.log(n) + LOG_2PI)
-    return -0.5 * (square / n + log_determinant)
+    return cell_density(responses, w, mu, root)
 
 
 def _added_1d(responses: VectorResponses, weights: Any, means: Any, chol: Any) -> Any:

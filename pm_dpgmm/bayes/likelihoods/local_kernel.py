@@ -1,8 +1,8 @@
-"""Log density of randomised sides of waves with its derivatives, as compiled loops. Imports no PyMC.
+"""Log densities of counts of randomised responses with their derivatives, as compiled loops. Imports no PyMC.
 
-The compiled twin of :func:`local_graph.sides`; :mod:`pm_dpgmm.methods.local.waves` has the formulas. Derivatives are
+The compiled twins of :mod:`local_graph`; :mod:`pm_dpgmm.methods.local.waves` has the formulas of waves. Derivatives are
 found backwards: from the log density to the probability of a wave's positive side, to mean and standard deviation of
-its phase under each component, to the component's parameters.
+its phase under each component, to the component's parameters; or to the probabilities of cells.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numba
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.bayes.compiled.kernel_algebra import has_nan
+from pm_dpgmm.bayes.likelihoods.bins_kernel import OPTIONS, bin_slopes, bins
 from pm_dpgmm.methods.local.waves import ENDS, HEIGHTS, NARROWEST, ODD, SIGNS, SWITCH, TURN
 
-OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 HALF_ROOT, HEIGHT = math.sqrt(0.5), 1 / math.sqrt(TURN)
 
 
@@ -97,4 +98,92 @@ def sides(
                 of_means[c, a] += of_turn * frequencies[i, a]
                 for b in range(a + 1):
                     of_chol[c, a, b] += of_square * along[c, b] * frequencies[i, a]
+    return value, of_weights, of_means, of_chol
+
+
+@numba.njit(**OPTIONS)
+def of_named(
+    shares: FloatArray, counts: FloatArray, members: FloatArray, law: FloatArray, by_shares: FloatArray
+) -> float:
+    """Multinomial log density of named cells or subsets; fills its derivatives by the cells' probabilities (M,)."""
+    base, gain, value = law[1], law[2], law[3]
+    by_shares[:] = 0.0
+    for s in range(counts.shape[0]):
+        if members.shape[0] == 0:
+            chance = base + gain * shares[s]
+            by_shares[s] = gain * counts[s] / chance
+        else:
+            inside = 0.0
+            for j in range(shares.shape[0]):
+                inside += members[s, j] * shares[j]
+            chance = base + gain * inside
+            for j in range(shares.shape[0]):
+                by_shares[j] += members[s, j] * gain * counts[s] / chance
+        value += counts[s] * math.log(chance)
+    return value
+
+
+@numba.njit(**OPTIONS)
+def of_bits(shares: FloatArray, counts: FloatArray, law: FloatArray, by_shares: FloatArray) -> float:
+    """Normal log density of bits' counts, covariance n (diag(v) - g g'); fills its derivatives by the probabilities."""
+    base, gain, n = law[1], law[2], law[4]
+    m, slope = shares.shape[0], 1 - 2 * base  # of a variance v by g
+    square, cross, left, logs = 0.0, 0.0, 1.0, 0.0
+    for j in range(m):
+        g = gain * shares[j]
+        mean = base + g
+        v, rest = mean * (1 - mean) + g * g, counts[j] - n * mean
+        square += rest * rest / v
+        cross += g * rest / v
+        left -= g * g / v
+        logs += math.log(v)
+    for j in range(m):
+        g = gain * shares[j]
+        mean = base + g
+        v, rest = mean * (1 - mean) + g * g, counts[j] - n * mean
+        of_square = -rest / v * (2 * n + slope * rest / v)
+        of_cross = (rest - n * g) / v - slope * g * rest / (v * v)
+        of_left = -g / v * (2 - slope * g / v)
+        whole = of_square + cross / left * (2 * of_cross - cross / left * of_left)
+        by_shares[j] = -0.5 * gain * (whole / n + slope / v + of_left / left)
+    return law[3] - 0.5 * ((square + cross * cross / left) / n + logs + math.log(left))
+
+
+@numba.njit(**OPTIONS)
+def cells(
+    weights: FloatArray,
+    means: FloatArray,
+    chol: FloatArray,
+    edges: FloatArray,
+    rule: FloatArray,
+    counts: FloatArray,
+    members: FloatArray,
+    law: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Log density of responses about cells, shape (1,), and its derivatives by weights, means and chol.
+
+    Parameters
+    ----------
+    weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
+        D is 1 or 2.
+    edges, rule : ndarray
+        As for :func:`bins_kernel.bins`.
+    counts : ndarray, shape (S,)
+        Of responses that name a cell or a subset, or that have a one for a cell.
+    members : ndarray, shape (S, M) or (0, M)
+        1 where a cell is in a subset; no rows where each cell is one.
+    law : ndarray, shape (5,)
+        1 for one bit a cell and 0 for names; a chance is law[1] + law[2] times a probability; what is added to the log
+        density; number of responses.
+    """
+    shares, below, tails = bins(edges, rule, weights, means, chol)
+    value, by_shares = np.empty(1), np.empty(shares.shape[0])
+    if has_nan(weights, means, chol):  # which comparisons would lose
+        value[0] = np.nan
+        by_shares[:] = np.nan
+    elif law[0] > 0:
+        value[0] = of_bits(shares, counts, law, by_shares)
+    else:
+        value[0] = of_named(shares, counts, members, law, by_shares)
+    of_weights, of_means, of_chol = bin_slopes(edges, rule, weights, means, chol, below, tails, by_shares)
     return value, of_weights, of_means, of_chol

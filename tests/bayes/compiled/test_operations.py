@@ -13,6 +13,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import graph_inputs
+from scipy import special
 
 from pm_dpgmm.bayes.compiled.kernel_calls import by_address
 from pm_dpgmm.bayes.compiled.operation import CompiledOperation
@@ -20,7 +21,7 @@ from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
 from pm_dpgmm.bayes.likelihoods.counts_graph import log_count
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
 from pm_dpgmm.bayes.likelihoods.em_operation import line_of, space_of
-from pm_dpgmm.bayes.likelihoods.local_operation import sides_of
+from pm_dpgmm.bayes.likelihoods.local_operation import bits_of, named_of, sides_of
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.bayes.parameters.anchor import plain_anchor
 from pm_dpgmm.bayes.parameters.anchor_operation import parameters_at
@@ -232,6 +233,34 @@ def test_densities_of_sides_and_their_derivatives_are_those_of_the_graph(d):
     graph = sides_of.value(inputs[0], inputs[1], inputs[2] * np.tri(d), *fixed)
     outputs = [[one, *pt.grad(one, inputs)] for one in (value_of(sides_of, *inputs, *fixed), graph)]
     assert_same(*outputs, inputs, parts(k, d, seed=d))
+
+
+def cell_arrays(d, *, subsets):
+    """For densities of responses about cells, of which some are far from all components."""
+    rng, inner = np.random.default_rng(d), np.array([[-2.0, -0.5, 0.1, 6.0], [-0.8, 1.1, 2.0, 9.0]])[:d]
+    members = (rng.uniform(size=(7, 5**d)) < 0.4).astype(float) if subsets else np.zeros((0, 5**d))
+    counts = rng.integers(0, 99, size=len(members) or 5**d).astype(float)
+    return [inner, np.array(special.roots_legendre(6)), counts, members]
+
+
+@pytest.mark.thorough(quick=["1-names"])
+@pytest.mark.parametrize("kind", ["names", "subsets", "bits"])
+@pytest.mark.parametrize("d", [1, 2])
+def test_densities_of_cells_and_their_derivatives_are_those_of_the_graph(d, kind):
+    inputs, operation = symbols(2, d), bits_of if kind == "bits" else named_of
+    law = np.array([kind == "bits", 0.3, 0.4, 5.0, 99.0])
+    fixed = [pytensor.shared(one, shape=one.shape) for one in (*cell_arrays(d, subsets=kind == "subsets"), law)]
+    graph = operation.value(inputs[0], inputs[1], inputs[2] * np.tri(d), *fixed)
+    outputs = [[one, *pt.grad(one, inputs)] for one in (value_of(operation, *inputs, *fixed), graph)]
+    assert_same(*outputs, inputs, parts(2, d, seed=d))
+
+
+@pytest.mark.parametrize("bits", [0.0, 1.0])
+@pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])
+def test_cells_have_no_density_where_a_parameter_is_no_number(place, bits):
+    point, law = parts(2, 2, seed=1), np.array([bits, 0.3, 0.4, 0.0, 99.0])
+    point[place[0]][place[1:]] = np.nan
+    assert all(np.isnan(one).any() for one in type(named_of).kernel(*point, *cell_arrays(2, subsets=False), law))
 
 
 @pytest.mark.parametrize("place", [(0, 1), (1, 0, 1), (2, 1, 1, 0)])

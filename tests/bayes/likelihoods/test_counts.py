@@ -9,8 +9,8 @@ import pytest
 from scipy import special, stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.bayes.likelihoods import bins_kernel, counts_graph, counts_kernel
 from pm_dpgmm.bayes.likelihoods import counts as count_evidence
-from pm_dpgmm.bayes.likelihoods import counts_graph, counts_kernel
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
@@ -301,12 +301,12 @@ def test_slopes_of_bins_that_a_component_hardly_reaches_are_finite_differences(p
 
     def total(mean, chol):
         below = np.empty((4, 4))
-        counts_kernel.plane_cells.py_func(edges, rule, mean, chol, below, tails)
+        bins_kernel.plane_cells.py_func(edges, rule, mean, chol, below, tails)
         return weight * (of_below * below).sum()
 
     total(mean, chol)  # fills tails
     of_mean, of_chol = np.zeros(2), np.zeros((2, 2))
-    counts_kernel.plane_slopes.py_func(edges, rule, weight, mean, chol, of_below, tails.copy(), of_mean, of_chol)
+    bins_kernel.plane_slopes.py_func(edges, rule, weight, mean, chol, of_below, tails.copy(), of_mean, of_chol)
     for part, found in ((0, of_mean), (1, of_chol)):
         for at in zip(*np.nonzero(found), strict=True):
             ends = []

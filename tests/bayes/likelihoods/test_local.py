@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
-from pm_dpgmm.bayes.likelihoods.local import N_NODES, log_likelihood
+from pm_dpgmm.bayes.likelihoods.local import log_likelihood
+from pm_dpgmm.bayes.likelihoods.local_operation import N_NODES
 from pm_dpgmm.methods.local.randomisers import Randomiser
 from pm_dpgmm.methods.local.responses import (
     CellResponses,
