@@ -16,24 +16,25 @@ CLASSES = {
     Verdict.UNCOMPARED: "open",
     Verdict.NEW: "slack",
 }
-LINES = {Kind.NONE: ":", Kind.PRINTED: "--", Kind.SOUND: "-"}  # by kind; a curve of another name is drawn dash-dotted
+LINES = {Kind.NONE: ":", Kind.PRINTED: "--", Kind.SOUND: "-"}
+OTHERS = "-."  # a rate, a size
+BESIDE = ", digitised"  # end of the name of a curve of the paper itself
 FINDINGS = ("statement", "paper", "here", "verdict", "why")
 MECHANISMS = ("mechanism", "kind", "its epsilon is a parameter of", "guarantee that it really gives")
 
 
 def panel_svg(panel: Panel, mechanisms: Sequence[Mechanism], name: str) -> str:
     """One picture."""
-    kinds = {mechanism.name: mechanism.kind for mechanism in mechanisms}
+    drawn = [curve.mechanism for curve in panel.curves if not curve.mechanism.endswith(BESIDE)]
     figure, ax = axes()
-    for i, curve in enumerate(panel.curves):
-        kind = next((kind for known, kind in kinds.items() if curve.mechanism.startswith(known)), None)
-        digitised = curve.mechanism.endswith("digitised")
-        style = "-." if kind is None else LINES[kind]
-        colour = f"C{[*kinds].index(known_name(curve.mechanism, [*kinds]))}" if digitised else f"C{i % 10}"
-        if digitised:
-            ax.plot(curve.x, curve.y, color=colour, lw=0, marker="x", ms=3, alpha=0.5, label=curve.mechanism)
+    for curve in panel.curves:
+        own = curve.mechanism.removesuffix(BESIDE)
+        colour = f"C{drawn.index(own) % 10}" if own in drawn else "0.5"
+        if own != curve.mechanism:
+            look: dict[str, Any] = {"lw": 0, "marker": "x", "ms": 3, "alpha": 0.6}
         else:
-            ax.plot(curve.x, curve.y, color=colour, lw=1.3, ls=style, marker="o", ms=2.5, label=curve.mechanism)
+            look = {"lw": 1.3, "ls": line_of(own, mechanisms), "marker": "o", "ms": 2.5}
+        ax.plot(curve.x, curve.y, color=colour, label=curve.mechanism, **look)
         if curve.low:
             ax.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.12, lw=0)
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
@@ -48,9 +49,9 @@ def panel_svg(panel: Panel, mechanisms: Sequence[Mechanism], name: str) -> str:
     return to_svg(figure, name, panel.title)
 
 
-def known_name(curve: str, names: Sequence[str]) -> str:
-    """The mechanism that a digitised curve belongs to; the first one if none."""
-    return next((name for name in names if curve.startswith(name)), names[0])
+def line_of(curve: str, mechanisms: Sequence[Mechanism]) -> str:
+    """Style of the line of a curve, by the mechanism that its name begins with."""
+    return next((LINES[one.kind] for one in mechanisms if curve.startswith(one.name)), OTHERS)
 
 
 def experiments_html(experiments: Sequence[Experiment] | None) -> str:
@@ -58,8 +59,8 @@ def experiments_html(experiments: Sequence[Experiment] | None) -> str:
     if experiments is None:
         return f"<p>{LEFT_OUT}</p>"
     words = (
-        "<p>Lines: drawn through, sound; dashed, as printed; dotted, not private. A printed mechanism may give no"
-        " guarantee at all; what each one gives stands below its pictures.</p>"
+        "<p>Lines: drawn through, sound; dashed, as printed; dotted, not private; dash-dotted, no mechanism. A printed"
+        " mechanism may give no guarantee at all; what each one gives stands below its pictures.</p>"
     )
     return words + "".join(_one_html(experiment) for experiment in experiments)
 

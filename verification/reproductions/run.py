@@ -52,8 +52,9 @@ def run_reproductions(
 
     Examples
     --------
-    >>> (found,) = run_reproductions(["populous-sizes"], effort=Effort(quick=True))
-    >>> found.wrong
+    >>> list(EXPERIMENTS)[:3]
+    ['hm-table-1', 'hm-figure-3', 'hm-figure-4']
+    >>> run_reproductions(["hm-table-1"], effort=Effort(quick=True))[0].wrong
     []
     """
     chosen = list(EXPERIMENTS) if names is None else list(names)
