@@ -38,6 +38,7 @@ DIRECTION = {
         ["targets"],
         ["trials"],
         ["calibration", "benchmarks", "fuzz"],
+        ["reproductions"],
         ["report"],
         ["__main__"],
     ],
