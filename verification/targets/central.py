@@ -69,12 +69,17 @@ def released(
     partition: SoftPartition = LINE,
     delta: float = 0.0,
     neighbouring: Neighbouring = REPLACE,
+    pair: tuple[FloatArray, FloatArray] | None = None,
     noise: Rng = None,
 ) -> Any:
-    """One partition with the whole budget."""
+    """One partition with the whole budget; ``pair``: the log-likelihood ratio between these, not all numbers."""
     budget: Budget = LaplaceFilter.of(EPSILON) if delta == 0 else GaussianFilter.of(EPSILON, delta)
     ways: dict[str, Any] = {"budget": budget, "share": Fraction(1), "neighbouring": neighbouring, "rng": noise}
-    return rows_of(lambda: noisy_bernstein_sums(records, partition, **ways)[0].values.ravel(), n_samples)
+    found = rows_of(lambda: noisy_bernstein_sums(records, partition, **ways)[0].values.ravel(), n_samples)
+    if pair is None:
+        return found
+    away = [np.abs(found - bernstein_sums(one, partition).ravel() / WHOLE).sum(axis=1) for one in pair]
+    return (away[1] - away[0])[:, None]
 
 
 def exact_moments(records: FloatArray) -> FloatArray:
@@ -205,7 +210,7 @@ def targets() -> list[Specimen]:
     emptied = np.array([[-1.0], [1.0], [1.2]]), np.array([[1.0], [1.0], [1.2]])
     corners = np.vstack([[-9.0, -5.0], flat]), np.vstack([[9.0, 5.0], flat])
     pure, claim, inf = (EPSILON, 0.0), (EPSILON, DELTA), math.inf
-    less, in_plane = partial(released, neighbouring=ADD_REMOVE), partial(released, partition=PLANE)
+    less, in_plane = partial(released, neighbouring=ADD_REMOVE), partial(released, partition=PLANE, pair=corners)
     normal = partial(released, delta=DELTA)
     one_less = partial(by_fit_gmm, neighbouring="add-remove", pair=GONE)
     found, public = partial(by_fit_gmm, cells="found", pair=ENDS), partial(by_fit_gmm, pair=ENDS)

@@ -222,3 +222,10 @@ def test_a_file_whose_sums_contradict_each_other_is_refused(part, change, words,
     place.write_text(json.dumps(fields))
     with pytest.raises(ValueError, match=words):
         dpg.load(place)
+
+
+def test_a_plan_and_a_card_know_it(tmp_path):
+    found = dpg.plan(2_000, 1, 2, epsilon=1.0, method="central", n_simulations=2)
+    assert found.method == "central" and found.enough
+    page = fitted(LINE, 2_000).card(tmp_path / "card.md").read_text()
+    assert "central" in page and "Bernstein" in page
