@@ -217,7 +217,7 @@ def certain(n: int) -> RobustDesign:
     printed={"design": tested},
     contrast={"design": certain},
     otherwise="so is the draw after the test without its coin",
-    constants="the level is the largest j + 1 with exp(-e (T - T0)/2) V_(T+1+j)/V_(T0-j) <= h, or 0",
+    constants="the level is the largest j + 1 with exp(-e (T - T0)/2) V_(T+1+j)/V_(T0-j) <= h (1 - 1e-6)^(1+j), or 0",
 )
 def certificate(effort: Effort, *, design: Callable[[int], RobustDesign]) -> Finding:
     """Exact delta of test and draw over the stated one, for all pairs of neighbours, refusals among the outputs."""
