@@ -26,6 +26,8 @@ ROWS = {
     "3. params and observe, sketch in one column": "observe",
     "3. the same, sketch in two columns": "observe two",
     "3. the same, histogram in one column": "observe histogram",
+    "3. the same, local responses in one column": "observe local",
+    "3. the same, EM sums in one column": "observe em",
 }
 
 
@@ -38,8 +40,9 @@ def release_of(kind: str, seed: int) -> Any:
     columns = 2 if kind in ("gmm", "observe two") else 1
     centres = [[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * (500 + 100 * seed)
     X = np.random.default_rng(seed).normal(centres, 6.0)[:, :columns]
-    delta = None if kind == "observe histogram" else 1e-6
-    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=seed, progress=False)
+    delta = None if kind in ("observe histogram", "observe local") else 1e-6
+    named = {"method": kind.split()[1]} if kind in ("observe local", "observe em") else {}
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=seed, progress=False, **named)
 
 
 def model_of(kind: str, release: Any, seed: int) -> Any:
