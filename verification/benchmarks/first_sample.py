@@ -41,7 +41,7 @@ def release_of(kind: str, seed: int) -> Any:
     centres = [[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * (500 + 100 * seed)
     X = np.random.default_rng(seed).normal(centres, 6.0)[:, :columns]
     delta = None if kind in ("observe histogram", "observe local") else 1e-6
-    named = {"method": kind.split()[1]} if kind in ("observe local", "observe em") else {}
+    named: dict[str, Any] = {"method": kind.split()[1]} if kind in ("observe local", "observe em") else {}
     return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=seed, progress=False, **named)
 
 
