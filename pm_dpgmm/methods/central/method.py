@@ -127,12 +127,18 @@ class Central(Method):
         if self.noise is not None or problem.delta <= 0:
             return self.noise == "gaussian"
         try:
-            limit = GaussianFilter.of(problem.epsilon, problem.delta).limit
+            normal = self.noise_steps(problem, gaussian=True)
         except ValueError:  # a delta too small for it
             return False
-        share = float(self.shares(problem)[-1])
-        normal = max(sensitivity_l2(problem.neighbouring) / math.sqrt(float(limit) * share), WHOLE)
-        return normal < math.sqrt(2) * sensitivity_l1(problem.neighbouring) / (problem.epsilon * share)
+        return normal[-1] < math.sqrt(2) * self.noise_steps(problem, gaussian=False)[-1]
+
+    def noise_steps(self, problem: Problem, *, gaussian: bool) -> list[float]:
+        """Scale of the noise of every level, in grid steps."""
+        shares = [float(share) for share in self.shares(problem)]
+        if not gaussian:
+            return [sensitivity_l1(problem.neighbouring) / problem.epsilon / share for share in shares]
+        mu = math.sqrt(GaussianFilter.of(problem.epsilon, problem.delta).limit)
+        return [max(sensitivity_l2(problem.neighbouring) / mu / math.sqrt(share), WHOLE) for share in shares]
 
     def budget(self, problem: Problem) -> Budget:
         """What may be spent."""
@@ -176,10 +182,12 @@ class Central(Method):
         if stacked > min(MOST_STACKED, MOST_NUMBERS):
             rule = f"n_components and n_cells must be so small that all levels have at most {MOST_STACKED} numbers"
             raise ValueError(f"{rule}, got {stacked} for {sum(sizes)} cells of {d} columns")
-        least = sensitivity_l1(problem.neighbouring) / float(min(self.shares(problem))) / WIDEST_NOISE
-        if not self.gaussian(problem) and not least <= problem.epsilon <= LARGEST_EPSILON:
-            rule = f"epsilon must be from {least:.2g} to {LARGEST_EPSILON:g} for integer noise"
-            raise ValueError(f"{rule}, got {problem.epsilon:g}")
+        gaussian = self.gaussian(problem)
+        if max(self.noise_steps(problem, gaussian=gaussian)) > WIDEST_NOISE:
+            rule = "epsilon and delta must be so large that the noise fits integers of 64 bits"
+            raise ValueError(f"{rule}, got {problem.epsilon:g} and {problem.delta:g}")
+        if not gaussian and problem.epsilon > LARGEST_EPSILON:
+            raise ValueError(f"epsilon must be at most {LARGEST_EPSILON:g} for integer noise, got {problem.epsilon:g}")
         self.guarantee(problem).check_storable()
 
     # ------------------------------------------------------------------ release

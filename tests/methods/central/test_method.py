@@ -141,7 +141,12 @@ def test_settings_that_make_no_sense_are_refused(settings, words):
         (1, {"n_cells": 3}, "n_cells must be at least 2 for each component, got 3 for 2"),
         (2, {"cells": "public"}, "cells must be 'found' with more than one column"),
         (20, {}, "all levels have at most 1200 numbers, got"),
-        (1, {"epsilon": 1e-9}, "epsilon must be from 4.8e-07 to 1e.09 for integer noise"),
+        (
+            1,
+            {"epsilon": 1e-9},
+            "epsilon and delta must be so large that the noise fits integers of 64 bits, got 1e-09 and 0",
+        ),
+        (1, {"epsilon": 1e12}, "epsilon must be at most 1e.09 for integer noise"),
     ],
 )
 def test_problems_that_it_cannot_do_cost_nothing(n_columns, change, words, tmp_path):
