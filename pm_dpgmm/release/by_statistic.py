@@ -28,7 +28,14 @@ from pm_dpgmm.release.interrupted_fits import (
     resumed_slices,
 )
 from pm_dpgmm.release.number_of_components_from_counts import refit_counts
-from pm_dpgmm.release.selection import KSelection, refit_sketch, selection_of_counts, selection_of_sketches
+from pm_dpgmm.release.number_of_components_from_responses import refit_responses
+from pm_dpgmm.release.selection import (
+    KSelection,
+    refit_sketch,
+    selection_of_counts,
+    selection_of_responses,
+    selection_of_sketches,
+)
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
@@ -60,7 +67,7 @@ ALLOWED = {
     Statistic.EM_SUMS: Allowed(resume=resumed_em),
     Statistic.CELL_SUMS: Allowed(resume=resumed_cells),
     Statistic.BIN_COUNTS: Allowed(resume=resumed_gaps),
-    Statistic.LOCAL_RESPONSES: Allowed(resume=resumed_local),
+    Statistic.LOCAL_RESPONSES: Allowed(refit=refit_responses, select=selection_of_responses, resume=resumed_local),
     Statistic.UNKNOWN: Allowed(),
 }
 
@@ -148,6 +155,6 @@ def select_k(release: Release, n_components: Iterable[int], *, penalty: float | 
 
 def _refused(release: Released, verb: str) -> str:
     return (
-        f"{verb} needs a release of method 'sketch', 'two-phase' or 'histogram', got one of"
+        f"{verb} needs a release of method 'sketch', 'two-phase', 'histogram' or 'local', got one of"
         f" {release.statistic.of_method(release.method)}"
     )

@@ -100,8 +100,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         Raises
         ------
         TypeError, ValueError
-            Unless of method "sketch", "two-phase" or "histogram" and ``n_components`` is one or more, and no more than
-            the released numbers can tell apart.
+            Unless of method "sketch", "two-phase", "histogram" or "local" and ``n_components`` is one or more, and no
+            more than the released numbers can tell apart.
 
         Examples
         --------

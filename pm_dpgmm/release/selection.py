@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,8 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
-from pm_dpgmm.release.number_of_components_from_counts import compared_counts, count_price
+from pm_dpgmm.release.number_of_components_from_counts import CountFit, compared_counts, count_price
+from pm_dpgmm.release.number_of_components_from_responses import compared_responses
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
@@ -33,8 +35,8 @@ class KSelection:
     n_components : tuple of int
         Increasing.
     scores : tuple of float
-        Minus twice the log posterior density of each fit (of counts: log-likelihood), plus ``penalty`` for each
-        parameter: the smallest is best, and differences of a few units say little.
+        Minus twice the log posterior density of each fit (of counts and responses: log-likelihood), plus ``penalty``
+        for each parameter: the smallest is best, and differences of a few units say little.
     misfits : tuple of float
         Of each fit; right mixtures stay below about 5. ``releases[i].misfit`` says what they cost in nats.
     releases : tuple of Release
@@ -134,7 +136,17 @@ def selection_of_counts(release: Release, numbers: tuple[int, ...], penalty: flo
     """Numbers of components by the released counts of a grid."""
     check_histogram(release.raw, release.noise, release.n_features)
     price = count_price(penalty, release.raw["counts"].size)
-    fits = compared_counts(release, numbers, price)
+    return _compared(numbers, compared_counts(release, numbers, price), price)
+
+
+def selection_of_responses(release: Release, numbers: tuple[int, ...], penalty: float | str) -> KSelection:
+    """Numbers of components by the counts of local responses."""
+    counts = release.raw["local_asked" if "local_asked" in release.raw else "local_counts"]
+    price = count_price(penalty, counts.size)
+    return _compared(numbers, compared_responses(release, numbers, price), price)
+
+
+def _compared(numbers: tuple[int, ...], fits: Sequence[CountFit[Release]], price: float) -> KSelection:
     scores, misfits = tuple(fit.score for fit in fits), tuple(fit.misfit for fit in fits)
     return KSelection(numbers, scores, misfits, tuple(fit.release for fit in fits), price)
 

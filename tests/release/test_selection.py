@@ -135,9 +135,13 @@ def test_more_components_than_rows_and_other_methods_are_refused(tmp_path):
     release = dpg.fit_gmm(records_of(LINE, 500), [2], **settings)  # one number is that number
     assert release.n_components == 2 and "k_scores" not in release.noise
     other = replace(release, method="populous")
-    with pytest.raises(ValueError, match="refit needs a release of method 'sketch', 'two-phase' or 'histogram'"):
+    with pytest.raises(
+        ValueError, match="refit needs a release of method 'sketch', 'two-phase', 'histogram' or 'local'"
+    ):
         other.refit(2)
-    with pytest.raises(ValueError, match="select_k needs a release of method 'sketch', 'two-phase' or 'histogram'"):
+    with pytest.raises(
+        ValueError, match="select_k needs a release of method 'sketch', 'two-phase', 'histogram' or 'local'"
+    ):
         other.select_k()
 
 
@@ -156,3 +160,29 @@ def test_fit_gmm_chooses_and_stores_its_scores():
     assert table["misfit"][1] == release.noise["misfit"]
     line = dpg.PrivateGaussianMixture(range(1, 5), epsilon=1.0, delta=1e-6, bounds=(0, 80), random_state=2)
     assert line.fit(records_of(LINE, 4_000)).release_.n_components == 3 and line.means_.shape == (3, 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("randomiser", ["one-bit", "k-ary"])
+def test_local_responses_choose_at_no_cost(randomiser):
+    """Of two well separated components; 20,000 people tell them from one by a score of hundreds."""
+    truth = dpg.Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[0.5]], [[0.7]]])
+    release = dpg.fit_gmm(
+        records_of(truth, 20_000),
+        1,
+        epsilon=1.0,
+        bounds=(-6, 6),
+        method="local",
+        randomiser=randomiser,
+        random_seed=1,
+        progress=False,
+    )
+    found = release.select_k([1, 2, 3])
+    assert found.chosen == 2 and found.scores[0] > found.scores[1] + 50
+    assert found.misfits[0] > 5 > found.misfits[1]
+    again = release.refit(2)
+    assert np.array_equal(again.means, found.release.means) and again.guarantee is release.guarantee
+    assert again.noise["caveats"] == found.release.noise["caveats"] != release.noise["caveats"]
+    assert release.refit(1) is release
+    with pytest.raises(ValueError, match="n_components must be at most"):
+        release.refit(1000)

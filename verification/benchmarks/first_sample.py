@@ -41,8 +41,9 @@ def release_of(kind: str, seed: int) -> Any:
     centres = [[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * (500 + 100 * seed)
     X = np.random.default_rng(seed).normal(centres, 6.0)[:, :columns]
     delta = None if kind in ("observe histogram", "observe local") else 1e-6
-    named: dict[str, Any] = {"method": kind.split()[1]} if kind in ("observe local", "observe em") else {}
-    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=(0, 100), random_seed=seed, progress=False, **named)
+    method = kind.split()[1] if kind in ("observe local", "observe em") else "auto"
+    box = (0, 100)
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=box, method=method, random_seed=seed, progress=False)
 
 
 def model_of(kind: str, release: Any, seed: int) -> Any:

@@ -14,8 +14,8 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS
 from pm_dpgmm.methods.local.aggregation import Counted, counted
 from pm_dpgmm.methods.local.caveats import local_caveats
 from pm_dpgmm.methods.local.design import RESOLUTION, Frame, check_resolution, protocol_parts, whitened_waves
-from pm_dpgmm.methods.local.evidence import evidence_of
-from pm_dpgmm.methods.local.fit import chart_of, expected_loss, fit_responses
+from pm_dpgmm.methods.local.evidence import Evidence, evidence_of
+from pm_dpgmm.methods.local.fit import Found, chart_of, expected_loss, fit_responses
 from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.randomisers import KINDS
 from pm_dpgmm.methods.local.responses import VectorResponses, WaveResponses, responses_from_arrays
@@ -217,19 +217,35 @@ def released_numbers(responses: Counted, frame: Frame, epsilon: float) -> tuple[
     return raw | {"local_frame": np.stack([frame.centre, frame.scale])}, noise | law
 
 
-def fitted(
-    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
-) -> Outcome:
-    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
+Search = tuple[Frame, Evidence, int, Found]  # the third is the number of responses
+
+
+def searched(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress) -> Search:
+    """The best mixture for what was released: post-processing, also later from a file."""
     responses = responses_from_arrays(raw, noise)
     if isinstance(responses, VectorResponses) or np.shape(raw.get("local_frame", ())) != (2, responses.n_features):
         raise ValueError("a release of method 'local' must have reports and their local_frame to be fitted, got others")
     frame = Frame(*raw["local_frame"])
     evidence = evidence_of(responses, frame)
     found = fit_responses(evidence, n_components, responses.n_features, progress=progress)
+    return frame, evidence, responses.n_responses, found
+
+
+def outcome_of(
+    search: Search, guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]
+) -> Outcome:
+    """That mixture, and what speaks against it."""
+    frame, evidence, n_responses, found = search
     loss = expected_loss(evidence, found)
-    law = {"expected_loss": loss, "caveats": local_caveats(evidence, found, loss, responses.n_responses)}
+    law = {"expected_loss": loss, "caveats": local_caveats(evidence, found, loss, n_responses)}
     return Outcome(frame.outer(found.mixture), guarantee, raw, dict(noise) | law)
+
+
+def fitted(
+    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
+) -> Outcome:
+    """Both of them."""
+    return outcome_of(searched(raw, noise, n_components, progress), guarantee, raw, noise)
 
 
 def _silent(done: int, total: int) -> None:
