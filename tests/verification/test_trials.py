@@ -15,7 +15,11 @@ from verification.trials import Trial, run_trials
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
 TARGETS = {target.name: target for target in all_targets()}
 SEED = 20261120
-NEEDS_ALL = {"outlier_guard", "shares_that_leave"}  # rare events; the others are refuted with three tenths of the runs
+NEEDS_ALL = {
+    "outlier_guard",
+    "run_em_laplace",
+    "shares_that_leave",
+}  # rare events; the others are refuted with three tenths of the runs
 
 
 def verdict(specimen, share):

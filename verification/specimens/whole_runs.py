@@ -230,7 +230,7 @@ def specimens() -> list[Specimen]:
         run("run_em_laplace", Run(laplace), ends, cdp, inf, 100_000),
         run("run_em_gaussian", Run(gauss, gaussian=True), ends, cdp, inf, 160_000),
         run("run_em_equation_31", Run(advanced(0.9, 1e-3)), ends, (0.9, 3e-3), inf, 300_000),
-        run("run_em_own_norm", Run(laplace, one_sided=False, own_norm=True), (ones, far), cdp, OWN_NORM, 4_000),
+        run("run_em_own_norm", Run(laplace, one_sided=False, own_norm=True), (ones, far), cdp, OWN_NORM, 12_000),
         run("run_em_twin_laplace", Run(laplace, one_sided=False), near, cdp, TWIN_LAPLACE, 20_000),
         run("run_em_twin_gaussian", Run(gauss, gaussian=True, one_sided=False), near, cdp, TWIN_GAUSSIAN, 20_000),
         fit("run_local_full", local_run, users, 2 * EPSILON, 40_000),
