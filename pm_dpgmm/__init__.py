@@ -51,6 +51,7 @@ _PUBLIC = {
     "LocalReports": "methods.local.aggregation",
     "fit_reports": "release.local_reports",
     "EM": "methods.em.method",
+    "Central": "methods.central.method",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.learners.vector_learner import VectorLearner
     from pm_dpgmm.mechanisms.robust_normal import robust_normal
     from pm_dpgmm.methods.aggregate.method import Aggregate
+    from pm_dpgmm.methods.central.method import Central
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
     from pm_dpgmm.methods.em.method import EM

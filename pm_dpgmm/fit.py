@@ -29,6 +29,7 @@ from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
+from pm_dpgmm.methods.central.method import Central
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.em.method import EM
@@ -56,7 +57,7 @@ LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
 METHODS: dict[str, type[Method]] = {
     SketchMethod.name: SketchMethod, HistogramMethod.name: HistogramMethod, SliceMethod.name: SliceMethod, EM.name: EM,
     Aggregate.name: Aggregate, Populous.name: Populous, TwoPhase.name: TwoPhase, PopulousSingle.name: PopulousSingle,
-    GapsMethod.name: GapsMethod, LocalMethod.name: LocalMethod,
+    GapsMethod.name: GapsMethod, LocalMethod.name: LocalMethod, Central.name: Central,
 }  # fmt: skip
 
 
@@ -94,15 +95,15 @@ def fit_gmm(
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
         Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate", "gaps" and the
-        populous methods, unused by "histogram", "slices" and "local".
+        populous methods, unused by "histogram", "slices", "local" and nearly always "central".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must
         be the names of the columns, in any order.
-    method : {"auto", "sketch", "histogram", "slices", "em", "aggregate", "populous", "two-phase", "populous-single",
-        "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with bounds, "histogram"
-        for one or two columns and "slices" for more; and explains itself otherwise. "gaps" is for one column of many
-        scales, "local" for records that nobody may collect (see :class:`pm_dpgmm.LocalProtocol`).
+    method : {"auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
+        "populous-single", "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with
+        bounds, "histogram" for one or two columns and "slices" for more. "gaps" is for one column of many scales,
+        "local" for records that nobody may collect (see :class:`pm_dpgmm.LocalProtocol`).
     neighbouring : {"replace-one", "add-remove"}
         What is protected: replacing one record (N public), or adding or removing one (N private).
     learner : None, scikit-learn mixture or function, optional

@@ -41,7 +41,15 @@ def warm() -> None:
         with pm.Model() as model:
             dpg.gmm("y", mixture_params("g", mixture, weight_conc=9, mean_scale=1, cov_scale=1), observed=given)
         slopes(model)
-    for method, d in [("sketch", 1), ("sketch", 2), ("histogram", 1), ("histogram", 2), ("em", 1), ("local", 1)]:
+    for method, d in [
+        ("sketch", 1),
+        ("sketch", 2),
+        ("histogram", 1),
+        ("histogram", 2),
+        ("em", 1),
+        ("central", 1),
+        ("local", 1),
+    ]:
         make, arguments, likelihoods = releases.CASES[method]
         release = make(d, *arguments[0])
         for likelihood in likelihoods if d == 1 else likelihoods[-1:]:

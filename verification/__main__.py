@@ -1,4 +1,4 @@
-"""Command line: ``python -m verification specimens|targets|claims|report|audit|verify``.
+"""Command line: ``python -m verification specimens|targets|claims|reproductions|report|audit|verify``.
 
 Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
 a mechanism that fails or a file that cannot be read or written, which is found before work begins; 130 for Ctrl-C.
@@ -63,11 +63,21 @@ def _parser() -> argparse.ArgumentParser:
     papers.add_argument("--seed", type=_seed, default=20261120)
     papers.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
     papers.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    words = "run the papers' experiments again: as printed, sound, and without privacy"
+    again = command("reproductions", _reproductions, words, "--quick --out report")
+    again.add_argument("--only", metavar="NAME", nargs="+", help="experiments to run (default all)")
+    again.add_argument("--quick", action="store_true", help="fewer runs, in three minutes")
+    again.add_argument("--digitised", metavar="FILE", help="table figure, x, quantity, method, rmse to draw beside")
+    again.add_argument("--out", metavar="FOLDER", help="folder for reproductions.html and .md")
+    again.add_argument("--seed", type=_seed, default=20261123)
+    again.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
+    again.add_argument("--json", action="store_true", help="print JSON instead of tables")
     report = command("report", _report, "run claims and audits, write report.html and report.md", "--out report")
     report.add_argument("--out", metavar="FOLDER", default="report", help="folder to write to (default report)")
     report.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
     report.add_argument("--share", type=_share, default=1.0, help="share of the samples of the audits (default 1)")
-    report.add_argument("--no-audits", action="store_true", help="claims only; the report says so")
+    report.add_argument("--no-audits", action="store_true", help="no audits; the report says so")
+    report.add_argument("--no-reproductions", action="store_true", help="no experiments; the report says so")
     report.add_argument("--seed", type=_seed, default=20261120)
     report.add_argument("--n-jobs", type=_jobs, default=-1, help="workers for the claims, -1 (default) for every core")
     report.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
@@ -240,6 +250,42 @@ def _claims_table(outcomes: list[Any]) -> None:
     console.print(table)
 
 
+def _reproductions(options: argparse.Namespace) -> int:
+    from verification.report import write_experiments
+    from verification.report.experiments import experiments_text
+    from verification.reproductions import EXPERIMENTS, Effort, Experiment, run_reproductions
+    from verification.reproductions.harrington_mayolo.error_figures import read_digitised
+
+    unknown = sorted(set(options.only or ()) - set(EXPERIMENTS))
+    if unknown:
+        print(f"--only must be among {', '.join(EXPERIMENTS)}; got {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    digitised = None if options.digitised is None else Path(options.digitised)
+    for figure in (3, 4) if digitised is not None else ():
+        read_digitised(Path(options.digitised), figure)  # before minutes of work
+    if options.out is not None:
+        folder = make_folder(options.out, name="--out")
+        for name in ("reproductions.html", "reproductions.md"):
+            check_destination(folder / name, name="the page", force=True)
+    quiet = options.json or not sys.stderr.isatty()
+
+    def show(experiment: Experiment) -> None:
+        if not quiet:
+            print(f"{experiment.name}: {experiment.seconds:.1f} s", file=sys.stderr)
+
+    effort = Effort(options.quick, options.seed, options.n_jobs, digitised)
+    found = run_reproductions(options.only, effort=effort, progress=show)
+    wrong = [name for experiment in found for name in experiment.wrong]
+    if options.out is not None:
+        command = f"python -m verification reproductions --seed {options.seed}" + " --quick" * options.quick
+        write_experiments(found, options.out, command=command)
+    if options.json:
+        print(json.dumps({"experiments": [one.as_dict() for one in found], "wrong": wrong}, indent=1))
+    else:
+        print(experiments_text(found))
+    return int(bool(wrong))
+
+
 def _report(options: argparse.Namespace) -> int:
     from verification.report import collect, write_report
 
@@ -252,6 +298,7 @@ def _report(options: argparse.Namespace) -> int:
         thorough=options.thorough,
         share=options.share,
         audits=not options.no_audits,
+        reproductions=not options.no_reproductions,
         n_jobs=options.n_jobs,
         progress=lambda name: None if quiet else print(name, file=sys.stderr),
     )

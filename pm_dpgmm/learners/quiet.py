@@ -1,4 +1,4 @@
-"""What a fit changes for its time and all threads of the process share: one thread at a time.
+"""What a fit, or a tool, changes for its time and all threads of the process share: one thread at a time.
 
 Filters of warnings, streams, the level of logs and seeds are put back at the end. Two threads at once would put back
 each other's, and warnings and prints would be lost for good.
@@ -7,11 +7,17 @@ each other's, and warnings and prints would be lost for good.
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
+import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 
-# held around a single fit, in which no other thread of ours waits for it
+import numpy as np
+
+# held around a single fit, or the functions of a tool, in which no other thread of ours waits for it
 ALONE = threading.RLock()
 
 
@@ -20,4 +26,28 @@ def without_warnings(kind: type[Warning] = Warning) -> Iterator[None]:
     """Other people's code without its warnings of a kind."""
     with ALONE, warnings.catch_warnings():
         warnings.simplefilter("ignore", kind)
+        yield
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """No prints, no log lines and no questions from Python code: they depend on records. For who holds ``ALONE``."""
+    level, stdin = logging.root.manager.disable, sys.stdin
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        logging.disable(sys.maxsize)
+        sys.stdin = io.StringIO()
+        try:
+            yield
+        finally:
+            sys.stdin = stdin
+            logging.disable(level)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """A function of the user's own sees records: nothing that it prints, logs, asks or warns of gets out.
+
+    What it raises does. Not covered: text from compiled code.
+    """
+    with ALONE, silence(), without_warnings(), np.errstate(all="ignore"):
         yield

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
 import os
 import random
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
@@ -18,7 +15,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_positive, shown
 from pm_dpgmm.learners.answers import Answer, form_of
-from pm_dpgmm.learners.quiet import ALONE, without_warnings
+from pm_dpgmm.learners.quiet import ALONE, silence, without_warnings
 from pm_dpgmm.mixture.mixture import Mixture
 
 
@@ -204,7 +201,7 @@ def fit_subsets(
 
 def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Any:
     """The learner's answer in this process; None unless it is valid, such as a mixture of ``n_components``."""
-    with ALONE, _outside_events() as events, _silence():
+    with ALONE, _outside_events() as events, silence():
         try:
             answer = fit_one(learner, subset, n_components, seed)
         except BaseException:  # a failed fit makes this subset invalid and nothing else
@@ -246,20 +243,6 @@ def _outside_events() -> Iterator[list[BaseException]]:
     finally:
         for changed, handler in previous.items():
             signal.signal(changed, handler)
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """No prints, no log lines and no questions from Python code: they depend on records."""
-    level, stdin = logging.root.manager.disable, sys.stdin
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        logging.disable(sys.maxsize)
-        sys.stdin = io.StringIO()
-        try:
-            yield
-        finally:
-            sys.stdin = stdin
-            logging.disable(level)
 
 
 @contextlib.contextmanager

@@ -72,9 +72,17 @@ def gap_counts(records: ArrayLike, *, cell_bits: int) -> GapCounts:
     -------
     GapCounts
         Cells that hold a gap, ordered by exponent and place; the counts are exact, so they must not leave.
+
+    Raises
+    ------
+    ValueError
+        If ``records`` are no finite numbers in one dimension, or ``cell_bits`` is out of range.
     """
     check_count(least=0, most=MOST_CELL_BITS, cell_bits=cell_bits)
-    ordered = np.sort(finite_numbers(records, "records").ravel())
+    column = finite_numbers(records, "records")
+    if column.ndim != 1:  # of a table every number would be taken for a record of its own
+        raise ValueError(f"records must have shape (N,), got {column.shape}")
+    ordered = np.sort(column)
     left, right = ordered[:-1], ordered[1:]
     with np.errstate(all="ignore"):  # a warning would tell of a record
         gaps = right - left
@@ -144,7 +152,7 @@ def noisy_gap_counts(
     Raises
     ------
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or ``records`` are no finite numbers in one dimension.
 
     Guarantee
     ---------

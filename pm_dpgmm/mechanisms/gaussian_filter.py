@@ -9,6 +9,7 @@ from fractions import Fraction
 from pm_dpgmm._arguments import check_count, check_delta, check_positive
 from pm_dpgmm.mechanisms.gaussian import SMALLEST_EPSILON, gaussian_mu
 from pm_dpgmm.privacy.curves import GaussianProfile
+from pm_dpgmm.privacy.noise import MOST_GAUSSIAN
 
 LEAST_SCALE = 2**30  # of a release in grid steps; the sampler is then within 2^-64 of a rounded Gaussian a number
 MOST_NUMBERS = 2**18  # released integers of one transcript, at most
@@ -80,7 +81,7 @@ class GaussianFilter:
         Raises
         ------
         ValueError
-            If the sum would pass the limit. Nothing is released then.
+            If the sum would pass the limit, or the noise would be more than can be drawn. Nothing is released then.
         """
         check_count(steps=steps, n_numbers=n_numbers)
         allowed = Fraction(share) * self.limit
@@ -91,6 +92,10 @@ class GaussianFilter:
         scale = max(LEAST_SCALE, math.isqrt(math.ceil(steps**2 / allowed)) + 1)
         if int(float(scale)) != scale:  # the sampler takes a float
             scale = int(math.nextafter(float(scale), math.inf))
+        if scale > MOST_GAUSSIAN:
+            raise ValueError(
+                f"share must leave a noise scale of at most {MOST_GAUSSIAN:.3g} steps, got {float(share):.3g}"
+            )
         cost = Fraction(steps**2, scale**2)
         assert cost <= allowed
         return scale, GaussianFilter(self.limit, self.failure, self.spent + cost, self.n_numbers + n_numbers)

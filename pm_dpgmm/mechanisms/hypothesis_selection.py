@@ -125,7 +125,12 @@ def noisy_best(scores: IntArray, *, epsilon: float, handicaps: IntArray | None =
 
 
 def inside_counts(records: FloatArray, sets: ScheffeSets) -> IntArray:
-    """Number of records (N,) in every one of the sets, (P,): sorted once, exact, so it must not leave."""
+    """Number of records (N,) in every one of the sets, (P,): sorted once, exact, so it must not leave.
+
+    ValueError if edges fall or are NaN: a record between two in the wrong order would count twice.
+    """
+    if np.isnan(sets.edges).any() or not (sets.edges[:, 1:] >= sets.edges[:, :-1]).all():
+        raise ValueError("edges of the sets must increase and hold no NaN, got others")
     ordered = np.sort(records)
     below = np.searchsorted(ordered, sets.edges, side="left").astype(float)  # whole numbers, below 2^53
     return sets.parts(below, len(ordered)).astype(np.int64)

@@ -67,7 +67,7 @@ def noisy_lloyd(
     Parameters
     ----------
     records : array_like, shape (N, D)
-        Any numbers; moved into the box one by one, what is not finite to its middle.
+        Floats, any of them; moved into the box one by one, what is not finite to its middle.
     start : array_like, shape (K, D)
         Public centres, or earlier releases; finite. In the unit of the records.
     bounds : array_like, shape (D, 2)
@@ -87,7 +87,7 @@ def noisy_lloyd(
     Raises
     ------
     ValueError
-        If an argument is not as said. Depends on public numbers and the shape of the records alone.
+        If an argument is not as said. Of arrays of floats it depends on public numbers and the shape alone.
 
     Guarantee
     ---------
@@ -157,7 +157,7 @@ def in_box(records: FloatArray, middle: FloatArray, half: FloatArray) -> IntArra
 
 def cell_sums(inside: IntArray, centres: FloatArray) -> IntArray:
     """Count, in ``GRID`` for each record, and sums of the records nearest to every centre, (K, 1 + D)."""
-    y = inside / GRID
+    y = np.ascontiguousarray(inside) / GRID  # else the order of a sum over columns depends on how many rows there are
     nearest = np.stack([np.square(y - centre).sum(axis=1) for centre in centres], axis=1).argmin(axis=1)
     out = np.zeros((len(centres), 1 + y.shape[1]), dtype=np.int64)
     np.add.at(out, nearest, np.concatenate([np.full((len(inside), 1), GRID, dtype=np.int64), inside], axis=1))

@@ -6,27 +6,26 @@ Under the measure dm ds / s^2, which no change of unit or origin alters, the vol
 finite and has a closed form: the 3 n lines m - s = x, m = x, m + s = x cut the half plane into cells of one score.
 
 Source: Ashtiani, Majid and Narayanan (2024), Algorithm 2, for one column and one component; the ranges, the cells and
-the formula are this project's. Proof: normal_scores.md.
+the formula are this project's. Records are whole numbers of steps, so that every difference is exact. Proof:
+normal_scores.md.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pm_dpgmm._arguments import FloatArray, check_count, frozen
+from pm_dpgmm._arguments import FloatArray, check_count, check_positive, frozen
 from pm_dpgmm.privacy.noise import IntArray, Rng, uniforms
 
-LARGEST = (
-    2.0**200
-)  # records beyond are moved there, and all to multiples of 1 / LARGEST: products of ratios stay finite
-CUTS = 10  # of an interval of means, each into 64
-_SIXTY_FOURTHS = np.arange(65) / 64
+FARTHEST, PER_UNIT = 2**24, 2**24  # units in which records are kept, steps to a unit: 2^49 + 1 places
+SMALLEST_UNIT, LARGEST_UNIT = 1e-100, 1e100  # squares of what is released stay floats
 _TAIL = float(special.ndtr(-1.0))
 SHARES = (_TAIL, 0.5 - _TAIL, 0.5 - _TAIL, _TAIL)  # of a normal law in its four parts
 
@@ -89,21 +88,21 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:
-    """Volumes by score of sorted records, and what a draw needs. Nothing of it may be published.
+    """Volumes by score of sorted records, and what a draw needs. Nothing of it but ``step`` may be published.
 
     Attributes
     ----------
     records : ndarray, shape (n,)
-        Sorted, with the middle one at 0.
-    centre : float
-        The middle record.
+        Sorted whole numbers of steps.
+    step : float
+        Public: the length of a step, in the unit of the records.
     ranges : CountRanges
     by_row : ndarray, shape (n - 1, limit + 1)
         Volume of the laws with i + 1 records up to m - s and a given score.
     """
 
     records: FloatArray
-    centre: float
+    step: float
     ranges: CountRanges
     by_row: FloatArray
 
@@ -113,22 +112,46 @@ class Arrangement:
         return np.asarray(np.cumsum(self.by_row.sum(axis=0)))
 
 
-def arrangement(records: ArrayLike, ranges: CountRanges, *, limit: int) -> Arrangement:
-    """Volumes of the normal laws with scores 0, ..., ``limit`` for these records.
+def check_unit(unit: float) -> None:
+    """Raise ValueError unless numbers of this unit, and their squares, are ordinary floats."""
+    check_positive(unit=unit)
+    if not SMALLEST_UNIT <= unit <= LARGEST_UNIT:
+        raise ValueError(f"unit must be between {SMALLEST_UNIT:g} and {LARGEST_UNIT:g}, got {unit:g}")
+
+
+def in_steps(records: ArrayLike, unit: float = 1.0) -> FloatArray:
+    """Each record by itself as a whole number of steps of ``unit`` / 2^24, at most 2^24 units from 0; any shape.
+
+    Sums of four such numbers and of their midpoints are exact floats.
+
+    Examples
+    --------
+    >>> (in_steps([0.5, -1e300, 1e-9]) / 2**24).tolist()
+    [0.5, -16777216.0, 0.0]
+    """
+    with np.errstate(over="ignore", under="ignore"):  # what is too large for a float is too far out
+        units = np.clip(np.asarray(records, dtype=float) / unit, -FARTHEST, FARTHEST)
+    return np.asarray(np.rint(units * PER_UNIT))
+
+
+def arrangement(records: ArrayLike, ranges: CountRanges, *, limit: int, unit: float = 1.0) -> Arrangement:
+    """Volumes of the normal laws with scores 0, ..., ``limit`` for these records, as ``in_steps`` rounds them.
 
     Parameters
     ----------
     records : array_like, shape (n,)
-        Finite, in any unit and order. Each is moved into [-2^200, 2^200] and to a multiple of 2^-200, by itself.
+        Finite, in any order.
     ranges : CountRanges
         Made for n records.
     limit : int
         Largest score, below ``ranges.n_finite``.
+    unit : float
+        Public, in the unit of the records: they are moved to within 2^24 of it, and to multiples of 2^-24 of it.
 
     Raises
     ------
     ValueError
-        If ``limit`` is out of range; depends on public numbers alone.
+        If ``limit`` or ``unit`` is out of range; depends on public numbers alone.
 
     Examples
     --------
@@ -138,16 +161,19 @@ def arrangement(records: ArrayLike, ranges: CountRanges, *, limit: int) -> Arran
     >>> found.volumes[[0, 5, 20]].round(4).tolist()
     [0.0002, 0.0052, 0.0584]
     """
+    check_unit(unit)
     check_count(least=0, most=ranges.n_finite - 1, limit=limit)
-    inside = np.clip(np.asarray(records, dtype=float), -LARGEST, LARGEST)
-    ordered = np.sort(np.rint(inside * LARGEST) / LARGEST)
-    centre = float(ordered[len(ordered) // 2])
-    x = ordered - centre
+    x = np.sort(in_steps(records, unit))
+    return Arrangement(frozen(x), unit / PER_UNIT, ranges, frozen(volumes_by_row(x, ranges, limit=limit)))
+
+
+def volumes_by_row(x: FloatArray, ranges: CountRanges, *, limit: int) -> FloatArray:
+    """Volumes of the laws with i + 1 of the sorted records ``x`` up to m - s, by score: shape (n - 1, limit + 1)."""
     by_row = np.zeros((len(x) - 1, limit + 1))
     for below in range(max(1, ranges.low[0] - limit), min(len(x) - 1, ranges.high[0] + limit) + 1):
         cells = row_cells(x, below, ranges, limit=limit)
         by_row[below - 1] = np.bincount(cells.scores, weights=cells.volumes, minlength=limit + 1)
-    return Arrangement(frozen(x), centre, ranges, frozen(by_row))
+    return by_row
 
 
 def row_cells(x: FloatArray, below: int, ranges: CountRanges, *, limit: int) -> Cells:
@@ -205,55 +231,85 @@ def _ratio(above: NDArray[Any], below: NDArray[Any]) -> FloatArray:
     return np.divide(above, below, out=np.zeros(np.shape(above)), where=(above > 0) & (below > 0))
 
 
-def drawn(found: Arrangement, weights: FloatArray, *, rng: Rng = None) -> tuple[float, float]:
-    """One normal law with density ``weights``[score] under dm ds / s^2; 0 for scores beyond ``weights``.
+def drawn(found: Arrangement, log_weights: FloatArray, *, rng: Rng = None) -> tuple[float, float]:
+    """One normal law with density exp(``log_weights``[score]) under dm ds / s^2; 0 for scores beyond them.
 
     Parameters
     ----------
     found : Arrangement
-    weights : ndarray, shape (T + 1,)
-        At least 0, not all 0 where there is volume; T is at most the limit of ``found``.
+    log_weights : ndarray, shape (T + 1,)
+        Finite or -inf, not all -inf where there is volume; T is at most the limit of ``found``. Any size will do.
     rng : numpy.random.Generator, optional
         None draws from the operating system (release); a generator simulates.
 
     Returns
     -------
     mean, standard deviation : float
-        Rounded to a millionth of the standard deviation: on a grid that depends on the result alone.
+        In the unit of the records, rounded to a millionth of the standard deviation: on a grid that depends on the
+        result alone.
     """
-    masses = found.by_row[:, : len(weights)] * weights
-    place, cell, across, up = uniforms(4, rng=rng)
-    row, score = divmod(_chosen(masses.ravel(), place), len(weights))
-    cells = row_cells(found.records, row + 1, found.ranges, limit=len(weights) - 1)
-    volumes = np.where(cells.scores == score, cells.volumes, 0.0)
-    k = _chosen(volumes, cell)
-    edges = cells.a0, cells.a1, cells.b0[k], cells.b1[k], cells.m0[k]
-    low, high, wanted = cells.m0[k], cells.m1[k], across * volumes[k]
-    for _ in range(CUTS):
-        ends = low + (high - low) * _SIXTY_FOURTHS
-        upto = int(np.clip(np.searchsorted(strip_volumes(*edges, ends), wanted), 1, len(ends) - 1))
-        low, high = ends[upto - 1], ends[upto]
-    mean = (low + high) / 2
-    smallest = max(mean - cells.a1, cells.b0[k] - mean)
-    largest = min(mean - cells.a0, cells.b1[k] - mean)
-    deviation = 1 / (1 / largest + up * (1 / smallest - 1 / largest))
-    return on_grid(found.centre + float(mean), float(deviation))
+    volumes = found.by_row[:, : len(log_weights)]
+    largest = log_weights[volumes.any(axis=0)].max()
+    masses = volumes * np.exp(np.minimum(log_weights - largest, 0.0))
+    row, score = divmod(_chosen(masses.ravel(), rng=rng), len(log_weights))
+    cells = row_cells(found.records, row + 1, found.ranges, limit=len(log_weights) - 1)
+    k = _chosen(np.where(cells.scores == score, cells.volumes, 0.0), rng=rng)
+    law = in_cell(cells.a0, cells.a1, cells.b0[k], cells.b1[k], cells.m0[k], cells.m1[k], rng=rng)
+    mean, deviation = on_grid(*law)
+    return mean * found.step, deviation * found.step
 
 
-def on_grid(mean: float, deviation: float) -> tuple[float, float]:
+def in_cell(
+    a0: float, a1: float, b0: float, b1: float, m0: float, m1: float, *, rng: Rng = None
+) -> tuple[Fraction, Fraction]:
+    """A point (m, s) of one cell with density 1 / s^2, by rejection, in exact arithmetic.
+
+    m is uniform until it is accepted with probability proportional to 1 / smallest - 1 / largest of its s, a concave
+    length over a product; 1 / s is uniform between them. One try in twelve succeeds at least.
+    """
+    a, b, c, d, low, high = (Fraction(float(end)) for end in (a0, a1, b0, b1, m0, m1))
+
+    def ends(m: Fraction) -> tuple[Fraction, Fraction]:
+        return max(m - b, c - m), min(m - a, d - m)
+
+    turns = [turn for turn in ((b + c) / 2, (a + d) / 2) if low < turn < high]
+    smallest, largest = zip(*(ends(m) for m in (low, high, *turns)), strict=True)
+    most = max(top - bottom for bottom, top in zip(smallest, largest, strict=True)) / (min(smallest) * min(largest))
+    while True:
+        place, height, up = (_long(words) for words in uniforms(12, rng=rng).reshape(3, 4))
+        m = low + place * (high - low)
+        bottom, top = ends(m)
+        if height * most < 1 / bottom - 1 / top:
+            return m, 1 / (1 / top + up * (1 / bottom - 1 / top))
+
+
+def _long(words: FloatArray) -> Fraction:
+    """A multiple of 2^-212 in [0, 1) out of four of 2^-53."""
+    return sum((Fraction(word) / 2 ** (53 * i) for i, word in enumerate(words.tolist())), Fraction(0))
+
+
+def on_grid(mean: Fraction, deviation: Fraction) -> tuple[float, float]:
     """Both on multiples of a power of two next to a millionth of the standard deviation.
 
     Examples
     --------
-    >>> on_grid(0.1, 1.0)
+    >>> on_grid(Fraction(1, 10), Fraction(1))
     (0.10000038146972656, 1.0)
     """
-    grid = 2.0 ** (math.frexp(deviation)[1] - 20)
-    return round(mean / grid) * grid, round(deviation / grid) * grid
+    grid = Fraction(2.0 ** (math.frexp(float(deviation))[1] - 20))
+    return float(round(mean / grid) * grid), float(round(deviation / grid) * grid)
 
 
-def _chosen(masses: NDArray[np.float64], uniform: float) -> int:
-    """Index with probability proportional to its mass."""
+def _chosen(masses: FloatArray, *, rng: Rng = None) -> int:
+    """Index with probability proportional to its mass: a block of about the root of their number, then one of it."""
+    width = math.isqrt(len(masses)) + 1
+    blocks = np.pad(masses, (0, -len(masses) % width)).reshape(-1, width)
+    first, second = uniforms(2, rng=rng)
+    block = _index(blocks.sum(axis=1), first)
+    return block * width + _index(blocks[block], second)
+
+
+def _index(masses: FloatArray, uniform: float) -> int:
     sums = np.cumsum(masses)
     found = np.searchsorted(sums, uniform * sums[-1], side="right")
     return int(min(found, np.flatnonzero(masses)[-1]))  # the product may be rounded up to the sum

@@ -1,8 +1,9 @@
 """A mean and a standard deviation out of robustness: Ashtiani, Majid and Narayanan (2024), Algorithm 2, as a toy.
 
-A normal law is drawn among those that few replaced records would make fit, the nearer the likelier. It needs no
-bounds. The price is that among all laws with scores up to a public limit only a small volume may have a large score,
-which is certified first by propose, test, release. One column, one component. Proof: robust_normal.md.
+A normal law is drawn among those that few replaced records would make fit, the nearer the likelier. Instead of bounds
+it needs a public unit, which may be wrong by a factor of thousands. The price is that among all laws with scores up to
+a public limit only a small volume may have a large score, which is certified first by propose, test, release. One
+column, one component. Proof: robust_normal.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_delta, check_positive, generator_of
-from pm_dpgmm.mechanisms.normal_scores import Arrangement, CountRanges, arrangement, drawn
+from pm_dpgmm.mechanisms.normal_scores import Arrangement, CountRanges, arrangement, check_unit, drawn
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import PointProfile
@@ -27,8 +28,8 @@ from pm_dpgmm.records.reading import read_records
 
 MOST_EPSILON, MOST_RECORDS = 10.0, 20_000  # cells grow with n, to some seconds
 SHARE = 0.6  # of epsilon, for the draw; the rest is for the test
-SLACK = 1e-9  # total variation between a draw in floats and its law: a thousand times what tests see
-ROUNDING = 1e-6  # relative, on ratios of volumes
+SLACK = 1e-9  # total variation between a draw and its law, apart from densities: from choices by 53 bits
+ROUNDING = 1e-6  # relative, of ratios of volumes and of densities: ten times what is proved up to MOST_RECORDS
 LIKELY = 0.9  # probability of passing below which quantiles of a normal law show that there are too few records
 SURE = (
     0.999  # probability of passing that the design asks of ordinary records; 2 sqrt(n) is far above their least score
@@ -45,7 +46,7 @@ class RobustDesign:
     ----------
     n_records : int
     exponent : float
-        A law with score t is drawn with density proportional to exp(-exponent t / 2).
+        A law with score t is drawn with density proportional to exp(-exponent t / 2), up to ``reach``.
     excess : float
         Largest allowed mass of scores near the limit, relative to the rest.
     core, reach : int
@@ -75,14 +76,15 @@ class RobustDesign:
         """
         steps = np.arange(self.core + 1)
         inner, outer = volumes[self.core - steps], volumes[self.reach + 1 + steps]
-        allowed = self.excess * math.exp(self.exponent * (self.reach - self.core) / 2) * (1 - ROUNDING)
+        # less at every step, so that what passes outwards passes one step further in with other rounding
+        allowed = self.excess * math.exp(self.exponent * (self.reach - self.core) / 2) * (1 - ROUNDING) ** (1 + steps)
         failing = np.flatnonzero((inner <= 0) | ~(outer <= allowed * inner))
         return int(failing[0]) if failing.size else self.core + 1
 
     @property
-    def weights(self) -> FloatArray:
-        """Density of a law by its score, up to a constant."""
-        return np.asarray(np.exp(-self.exponent / 2 * np.arange(self.reach + 1)))
+    def log_weights(self) -> FloatArray:
+        """Logarithm of the density of a law by its score, up to a constant."""
+        return np.asarray(-self.exponent / 2 * np.arange(self.reach + 1))
 
 
 @functools.lru_cache(maxsize=64)
@@ -98,17 +100,17 @@ def robust_design(n_records: int, epsilon: float, delta: float) -> RobustDesign:
         raise ValueError(f"epsilon must be at most {MOST_EPSILON:g}, got {epsilon:g}")
     if n_records > MOST_RECORDS:
         raise ValueError(f"X must have at most {MOST_RECORDS} rows, got {n_records}; fit_gmm takes more")
-    excess = delta / 2 - 4 * math.exp(epsilon) * SLACK
+    excess = (delta / 2 - 4 * math.exp(epsilon) * SLACK) * (1 - ROUNDING)
     if excess <= 0:
         raise ValueError(
             f"delta must be above {8 * math.exp(epsilon) * SLACK:.2g} at epsilon {epsilon:g}, got {delta:g}"
         )
-    exponent = SHARE * epsilon - math.log1p(excess)
-    if exponent <= 0:
-        raise ValueError(f"delta must be small beside epsilon {epsilon:g}, got {delta:g}")
     # no table is shorter (claim rare-values), and scores beyond n_finite have no finite volume
     if math.log1p(math.expm1(epsilon) / (2 * delta)) / epsilon > CountRanges.of(n_records).n_finite:
         raise too_few(n_records, epsilon, delta)
+    exponent = SHARE * epsilon - math.log1p(excess) - 2 * ROUNDING
+    if exponent <= 0:
+        raise ValueError(f"delta must be small beside epsilon {epsilon:g}, got {delta:g}")
     table = pass_probabilities(PointProfile(SHARE * epsilon, delta / 2), epsilon=epsilon, delta=delta)
     limit = CountRanges.of(n_records).n_finite - 1
     gap = math.ceil((2 * math.log(1 / excess) + 2 * LOG_RATIO) / exponent)
@@ -138,6 +140,7 @@ class RobustNormal:
 
     mean: float
     standard_deviation: float
+    unit: float
     design: RobustDesign
     guarantee: Guarantee
 
@@ -165,22 +168,33 @@ def certified_draw(found: Arrangement, design: RobustDesign, *, rng: Rng = None)
     """
     if not design.table.passes(design.level(found.volumes), rng=rng):
         return None
-    return drawn(found, design.weights, rng=rng)
+    return drawn(found, design.log_weights, rng=rng)
 
 
 def robust_normal(
-    X: Any, *, epsilon: float, delta: float, ledger: Ledger | None = None, random_seed: Any = None
+    X: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    unit: float = 1.0,
+    ledger: Ledger | None = None,
+    random_seed: Any = None,
 ) -> RobustNormal:
-    """Mean and standard deviation of one column, without bounds, by robustness to privacy.
+    """Mean and standard deviation of one column, by robustness to privacy: a public unit in the place of bounds.
 
     A worked example of a theorem: ``fit_gmm`` is more accurate. At (1, 1e-6) it needs about 1,200 records.
 
     Parameters
     ----------
     X : array_like, DataFrame or path
-        Records, shape (N,) or (N, 1), finite, in any unit. N is public, at most 20,000.
+        Records, shape (N,) or (N, 1), finite. N is public, at most 20,000.
     epsilon, delta : float
         The budget; epsilon at most 10, delta above 0.
+    unit : float
+        Public, from 1e-100 to 1e100 of the unit of the records: each of them is moved to within 2^24 (17 million) times
+        it, and to a multiple of 2^-24 of it. Choose it without looking at the records; standard deviations between
+        1e-5 and 1e6 times it, of means within 1e7 times it, lose nothing that shows. Otherwise too many records may
+        have become equal, and the test refuses.
     ledger : Ledger, optional
         Charged before the records are used.
     random_seed : int or Generator, optional
@@ -193,13 +207,15 @@ def robust_normal(
     Raises
     ------
     ValueError, TypeError
-        If an argument is out of range, there are too few rows, or X has not one column. Nothing is spent.
+        If an argument is out of range, there are too few rows, X has not one column, a value is missing or all are
+        equal. Nothing is spent. What is said of values is for the owner of the records alone: do not publish it.
     Unstable
         If the test refuses: the records are far from every normal law, or too few. The budget is spent.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP under replace-one, a refusal included. Proof: robust_normal.md.
+    (epsilon, delta)-DP under replace-one, a refusal by the test included. An error about values that are missing, or
+    all equal, is not covered. Proof: robust_normal.md.
 
     Examples
     --------
@@ -210,6 +226,7 @@ def robust_normal(
     """
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
+    check_unit(unit)
     if ledger is not None and not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger or None, got {type(ledger).__name__}")
     rng = None if random_seed is None else generator_of(random_seed)
@@ -223,11 +240,11 @@ def robust_normal(
     warn_if_weak(epsilon, delta, len(records))
     if ledger is not None:
         ledger.reserve(guarantee.epsilon, guarantee.delta, guarantee.neighbouring, guarantee.mechanism)
-    found = arrangement(records[:, 0], CountRanges.of(len(records)), limit=design.limit)
+    found = arrangement(records[:, 0], CountRanges.of(len(records)), limit=design.limit, unit=float(unit))
     law = certified_draw(found, design, rng=rng)
     if law is None:
         raise Unstable(
             "no normal law was released: too few records for this budget, or none fits them; the budget is spent",
             guarantee,
         )
-    return RobustNormal(*law, design, guarantee)
+    return RobustNormal(*law, float(unit), design, guarantee)

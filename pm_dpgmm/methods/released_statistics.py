@@ -26,6 +26,7 @@ from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
+from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.gaps.caveats import gap_caveats
@@ -208,6 +209,15 @@ def _check_em(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) ->
         raise ValueError(f"sums of EM must have {mixture.n_features} columns as the mixture, got {n_features}")
 
 
+def _check_cells(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the sums of all levels, if they are there, fit each other and the mixture's columns."""
+    if not raw:
+        return
+    n_features = CentralStatistics.from_arrays(raw).shape[2]
+    if n_features != mixture.n_features:
+        raise ValueError(f"sums of cells must have {mixture.n_features} columns as the mixture, got {n_features}")
+
+
 def _check_bins(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
     """Raise unless gaps, edges and counts of a release fit each other; one column."""
     if not raw:
@@ -332,6 +342,7 @@ RULES = {
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_em),
+    Statistic.CELL_SUMS: StatisticRules(_check_cells),
     Statistic.BIN_COUNTS: StatisticRules(_check_bins, gap_caveats),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),
     Statistic.UNKNOWN: StatisticRules(_check_nothing),

@@ -23,6 +23,7 @@ class Statistic(StrEnum):
     MASK = "mask"  # parameters of one fit, masked
     AVERAGE = "average of fits"  # around a released mixture, as offsets from it
     EM_SUMS = "EM sums"  # of the steps of an EM
+    CELL_SUMS = "cell sums"  # counts, sums and squares of cells, as Bernstein polynomials
     BIN_COUNTS = "counts of bins"  # of unequal widths, found by gaps between records
     LOCAL_RESPONSES = "local responses"  # of every record by itself
     UNKNOWN = "unknown"  # none, or those of a method that this version does not know
@@ -58,6 +59,7 @@ OF_METHOD = {
     "populous-single": Statistic.MASK,
     "aggregate": Statistic.AVERAGE,
     "em": Statistic.EM_SUMS,
+    "central": Statistic.CELL_SUMS,
     "local": Statistic.LOCAL_RESPONSES,
     "gaps": Statistic.BIN_COUNTS,
 }

@@ -25,6 +25,9 @@ from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, che
 IntArray = NDArray[np.int64]
 Rng = np.random.Generator | None
 NORMAL_GRID = 2.0**-40  # spacing of standard_normal
+# OpenDP cuts draws at the ends of 64-bit integers, and a record added to a cut draw would show: up to these scales the
+# chance of a draw beyond 2^62 is below exp(-1000), which proofs take for 0
+MOST_LAPLACE, MOST_GAUSSIAN = 2.0**52, 2.0**55
 COIN_BITS = 1074  # every float in [0, 1] is a multiple of 2^-1074
 EXACT = (0, 14, 2)  # first OpenDP whose noise has its law (its pull request 2639)
 
@@ -47,11 +50,17 @@ check_opendp(metadata.version("opendp"))  # here, so that nothing is spent with 
 
 def discrete_laplace(shape: int | tuple[int, ...], *, scale: float, rng: Rng = None) -> IntArray:
     """Independent integers z with probability proportional to exp(-|z| / scale)."""
-    check_positive(scale=scale)
+    _check_scale(scale, MOST_LAPLACE)
     if rng is None:
         return _opendp(_laplace_measurement(float(scale)), shape)
     success = -math.expm1(-1 / scale)
     return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), dtype=np.int64)
+
+
+def _check_scale(scale: float, most: float) -> None:
+    check_positive(scale=scale)
+    if scale > most:
+        raise ValueError(f"scale must be at most {most:.3g}, which can be drawn without a cut, got {scale!r}")
 
 
 def laplace_scale(changed: int, epsilon: float) -> float:
@@ -64,13 +73,13 @@ def laplace_scale(changed: int, epsilon: float) -> float:
     Raises
     ------
     ValueError
-        If there is none: ``epsilon`` is too small.
+        If there is none up to ``MOST_LAPLACE``: ``epsilon`` is too small.
     """
     check_count(changed=changed)
     check_positive(epsilon=epsilon)
     least = changed / Fraction(float(epsilon))
-    if least > sys.float_info.max:
-        raise ValueError(f"epsilon must leave a finite noise scale, got {epsilon!r}")
+    if least > MOST_LAPLACE:
+        raise ValueError(f"epsilon must leave a noise scale of at most 2^52 steps, got {epsilon!r}")
     scale = max(float(least), sys.float_info.min)  # the nearest float
     return scale if Fraction(scale) >= least else math.nextafter(scale, math.inf)
 
@@ -81,7 +90,7 @@ def discrete_gaussian(shape: int | tuple[int, ...], *, scale: float, rng: Rng = 
     In simulation, scales above 1,000 use rounded normals: total variation below 1e-7 a number. Against rounded normals:
     mechanisms/gaussian.md, step 3; that OpenDP's sampler is exact is assumed there.
     """
-    check_positive(scale=scale)
+    _check_scale(scale, MOST_GAUSSIAN)
     if rng is None:
         return _opendp(_gaussian_measurement(float(scale)), shape)
     if scale > 1000:

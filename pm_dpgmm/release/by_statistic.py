@@ -19,6 +19,7 @@ from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mix
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
+    resumed_cells,
     resumed_em,
     resumed_gaps,
     resumed_histogram,
@@ -64,6 +65,7 @@ ALLOWED = {
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(resume=resumed_em),
+    Statistic.CELL_SUMS: Allowed(resume=resumed_cells),
     Statistic.BIN_COUNTS: Allowed(resume=resumed_gaps),
     Statistic.LOCAL_RESPONSES: Allowed(refit=refit_responses, select=selection_of_responses, resume=resumed_local),
     Statistic.UNKNOWN: Allowed(),

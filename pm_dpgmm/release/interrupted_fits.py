@@ -8,6 +8,7 @@ from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
+from pm_dpgmm.methods.central import run as central
 from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.em import run as em
 from pm_dpgmm.methods.gaps import method as gaps
@@ -88,6 +89,11 @@ def resumed_em(source: Interrupted) -> Outcome:
         rule = f"n_components must be {source.asked[0]}, that of the steps that were released"
         raise ValueError(f"{rule}, got {list(source.numbers)}")
     return em.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
+
+
+def resumed_cells(source: Interrupted) -> Outcome:
+    """From the levels of cells there are."""
+    return central.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
 
 
 def resumed_gaps(source: Interrupted) -> Outcome:

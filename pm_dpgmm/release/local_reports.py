@@ -27,6 +27,7 @@ def fit_reports(
     *,
     feature_names: Sequence[str] | None = None,
     progress: bool = True,
+    simulated: bool = False,
 ) -> Release:
     """Fit a mixture to what people reported, on a server that sees no record.
 
@@ -40,6 +41,9 @@ def fit_reports(
         Names of the columns; "x0", "x1" and so on.
     progress : bool
         Show a progress bar on a terminal.
+    simulated : bool
+        Whether answers were made with generators of known seeds: the release then says ``private=False``. Reports
+        themselves do not tell.
 
     Returns
     -------
@@ -58,15 +62,17 @@ def fit_reports(
     >>> protocol = LocalProtocol.design(1, epsilon=4.0, bounds=(-10, 10))
     >>> rng = np.random.default_rng(1)
     >>> sent = [protocol.respond(x, rng) for x in rng.normal(2.0, 1.0, size=2_000)]
-    >>> release = fit_reports(protocol.aggregate(sent), 1, progress=False)
-    >>> release.n_records, bool(abs(release.means[0, 0] - 2) < 0.5)
-    (2000, True)
+    >>> release = fit_reports(protocol.aggregate(sent), 1, progress=False, simulated=True)
+    >>> release.n_records, release.private, bool(abs(release.means[0, 0] - 2) < 0.5)
+    (2000, False, True)
     """
     given = [reports] if isinstance(reports, LocalReports) else reports
     if not isinstance(given, (list, tuple)) or not given or not all(isinstance(one, LocalReports) for one in given):
         raise TypeError(f"reports must be LocalReports, or a list of some, got {shown(reports)}")
     check_count(most=MOST_COMPONENTS, n_components=n_components)
-    check_flag(progress=progress)
+    check_flag(progress=progress, simulated=simulated)
+    if len({id(one) for one in given}) < len(given):
+        raise ValueError("reports must be of different people, got the same ones twice")
     first = given[0]
     responses: Any = first.responses
     for other in given[1:]:
@@ -101,5 +107,5 @@ def fit_reports(
         settings={"randomiser": protocol.randomiser, "protocols": [one.protocol.fingerprint for one in given]},
         feature_names=tuple(names),
         n_records=responses.n_responses,
-        private=True,
+        private=not simulated,
     )

@@ -5,6 +5,10 @@
 
 Each spends budget, states its guarantee and has a proof note beside it. With ``ledger=`` the cost is written down
 before the records are looked at.
+
+What your functions print, log, ask or warn of depends on records. While they run on these it is dropped, with what
+other threads of the process say meanwhile; threads that call a tool or fit in this process wait, so a function must
+not wait for such a thread. Where what a function raises reaches you, no guarantee covers that.
 """
 
 from __future__ import annotations

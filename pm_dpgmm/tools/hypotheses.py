@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, read_numbers, shown
+from pm_dpgmm.learners.quiet import unheard
 from pm_dpgmm.mechanisms.hypothesis_selection import MOST_HYPOTHESES, check_selection, noisy_best, selection_scores
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.ledger import Ledger
@@ -47,7 +48,7 @@ def select_hypothesis(
     log_densities : sequence of M functions
         Each takes rows shaped as the records and gives their log densities (N,), up to nothing: hypotheses are
         compared. Minus infinity is fine; what is no number counts as minus infinity. Public, and the value of a row
-        must not depend on other rows.
+        must not depend on other rows. What they print, log or warn of on the records is dropped.
     draws : sequence of M arrays
         Public draws from every hypothesis, such as 10,000 each, shaped as the records: they tell the probabilities of
         the sets on which two hypotheses are compared, to about 1/sqrt(2 n).
@@ -73,8 +74,9 @@ def select_hypothesis(
 
     Guarantee
     ---------
-    epsilon-DP (pure) under replace-one or add-remove neighbours. Proof: hypotheses.md. Source: Bun, Kamath, Steinke
-    and Wu (2019), constants derived in this package.
+    epsilon-DP (pure) under replace-one or add-remove neighbours, if no density raises on the records, or gives them
+    something else than one number a row: that error tells of records and is for the curator alone. Proof:
+    hypotheses.md. Source: Bun, Kamath, Steinke and Wu (2019), constants derived in this package.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def select_hypothesis(
     guarantee = spent(
         epsilon, 0.0, relation, "private hypothesis selection (tools/hypotheses.md)", ledger=ledger, private=rng is None
     )
-    with np.errstate(all="ignore"):  # a warning would tell of a record
+    with unheard():  # a warning would tell of a record
         logs = _logs(log_densities, rows)
         inside = np.array([(logs[j] > logs).sum(axis=1) for j in range(m)], dtype=np.int64)
     scores = selection_scores(inside, len(rows), own=own, other=other, accuracy=accuracy, slack=slack)

@@ -22,6 +22,7 @@ from pm_dpgmm._arguments import (
     finite_numbers,
     shown,
 )
+from pm_dpgmm.learners.quiet import unheard
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.privacy.curves import CompositionProfile, PointProfile, TruncatedLaplaceProfile
@@ -74,7 +75,12 @@ class Numbers:
         What the mask hides in each number, in its unit: noise has about sqrt(2) P / epsilon times this as its standard
         deviation. Public; answers of subsets must agree within half of it.
     epsilon : float
-        Cost of the mask; pure.
+        Cost of the mask; pure, and at least some P 2^-32, below which the noise could not be drawn.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
 
     Guarantee
     ---------
@@ -93,6 +99,7 @@ class Numbers:
         check_positive(epsilon=self.epsilon)
         if self.delta != 0 or self.relaxation != 1:
             raise ValueError(f"delta and relaxation must be 0 and 1, got {self.delta!r} and {self.relaxation!r}")
+        laplace_scale(units.size * (GRID_STEPS + 1), self.epsilon)  # or an error, before anything is spent
         object.__setattr__(self, "units", units)
 
     def distance(self, one: Any, other: Any) -> float:
@@ -152,7 +159,7 @@ def populous_estimate(
         Finite numbers. No bounds are needed.
     learner : function of some records, shaped as these
         Its answer is a point of the space, or None; an exception counts as None. It must depend on its subset alone:
-        functions that keep something between calls break the guarantee.
+        functions that keep something between calls break the guarantee. What it prints, logs or warns of is dropped.
     space : Space
         Distance and mask, such as :class:`Numbers`.
     epsilon, delta : float
@@ -178,7 +185,8 @@ def populous_estimate(
 
     Guarantee
     ---------
-    (epsilon, delta)-DP of answer and refusal. Proof: populous_estimate.md.
+    (epsilon, delta)-DP of answer and refusal, if learner and space are as said above and the mask raises nothing:
+    :class:`Numbers` does not. Proof: populous_estimate.md.
 
     Notes
     -----
@@ -223,7 +231,7 @@ def populous_estimate(
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=loss)
     order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
     parts = np.split(rows[order], edges[1:-1])
-    with np.errstate(all="ignore"):  # a warning would tell of a record
+    with unheard():  # a warning would tell of a record
         answers = [_answer(learner, part) for part in parts]
         friends = friend_table(answers, space, design.friend_radius)
         value = released(answers, friends, space, design, rng=rng)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import check_delta, check_non_negative, check_positive, shown
+from pm_dpgmm.learners.quiet import unheard
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -43,7 +44,7 @@ def propose_test_release(
     Parameters
     ----------
     records : anything
-        Handed to both functions as it is.
+        Handed to both functions as it is; what they print, log or warn of is dropped.
     stability : function of the records
         A whole number of at least 0 that neighbouring data sets move by at most one, such as the number of records
         that must change until ``release`` is not private any more, less one. At 0 nothing is ever released.
@@ -69,24 +70,29 @@ def propose_test_release(
     Unstable
         If the test was not passed: nothing else is known of the records, and the budget is spent.
     TypeError, ValueError
-        On bad input, before anything is spent; after it, if ``stability`` gives no whole number of at least 0.
+        On bad input, before anything is spent; after it, if ``stability`` gives no whole number of at least 0. What
+        either function raises itself comes after it, too.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP of answer and refusal, if ``stability`` and ``release`` keep what is said of them above. Proof:
+    (epsilon, delta)-DP of answer and refusal, if ``stability`` and ``release`` keep what is said of them above and
+    nothing is raised but the refusal: any other error tells of records and is for the curator alone. Proof:
     stability.md and mechanisms/propose_test_release.md. Source: Dwork and Lei (2009).
 
     Examples
     --------
-    The cell of a public grid that holds the median, if some records more or less do not move it to another:
+    The cell of a public grid that holds the median, if some changed records do not move it to another. Both functions
+    ask one comparison for the cell of a record: with two ways of rounding a record could count on the wrong side of
+    its own cell, and one change move the stability by many.
 
+    >>> grid = np.arange(10.0, 110.0, 10.0)
+    >>> def cells(x):  # number 4 from 40 up to 50
+    ...     return np.searchsorted(grid, x, side="right")
     >>> def cell(x):
-    ...     return int(np.floor(np.sort(x)[len(x) // 2] / 10))
-    >>> def stable(x):  # changes of one record that leave the cell as it is, whatever they are
-    ...     inside = np.sort(x)
-    ...     middle, low = len(x) // 2, cell(x) * 10
-    ...     below, above = int((inside < low).sum()), int((inside >= low + 10).sum())
-    ...     return max(0, min(middle - below, len(x) - 1 - middle - above))
+    ...     return int(np.sort(cells(x))[len(x) // 2])
+    >>> def stable(x):  # so many changed records leave the cell as it is, whatever they are
+    ...     below, above = int((cells(x) < cell(x)).sum()), int((cells(x) > cell(x)).sum())
+    ...     return min(len(x) // 2 - below, len(x) - 1 - len(x) // 2 - above)
     >>> ages = np.random.default_rng(1).normal(44.0, 8.0, size=2_000)
     >>> answer = propose_test_release(ages, stable, lambda x, rng: cell(x), epsilon=1.0, delta=1e-6)
     >>> answer.value, answer.guarantee.epsilon
@@ -104,7 +110,8 @@ def propose_test_release(
     table = pass_probabilities(PointProfile(float(release_epsilon), float(release_delta)), epsilon=epsilon, delta=delta)
     words = "propose, test, release (tools/stability.md)"
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=table.curve)
-    return tested(records, stability, release, table, guarantee, rng=rng)
+    with unheard():  # a warning would tell of a record
+        return tested(records, stability, release, table, guarantee, rng=rng)
 
 
 def tested(
@@ -117,10 +124,9 @@ def tested(
     rng: Rng,
 ) -> Passed:
     """One coin at the stability level, then the release; the level stays inside."""
-    with np.errstate(all="ignore"):  # a warning would tell of a record
-        level = stability(records)
-        if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or level < 0:
-            raise ValueError("stability must give a whole number of at least 0, got something else")
-        if not table.passes(int(level), rng=rng):
-            raise Unstable("the private test did not find the records stable enough; the budget is spent", guarantee)
-        return Passed(release(records, rng), guarantee)
+    level = stability(records)
+    if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or level < 0:
+        raise ValueError("stability must give a whole number of at least 0, got something else")
+    if not table.passes(int(level), rng=rng):
+        raise Unstable("the private test did not find the records stable enough; the budget is spent", guarantee)
+    return Passed(release(records, rng), guarantee)

@@ -30,7 +30,7 @@ TOLERANCE = 1e-8  # relative; both work in double precision
 PAIR = Mixture([0.5, 0.5], [[0.0, 1.0], [6.0, 2.0]], [[[1.0, 0.2], [0.2, 1.0]]] * 2)
 SEEN = np.array([[1.0, 2.0], [5.0, 1.0], [3.0, np.nan]])
 # method -> the likelihood that "auto" does not take, where compiling it with JAX takes seconds
-ALSO = {"sketch": "exact", "populous": "wishart", "populous-single": "wishart", "em": "gaussian"}
+ALSO = {"sketch": "exact", "populous": "wishart", "populous-single": "wishart", "em": "gaussian", "central": "gaussian"}
 
 
 def vectors(form):

@@ -37,6 +37,13 @@ def average(d):
     return dpg.fit_gmm(records, 2, epsilon=1.0, delta=1e-6, method=settings, random_seed=1, progress=False)
 
 
+def cells(d, neighbouring="replace-one"):
+    records = masked_releases.a_mixture(d).sample(800, rng=np.random.default_rng(d))
+    settings = dpg.Central(n_cells=4, noise="laplace")
+    budget = {"epsilon": 1.0, "neighbouring": neighbouring, "method": settings}
+    return dpg.fit_gmm(records, 2, bounds=(-9, 9), random_seed=1, progress=False, **budget)
+
+
 def sums(d, n_records_scale=0.0):
     given, truth = em_sums.statistics(d, n_records_scale=n_records_scale)
     return em_sums.release(given, em_sums.mixture(truth))
@@ -55,6 +62,7 @@ CASES = {
     "populous": (lambda d: masked_releases.a_release("populous", d), [()], WISHART),
     "populous-single": (lambda d: masked_releases.a_release("populous-single", d), [()], WISHART),
     "em": (sums, [(), (5.0,)], BOTH),
+    "central": (cells, [("replace-one",), ("add-remove",)], BOTH),
     "local": (responses, [(kind,) for kind in LOCAL_KINDS], ("auto",)),
     "aggregate": (average, [()], ("auto",)),
     "gaps": (gaps, [("replace-one",), ("add-remove",)], BOTH),  # of one column

@@ -22,7 +22,7 @@ from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.planning import plan as planning
 from tests.builders.examples import examples
-from verification import claims, report, trials
+from verification import claims, report, reproductions, trials
 from verification.__main__ import main as verify
 
 N_EXAMPLES = int(os.environ.get("FUZZ", examples(120)))
@@ -54,7 +54,8 @@ AUDITS = [
     "specimens --only randomised_response --share 0.1 --seed 1",
     "targets --only histogram_release --share 0.1 --json",
     "claims --id M1 --seed 1 --n-jobs 1",
-    "report --out folder --no-audits --share 0.5",
+    "report --out folder --no-audits --no-reproductions --share 0.5",
+    "reproductions --only hm-table-1 --quick --digitised people.csv --out folder --seed 1 --n-jobs 1",
 ]
 
 
@@ -107,6 +108,7 @@ def folder(tmp_path_factory):
         patch.setattr(claims, "run_claims", lambda *given, **settings: [])
         patch.setattr(report, "collect", lambda *given, **settings: contents)
         patch.setattr(report, "write_report", lambda *given: ())
+        patch.setattr(reproductions, "run_reproductions", lambda *given, **settings: [])
         os.chdir(place)
         yield place
         os.chdir(before)

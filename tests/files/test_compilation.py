@@ -22,6 +22,7 @@ FIRST = {  # of one column, and of more
     "histogram": (None, None),
     "slices": (None, None),
     "em": ("_cell_sums", "_cell_sums"),
+    "central": ("_sums", "_sums"),
     "aggregate": ("_ladder_sums", "_frame_sums"),
     "populous": ("fill_rows", "fill_rows"),
     "two-phase": ("fill_rows", "fill_rows"),

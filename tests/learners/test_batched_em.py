@@ -109,6 +109,7 @@ def test_ends_at_the_fixed_point_of_scikit_learn(k, d, reg):
     assert fits.given[0] and in_sd(fit_of(fits, 0), target) < 1e-4
 
 
+@pytest.mark.thorough
 def test_extrapolation_saves_most_steps_of_a_slow_run():
     rng = np.random.default_rng(5)
     truth = Mixture([0.4, 0.6], [[0.0], [2.0]], [[[1.0]], [[1.5]]])

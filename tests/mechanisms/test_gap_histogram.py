@@ -99,3 +99,9 @@ def test_no_cell_without_a_gap_is_ever_released_and_none_below_the_end_of_the_no
 def test_bad_arguments_are_named(changed, words):
     with pytest.raises(ValueError, match=words):
         noisy_gap_counts([0.0, 1.0], **({"cell_bits": 13} | BUDGET | changed))
+
+
+@pytest.mark.parametrize("records", [np.zeros((6, 2)), np.zeros((6, 1)), 1.0])
+def test_tables_are_refused_whose_numbers_would_each_be_a_record(records):
+    with pytest.raises(ValueError, match=r"records must have shape \(N,\), got"):
+        noisy_gap_counts(records, cell_bits=13, **BUDGET)

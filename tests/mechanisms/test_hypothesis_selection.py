@@ -16,7 +16,7 @@ from pm_dpgmm.mechanisms.hypothesis_selection import (
     selection_scores,
 )
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.mixture.scheffe_sets import Lines, scheffe_sets
+from pm_dpgmm.mixture.scheffe_sets import Lines, ScheffeSets, scheffe_sets
 from tests.builders.examples import examples
 
 
@@ -103,6 +103,19 @@ def test_records_in_sets_are_counted_one_by_one():
     assert (found == np.sum(single, axis=0)).all() and set(np.unique(single)) == {0, 1}
     shares = np.stack([sets.own, found / 500])
     assert shares.min() > 0
+
+
+@pytest.mark.parametrize("edges", [[5.0, 1.0], [math.nan, 1.0], [math.nan], [1.0, math.inf, 3.0]])
+def test_edges_in_the_wrong_order_would_count_a_record_twice_and_are_refused(edges):
+    sets = ScheffeSets(np.array([edges]), np.array([True]), np.zeros(1), np.zeros(1))
+    assert edges != [5.0, 1.0] or sets.parts(np.array([[1.0, 0.0]]), 1.0) == [2.0]  # of one record at 3
+    with pytest.raises(ValueError, match="edges of the sets must increase and hold no NaN"):
+        inside_counts(np.array([3.0]), sets)
+
+
+def test_edges_may_be_equal_or_infinite():
+    sets = ScheffeSets(np.array([[1.0, 1.0, math.inf, math.inf]]), np.array([True]), np.zeros(1), np.zeros(1))
+    assert inside_counts(np.array([0.0, 1.0, 3.0]), sets).tolist() == [3]
 
 
 @pytest.mark.parametrize("epsilon, words", [(0.0, "greater than 0"), (1e-10, "at least 1e-09"), (1e14, "at most")])

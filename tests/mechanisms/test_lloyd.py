@@ -71,3 +71,18 @@ def test_bad_arguments_get_one_clear_error(change, words, monkeypatch):
     monkeypatch.setattr(lloyd, "discrete_laplace", None)  # nothing is drawn
     with pytest.raises((TypeError, ValueError), match=words):
         noisy_lloyd(**({"records": np.zeros((4, 2)), "start": START} | WAYS | change))
+
+
+def test_a_record_has_its_cell_whatever_the_order_in_memory_and_the_others():
+    """Both centres are as far from the record, up to the rounding of a sum, which a layout may not change."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        centre = rng.uniform(-1, 1, 16)
+        centres = np.stack([centre, rng.permutation(centre)])
+        alone, beside = (np.zeros((n, 16), dtype=np.int64, order="F") for n in (1, 2))
+        assert (lloyd.cell_sums(beside, centres) == 2 * lloyd.cell_sums(alone, centres)).all()
+
+
+def test_epsilons_whose_noise_cannot_be_drawn_are_refused():
+    with pytest.raises(ValueError, match="epsilon must leave a noise scale"):
+        lloyd.noisy_lloyd([[0.0]], [[-1.0], [1.0]], bounds=[[-2.0, 2.0]], n_steps=1, epsilon=1e-10)

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.normal_scores import CountRanges, arrangement, row_cells
-from pm_dpgmm.mechanisms.robust_normal import certified_draw, robust_design, robust_normal
+from pm_dpgmm.mechanisms.normal_scores import CountRanges, arrangement, in_steps, row_cells
+from pm_dpgmm.mechanisms.robust_normal import ROUNDING, certified_draw, robust_design, robust_normal
 from verification.references.references import hockey_stick
 
 EPSILON, DELTA = 4.0, 0.05
@@ -21,7 +23,7 @@ def quantiles(n):
 def contaminated(n, m):
     """Quantiles of a normal law, ``m`` of them far out."""
     records = quantiles(n)
-    records[np.linspace(0, n - 1, m).astype(int)] = 1e6 * (1 + np.arange(m))
+    records[np.linspace(0, n - 1, m).astype(int)] = 1e4 * (1 + np.arange(m))
     return records
 
 
@@ -42,6 +44,7 @@ def scores_at(records, means, deviations):
 
 def exact_delta(records, other, design):
     """Hockey-stick divergence of test and draw, both ways, over the cells of both data sets together."""
+    records, other = in_steps(records), in_steps(other)
     both = np.sort(np.union1d(records, other))
     everything = CountRanges((0, 0, 0, 0), (len(both),) * 4)
     laws = []
@@ -56,7 +59,7 @@ def exact_delta(records, other, design):
     place, area = np.concatenate(places), np.concatenate(areas)
     for data in (records, other):
         scores = scores_at(data, *place.T)
-        weights = np.append(design.weights, 0.0)[np.minimum(scores, design.reach + 1)]
+        weights = np.append(np.exp(design.log_weights), 0.0)[np.minimum(scores, design.reach + 1)]
         volumes = np.array([area[scores <= t].sum() for t in range(design.limit + 1)])
         coin = design.table.probability(design.level(volumes))
         masses = area * weights
@@ -88,6 +91,7 @@ def test_the_areas_over_both_data_sets_are_those_of_one():
     other = records.copy()
     other[5] = 0.111
     direct = arrangement(records, CountRanges.of(60), limit=6).volumes
+    records, other = in_steps(records), in_steps(other)
     both = np.sort(np.union1d(records, other))
     total = np.zeros(7)
     for below in range(1, len(both)):
@@ -106,9 +110,70 @@ def test_the_level_of_neighbours_differs_by_at_most_one():
     for _ in range(40):
         records = contaminated(n, int(rng.integers(0, 12))) + rng.normal(scale=0.2, size=n)
         other = records.copy()
-        other[rng.integers(n)] = rng.choice([1e9, -1e9, rng.normal(), records[3]])
+        other[rng.integers(n)] = rng.choice([1e9, -1e6, rng.normal(), records[3]])
         levels = [design.level(arrangement(x, CountRanges.of(n), limit=design.limit).volumes) for x in (records, other)]
         assert abs(levels[0] - levels[1]) <= 1
+
+
+def of_two_sizes(first, second, far):
+    """A thousand records at 0 and a thousand at ``far``, with these gaps; then the last of them moves to 0."""
+    places = np.arange(1000)
+    records = np.concatenate([places * first, far + places * second])
+    return records, np.append(records[:-1], 1000 * first)
+
+
+def at_five_places(middle):
+    places = [-1.7, -0.3, 0.4, 1.9, 1.9184177560255]
+    return np.repeat(places, np.diff([0, 318, middle, 1533, 1683, 2000]))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        of_two_sizes(2.0**-70, 2.0**-40, 1.0),
+        of_two_sizes(1e-9, 1e-3, 1e9),
+        (at_five_places(1000), at_five_places(1001)),
+        of_two_sizes(2.0**-24, 2.0**-20, 2.0**23),
+    ],
+    ids=["gaps below the rounding of the others", "a centre far away", "equal ratios of volumes", "gaps of a step"],
+)
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**-30, 1.0, 100.0])
+def test_the_level_does_not_jump_where_floats_round(pair, unit):
+    """Neighbours of which one was always refused and the other always released, by rounding alone."""
+    design = robust_design(2000, 1.0, 1e-6)
+    volumes = [arrangement(x, CountRanges.of(2000), limit=design.limit, unit=unit).volumes for x in pair]
+    levels = [design.level(part) for part in volumes]
+    assert abs(levels[0] - levels[1]) <= 1
+    if unit == 1.0 and pair[0][1] == 2.0**-24:
+        assert min(levels) > 100  # every gap counts, so half of the records could be replaced
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.floats(-0.2, 0.2))
+def test_errors_of_volumes_below_the_allowance_move_the_level_by_no_more_than_one(seed, steps, distance):
+    """Volumes V, V' with V'_(t-1) <= V_t <= V'_(t+1), nearly flat about the threshold, each with its own errors."""
+    design, rng = robust_design(1500, 1.0, 1e-6), np.random.default_rng(seed)
+    allowed = design.excess * math.exp(design.exponent * (design.reach - design.core) / 2)
+    volumes = np.ones(design.limit + 2)
+    volumes[design.reach + 1 :] = allowed * (1 - ROUNDING) ** (1 + steps) * (1 + distance * ROUNDING)
+    volumes *= np.cumprod(1 + 1e-7 * rng.integers(0, 2, len(volumes)) * rng.integers(0, 4))
+    lower, upper = np.append(0.0, volumes[:-2]), volumes[1:]
+    other = np.maximum.accumulate(np.where(rng.random(len(upper)) < rng.random(), lower, upper))
+    levels = [
+        design.level(v[: design.limit + 1] * (1 + 0.1 * ROUNDING * rng.uniform(-1, 1, design.limit + 1)))
+        for v in (volumes, other)
+    ]
+    assert abs(levels[0] - levels[1]) <= 1
+
+
+@pytest.mark.thorough
+def test_a_law_is_drawn_where_all_weights_would_be_zero_as_floats():
+    """Four places with scores from 38 on, and a design whose weights from 249 on are below the smallest float."""
+    design = robust_design(20_000, 10.0, 1e-3)
+    for counts in ((3423, 6577, 6826, 3174), (3422, 6578, 6826, 3174)):
+        found = arrangement(np.repeat([-1.5, -0.5, 0.5, 1.5], counts), CountRanges.of(20_000), limit=design.limit)
+        law = certified_draw(found, design, rng=np.random.default_rng(1))
+        assert law is None or np.isfinite(law).all()
+        assert design.level(found.volumes) > 0
 
 
 def test_the_level_is_the_largest_that_the_definition_allows():
@@ -156,6 +221,17 @@ def test_a_release_says_what_it_is():
     assert seeded == dpg.robust_normal(quantiles(1500), epsilon=1.0, delta=1e-6, random_seed=1)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-5, 2e3, 1e100])
+def test_a_release_follows_the_unit(unit):
+    records = quantiles(1500)
+    expected = robust_normal(records, epsilon=1.0, delta=1e-6, random_seed=1)
+    found = robust_normal(records * unit, epsilon=1.0, delta=1e-6, unit=unit, random_seed=1)
+    assert found.unit == unit
+    assert found.mean == pytest.approx(expected.mean * unit, rel=1e-4)
+    assert found.standard_deviation == pytest.approx(expected.standard_deviation * unit, rel=1e-4)
+    assert np.isfinite(found.mixture.covariances).all() and (found.mixture.covariances > 0).all()
+
+
 def test_equal_records_are_refused_and_cost_the_budget(tmp_path):
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=1.0, delta=1e-6)
     records = np.append(quantiles(300), np.zeros(1200))  # no normal law has so many records at one place
@@ -178,6 +254,8 @@ def test_equal_records_are_refused_and_cost_the_budget(tmp_path):
         ({"X": quantiles(100)}, ValueError, "X must have more rows"),
         ({"X": np.arange(20_001)}, ValueError, "X must have at most 20000 rows, got 20001"),
         ({"X": [1.0, math.nan]}, ValueError, "X must be finite"),
+        ({"unit": 0.0}, ValueError, "unit must be finite and greater than 0, got 0"),
+        ({"unit": 1e200}, ValueError, "unit must be between 1e-100 and 1e\\+100, got 1e\\+200"),
         ({"ledger": "file"}, TypeError, "ledger must be a Ledger or None, got str"),
         ({"random_seed": -1}, ValueError, "random_seed must be at least 0"),
     ],

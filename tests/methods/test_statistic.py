@@ -18,6 +18,7 @@ from pm_dpgmm.release.by_statistic import ALLOWED
 ROOT = Path(__file__).resolve().parent.parent.parent
 RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
 KINDS = {
+    "central": Statistic.CELL_SUMS,
     "em": Statistic.EM_SUMS,
     "gaps": Statistic.BIN_COUNTS,
     "histogram": Statistic.GRID_COUNTS,

@@ -29,6 +29,7 @@ def test_of_two_normals_the_difference_is_their_total_variation():
     np.testing.assert_allclose(found.own - found.other, exact, atol=1e-12)
 
 
+@pytest.mark.thorough(quick=["1.0"])
 @pytest.mark.parametrize("spread", [0.3, 1.0])
 def test_of_mixtures_it_is_the_integral_of_the_difference(spread):
     rng = np.random.default_rng(2)

@@ -221,6 +221,7 @@ def test_what_follows_from_the_size_is_not_given_to_a_search_for_it():
         dpg.smallest_size(**ONE, **BUDGET, assumed_records=5_000)
 
 
+@pytest.mark.thorough
 def test_the_command_plans_populous(capsys):
     size = ["plan", "--n-features", "1", "--n-components", "1", "--epsilon", "1", "--simulations", "1"]
     asked = [*size, "--delta", "1e-6", "--method", "populous", "--noise", "0.05", "--json"]

@@ -17,6 +17,7 @@ GIVEN = {
     "slices": {"n_cells": 4, "bounds": (-5, 5)},
     "sketch": {"delta": 1e-6, "bounds": (-5, 5)},
     "em": {"delta": 1e-6, "bounds": (-5, 5)},
+    "central": {"bounds": (-5, 5)},
     "aggregate": {"delta": 1e-6},
     "populous": {"delta": 1e-6},
     "populous-single": {"delta": 1e-6},

@@ -150,7 +150,7 @@ def test_the_scale_of_bounded_noise_is_exact_too(epsilon, sensitivity):
     assert sensitivity / Fraction(loss.scale) <= Fraction(epsilon)
 
 
-@pytest.mark.parametrize("changed, epsilon", [(1, 1e-320), (0, 1.0), (1, 0.0), (1, math.nan)])
+@pytest.mark.parametrize("changed, epsilon", [(1, 1e-320), (1, 2.0**-53), (0, 1.0), (1, 0.0), (1, math.nan)])
 def test_scales_that_do_not_exist_are_refused(changed, epsilon):
     with pytest.raises(ValueError, match="must"):
         noise.laplace_scale(changed, epsilon)
@@ -171,3 +171,10 @@ def test_uniforms_are_uniform_on_their_grid(rng):
     assert stats.kstest(draws, "uniform").pvalue > FALSE_ALARM
     assert (draws * 2**53 == np.floor(draws * 2**53)).all() and draws.max() < 1
     assert noise.uniforms(0, rng=rng).shape == (0,)
+
+
+@pytest.mark.parametrize("draw, scale", [(noise.discrete_laplace, 2.0**53), (noise.discrete_gaussian, 2.0**56)])
+def test_scales_at_which_draws_are_cut_are_refused(draw, scale):
+    """OpenDP returns the ends of 64-bit integers there: with a record added to them it would show."""
+    with pytest.raises(ValueError, match="scale must be at most"):
+        draw(1, scale=scale)

@@ -34,6 +34,12 @@ def resumed(release, folder):
     return dpg.resume(folder / "fit.json")
 
 
+def of_simulated_people():
+    protocol, rng = dpg.LocalProtocol.design(1, epsilon=4.0, bounds=(-5, 5)), np.random.default_rng(1)
+    reports = protocol.aggregate([protocol.respond(x, rng) for x in RECORDS])
+    return dpg.fit_reports(reports, 1, progress=False, simulated=True)
+
+
 # Every public function that gives releases, called with one that is not private and with no seed of its own.
 MADE = {
     "fit_gmm": lambda release, folder: [dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET)],
@@ -42,6 +48,7 @@ MADE = {
         dpg.combine([release, dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET)], n_components=1),
         dpg.combine([dpg.fit_gmm(RECORDS, 1, like=release, **BUDGET), release], n_components=1),
     ],
+    "fit_reports": lambda release, folder: [of_simulated_people()],  # reports do not tell how they were drawn
     "resume": lambda release, folder: [resumed(release, folder)],
     "load": lambda release, folder: [dpg.load(release.save(folder / "release.json"))],
     "Release.load": lambda release, folder: [dpg.Release.load(release.save(folder / "release.json"))],

@@ -144,6 +144,7 @@ def test_a_step_of_zero_stays_where_it_is():
     assert same.background == pytest.approx(0.05)
 
 
+@pytest.mark.thorough
 def test_bands_of_marginals_and_conditionals_contain_the_point_estimate(pair):
     points = np.linspace(-3, 9, 20)
     for settings in ({"names": ["x1"]}, {"given": {"x0": 4.0}}, {"names": ["x1"], "given": {"x0": 4.0}}):

@@ -1,14 +1,21 @@
 """The public tools: answers, refusals, bad input before anything is spent, ledgers."""
 
+import doctest
+import logging
 import math
+import sys
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm import tools
-from pm_dpgmm.tools.populous_estimate import Numbers, designed, friend_table
+from pm_dpgmm.tools.populous_estimate import GRID_STEPS, Numbers, designed, friend_table
+from tests.builders.examples import examples
 
 LAWS = [stats.norm(0, 1), stats.laplace(0, 1), stats.uniform(-3, 6)]
 DENSITIES = [law.logpdf for law in LAWS]
@@ -147,3 +154,89 @@ def test_bad_input_of_an_estimate_costs_nothing(changed, error, words, tmp_path)
 def test_units_are_positive_numbers(units):
     with pytest.raises(ValueError, match="units must be"):
         Numbers(units, epsilon=1.0)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_noise_of_a_mask_that_could_not_be_drawn_is_refused_with_the_space(size):
+    least = size * (GRID_STEPS + 1) / 2**52
+    assert np.isfinite(Numbers(np.ones(size), epsilon=least).mask(np.zeros(size), None)).all()
+    with pytest.raises(ValueError, match="epsilon must leave a noise scale of at most"):
+        Numbers(np.ones(size), epsilon=math.nextafter(least, 0.0))
+
+
+def loud(function):
+    """As ``function``, but with something to say of records above 1,000, in every way that Python has."""
+
+    def answer(rows, *more):
+        if rows.max() > 1e3:
+            np.var(rows[rows > 1e9], ddof=1)  # of nothing: NumPy warns by warnings.warn
+            warnings.warn("leaks", stacklevel=1)
+            print("leaks", rows[0])
+            print("leaks", rows[0], file=sys.stderr)
+            logging.getLogger("a").critical("leaks %s", rows[0])
+            assert not sys.stdin.read()
+        return function(rows, *more)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda rows: tools.select_hypothesis(rows, [loud(f) for f in DENSITIES], DRAWS, **CHOICE),
+        lambda rows: tools.propose_test_release(rows, loud(lambda _: 900), loud(lambda _, rng: 1.0), **BUDGET),
+        lambda rows: tools.populous_estimate(rows, loud(np.median), SPACE, **BUDGET),
+    ],
+    ids=["select_hypothesis", "propose_test_release", "populous_estimate"],
+)
+def test_what_functions_say_of_records_stays_inside(run, recwarn, capfd, caplog):
+    run(np.append(np.random.default_rng(1).normal(size=60_000), 2e3))
+    assert not recwarn.list and capfd.readouterr() == ("", "") and not caplog.records
+    logging.getLogger("a").critical("heard")  # and what others say is heard again
+    assert [record.message for record in caplog.records] == ["heard"]
+
+
+def test_a_function_that_raises_is_charged_and_its_error_is_for_the_curator(tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=9.0, delta=1e-3)
+
+    def fails(rows, *more):
+        if rows.max() > 1e3:
+            raise ArithmeticError("mine")
+        return DENSITIES[0](rows)
+
+    records = np.append(DRAWS[0], 2e3)
+    with pytest.raises(ArithmeticError, match="mine"):
+        tools.select_hypothesis(records, [fails, *DENSITIES[1:]], DRAWS, ledger=ledger, **CHOICE)
+    for functions in [(fails, majority), (lambda _: 900, fails)]:
+        with pytest.raises(ArithmeticError, match="mine"):
+            tools.propose_test_release(records, *functions, ledger=ledger, **BUDGET)
+    assert ledger.spent[0] == 3.0
+
+
+def functions_of_the_example():
+    """What the docstring of the test before a release defines."""
+    lines = doctest.DocTestParser().get_examples(tools.propose_test_release.__doc__)
+    names = {"np": np}
+    for line in lines:
+        if line.source.startswith(("def ", "grid = ")):
+            exec(line.source, names)
+    return names["cell"], names["stable"]
+
+
+RECORD = st.sampled_from([-5e-324, 5e-324, -0.0, 0.0, -5.0, 9.999999999999998, 10.0, 45.0, 1e308, -1e308, math.nan])
+
+
+@given(records=st.lists(RECORD, min_size=1, max_size=9), place=st.integers(0, 8), new=RECORD)
+@settings(deadline=None, max_examples=examples(600))
+def test_one_record_moves_the_stability_of_the_docstring_by_at_most_one(records, place, new):
+    cell, stable = functions_of_the_example()
+    before, after = np.array(records), np.array(records)
+    after[place % len(records)] = new
+    assert abs(stable(before) - stable(after)) <= 1
+    assert cell(before) == cell(after) or stable(before) == stable(after) == 0
+
+
+def test_the_stability_of_the_docstring_counts_negative_tiny_records_on_one_side():
+    """With cells by division and floor, -5e-324 / 10 is in the cell from 0 on and yet below 0: the stability fell by 4."""
+    _, stable = functions_of_the_example()
+    assert abs(stable(np.repeat([-5.0, -5e-324], [5, 4])) - stable(np.repeat([-5.0, -5e-324], [4, 5]))) <= 1

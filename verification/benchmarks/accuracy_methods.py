@@ -18,6 +18,7 @@ from verification.benchmarks.sets import DataSet
 
 LOOSE = 60  # how many times too wide the loose bounds are
 UNITS, OFFSET = (1e-3, 1e3), 1e6  # of the columns without bounds: unknown units, far from 0
+PURE = ("histogram", "central")  # without delta
 N_DRAWS = 4_000  # for the total variation of two components in several columns
 
 Fit = Callable[[DataSet, Peer], tuple[Mixture, float]]  # mixture and seconds
@@ -78,6 +79,11 @@ def by_em(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     return _package(data, "em", data.recipe.domain.box)
 
 
+def by_central(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "central" of this package with the box of the set, pure DP."""
+    return _package(data, "central", data.recipe.domain.box)
+
+
 def by_two_stage(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     """Noisy Lloyd, then locally clipped moments."""
     return _by_recipe(data, "two-stage", two_stage)
@@ -99,6 +105,7 @@ METHODS: dict[str, Fit] = {
     "sketch, no bounds": by_unbounded_sketch,
     "histogram": by_histogram,
     "em": by_em,
+    "central": by_central,
     "two-stage": by_two_stage,
     "histogram + EM": by_histogram_em,
     "diffprivlib": by_diffprivlib,
@@ -132,7 +139,7 @@ def _package(
             data.training * scale + offset,
             recipe.n_components,
             epsilon=recipe.epsilon,
-            delta=None if kind == "histogram" else DELTA,
+            delta=None if kind in PURE else DELTA,
             bounds=bounds,
             method=kind,
             random_seed=data.seed(name),

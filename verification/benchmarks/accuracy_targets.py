@@ -43,6 +43,9 @@ EM = {
 OTHERS = {
     ("A-1e3", "histogram"): -0.03,
     ("A-1e4", "histogram"): -0.002,
+    ("A-1e3", "central"): -0.01,
+    ("A-1e4", "central"): -0.001,
+    ("B-8e3", "central"): -0.01,
     ("A-1e3", "sketch, loose bounds"): -0.009,
     ("A-1e4", "sketch, loose bounds"): -0.002,
 }

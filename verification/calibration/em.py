@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm.mechanisms.gaussian import gaussian_mechanism
 from pm_dpgmm.methods.em.law import grid, normal_nodes
-from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.em.statistics import EMStatistics, FeatureSums
 from pm_dpgmm.mixture.mixture import Mixture
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.importance import sample_weighted
@@ -144,9 +144,13 @@ def maximised(step: EMStatistics) -> Mixture:
     return Mixture(counts / counts.sum(), step.centres[0] + scale * inside, (covariances + covariances.mT) / 2)
 
 
-def log_likelihood(statistics: EMStatistics, *, naive: bool = False) -> LogLikelihood:
-    """Log likelihood of parameter points (W, P), up to a constant; ``naive``: of the last step, as if without noise."""
+def log_likelihood(statistics: FeatureSums, *, naive: bool = False) -> LogLikelihood:
+    """Log likelihood of parameter points (W, P), up to a constant; ``naive``: of the last step, as if without noise.
+
+    Other sums than those of steps have a likelihood in one column alone.
+    """
     if naive:
+        assert isinstance(statistics, EMStatistics)
         statistics = statistics.last()
     _, k, d = statistics.shape
     scales, values = statistics.noise_scales, statistics.values
@@ -160,6 +164,7 @@ def log_likelihood(statistics: EMStatistics, *, naive: bool = False) -> LogLikel
         nodes = np.append(x, statistics.bounds[0])
         features = np.ascontiguousarray((statistics.features(nodes[:, None]) / scales).T[kept])
         return lambda points: kernels.grid_log_likelihoods(points, nodes, steps, features, scaled, n, noise)
+    assert isinstance(statistics, EMStatistics)
     u, u_weights = normal_nodes(d, n)
     whiteners = np.linalg.inv(np.linalg.cholesky(statistics.covariances))
     logs = np.log(statistics.weights) + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2)

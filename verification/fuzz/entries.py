@@ -128,7 +128,8 @@ def entries(folder: Path) -> Entries:
             "random_seed": 0, "epsilon": 1.0, "delta": None,
         }),
         "robust_normal": (dpg.robust_normal, {
-            "X": np.linspace(-1.0, 1.0, 240)[:, None], "epsilon": 4.0, "delta": 0.05, "random_seed": 1,
+            "X": np.linspace(-1.0, 1.0, 240)[:, None], "epsilon": 4.0, "delta": 0.05, "unit": 1.0,
+            "random_seed": 1,
         }),
         "selection_size": (dpg.selection_size, {
             "n_hypotheses": 9, "accuracy": 0.1, "epsilon": 1.0, "failure": 0.1, "z": 1.0,

@@ -1,23 +1,26 @@
 """One page, and one Markdown file, that say what is true of private Gaussian mixtures and how that was checked.
 
-``contents.py`` collects, ``page.py`` and ``markdown.py`` lay out, ``figures.py`` draws.
+``contents.py`` collects, ``page.py`` and ``markdown.py`` lay out, ``figures.py`` draws; ``experiments.py`` does both
+for the experiments of the papers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pm_dpgmm.files.writing import write_text
 from verification.claims import Outcome, all_claims, run_claims
 from verification.claims.run import SEED
 from verification.report.contents import Contents, Figure
+from verification.report.experiments import experiments_markdown
 from verification.report.figures import all_figures
 from verification.report.markdown import to_markdown
-from verification.report.page import to_html
+from verification.report.page import experiments_page, to_html
+from verification.reproductions import Effort, Experiment, run_reproductions
 from verification.trials import Trial
 
-__all__ = ["Contents", "Figure", "collect", "to_html", "to_markdown", "write_report"]
+__all__ = ["Contents", "Figure", "collect", "to_html", "to_markdown", "write_experiments", "write_report"]
 
 
 def collect(
@@ -26,6 +29,7 @@ def collect(
     thorough: bool = False,
     share: float = 1.0,
     audits: bool = True,
+    reproductions: bool = True,
     n_jobs: int = 1,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Contents:
@@ -41,8 +45,10 @@ def collect(
         Multiplies the number of samples of the audits.
     audits : bool
         Whether to audit specimens and the package's own mechanisms, which takes most of the time.
+    reproductions : bool
+        Whether to run the papers' experiments again, at full length if ``thorough``.
     n_jobs : int
-        Worker processes for the claims.
+        Worker processes for claims and experiments.
     progress : callable
         Called with the name of what was just finished.
     """
@@ -60,8 +66,12 @@ def collect(
             run_trials(mechanisms, seed=seed, share=share, progress=lambda trial: progress(trial.specimen.name))
             for mechanisms in (all_specimens(), all_targets())
         ]
+    experiments = None
+    if reproductions:
+        effort = Effort(quick=not thorough, seed=seed, n_jobs=n_jobs)
+        experiments = run_reproductions(effort=effort, progress=lambda experiment: progress(experiment.name))
     figures = all_figures(seed, *found)
-    return Contents(outcomes, found[0], found[1], figures, seed, thorough, share)
+    return Contents(outcomes, found[0], found[1], figures, seed, thorough, share, experiments)
 
 
 def write_report(contents: Contents, folder: str | Path) -> tuple[Path, Path]:
@@ -70,3 +80,12 @@ def write_report(contents: Contents, folder: str | Path) -> tuple[Path, Path]:
     place.mkdir(parents=True, exist_ok=True)
     page, text = to_html(contents), to_markdown(contents)  # both, before any file is written
     return write_text(place / "report.html", page), write_text(place / "report.md", text)
+
+
+def write_experiments(experiments: Sequence[Experiment], folder: str | Path, *, command: str) -> tuple[Path, Path]:
+    """Write ``reproductions.html`` and ``reproductions.md`` into ``folder``; returns their paths."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    page = experiments_page(experiments, command)
+    text = "\n".join(["# Experiments of the papers, run again", "", *experiments_markdown(experiments)]) + "\n"
+    return write_text(place / "reproductions.html", page), write_text(place / "reproductions.md", text)

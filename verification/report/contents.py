@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from verification.claims import Outcome, Verdict
+from verification.reproductions import Experiment
 
 PAPERS = {  # how a source names a paper: its title in the report
     "Arbas, Ashtiani, Liaw (2023)": "Arbas, Ashtiani, Liaw (2023): Polynomial time and private learning of unbounded "
@@ -40,7 +41,8 @@ class Figure:
 class Contents:
     """Everything in a report.
 
-    ``specimens`` and ``targets`` are None when the audits were not asked for; the report then says so.
+    ``specimens`` and ``targets`` are None when the audits were not asked for, ``reproductions`` when the experiments
+    were not; the report then says so.
     """
 
     outcomes: Sequence[Outcome]
@@ -50,6 +52,7 @@ class Contents:
     seed: int
     thorough: bool
     share: float
+    reproductions: Sequence[Experiment] | None = None
 
     @property
     def wrong(self) -> list[str]:
@@ -57,7 +60,8 @@ class Contents:
         audits = [*(self.specimens or ()), *(self.targets or ())]
         named = [(outcome.claim.id, outcome.right) for outcome in self.outcomes]
         named += [(trial.specimen.name, trial.right) for trial in audits]
-        return [name for name, right in named if not right]
+        experiments = [name for experiment in self.reproductions or () for name in experiment.wrong]
+        return [name for name, right in named if not right] + experiments
 
     @property
     def papers(self) -> dict[str, list[Outcome]]:
@@ -77,7 +81,8 @@ class Contents:
     def command(self) -> str:
         """The command that makes this report again."""
         extra = (" --thorough" if self.thorough else "") + ("" if self.share == 1 else f" --share {self.share:g}")
-        return f"python -m verification report --seed {self.seed}{extra}" + ("" if self.targets else " --no-audits")
+        extra += ("" if self.targets else " --no-audits") + ("" if self.reproductions else " --no-reproductions")
+        return f"python -m verification report --seed {self.seed}{extra}"
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:

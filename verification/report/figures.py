@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def tv_range(seed: int) -> Figure:
     narrow = np.minimum(spread, 1.0)
     distance = np.maximum(np.abs(np.maximum(spread, 1 / spread) ** 2 - 1), shift / narrow)
     keep = (tv > 1e-4) & (distance < 100)
-    figure, ax = _axes()
+    figure, ax = axes()
     ax.scatter(distance[keep], tv[keep] / distance[keep], s=3, alpha=0.4, lw=0, color="C0", rasterized=True)
     for value, name in (
         (1 / 200, "1/200, as printed"),
@@ -63,7 +64,7 @@ def triangle_constants(seed: int) -> Figure:
     """Attained and proved constants of the approximate triangle inequalities, against the radius."""
     radii = np.array([0.1, 0.25, 0.5, 1.0, 2.0])
     rng = np.random.default_rng(seed)
-    figure, ax = _axes()
+    figure, ax = axes()
     grid = np.linspace(0, radii[-1], 100)
     ax.plot(grid, 1 + grid / 2, color="C0", label="1 + r/2")
     ax.plot(grid, (1 + np.sqrt(1 + grid)) / 2, color="C1", label="(1 + √(1 + r))/2")
@@ -103,7 +104,7 @@ def mask_curves(seed: int) -> Figure:
             epsilons, radius=radii["covariance"], noise=covariance, d=d, frobenius=False
         ),
     }
-    figure, ax = _axes()
+    figure, ax = axes()
     for colour, (name, curve) in zip(("C0", "C1", "C2"), curves.items(), strict=True):
         ax.plot(epsilons, np.maximum(curve, 1e-30), color=colour, label=f"{name}, radius {radii[name]:.2g}")
     ax.plot([epsilon], [delta], "s", ms=9, mfc="none", color="C3", label="as published, for each")
@@ -127,7 +128,7 @@ def score_volumes(seed: int) -> Figure:
         "normal, 5 % far out": np.append(rng.normal(size=n - n // 20), 1e6 * (1 + rng.random(n // 20))),
         "Laplace": rng.laplace(size=n),
     }
-    figure, ax = _axes()
+    figure, ax = axes()
     for colour, (name, records) in zip(("C0", "C1", "C2"), samples.items(), strict=True):
         volumes = arrangement(records, ranges, limit=design.limit).volumes
         passing = design.table.probability(design.level(volumes))
@@ -150,7 +151,7 @@ def score_volumes(seed: int) -> Figure:
 
 def audits(trials: Sequence[Any]) -> Figure:
     """Certified lower bounds of epsilon against the true values."""
-    figure, ax = _axes()
+    figure, ax = axes()
     top = 20.0
     for broken, colour, name in ((False, "C0", "sound"), (True, "C3", "broken")):
         chosen = [trial for trial in trials if trial.specimen.broken == broken]
@@ -170,7 +171,8 @@ def _one(r: float) -> float:
     return 1.0
 
 
-def _axes() -> tuple[Any, Any]:
+def axes() -> tuple[Any, Any]:
+    """A figure of the page's size with one pair of axes."""
     from matplotlib.figure import Figure as Canvas
 
     figure = Canvas(figsize=SIZE, layout="constrained")
@@ -181,11 +183,15 @@ def _axes() -> tuple[Any, Any]:
 
 
 def _finished(figure: Any, name: str, title: str, words: str, claims: tuple[str, ...]) -> Figure:
+    return Figure(name, title, words, claims, to_svg(figure, name, title))
+
+
+def to_svg(figure: Any, name: str, title: str) -> str:
+    """A figure as an element of the page; the same text for the same numbers."""
     import matplotlib
 
     text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": SALT + name, "svg.fonttype": "none"}):
         figure.savefig(text, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
-    return Figure(name, title, words, claims, svg)
+    return svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

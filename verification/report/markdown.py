@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from verification.claims import Verdict
 from verification.report.contents import Contents, counts, evidence, otherwise, ratio
+from verification.report.experiments import experiments_markdown
 
 
 def to_markdown(contents: Contents) -> str:
@@ -21,6 +22,7 @@ def to_markdown(contents: Contents) -> str:
             more = "; ".join(filter(None, (otherwise(outcome), claim.constants)))
             cells = (f"`{claim.id}`", claim.source, claim.statement, verdict, ratio(outcome), evidence(outcome), more)
             lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    lines += ["", "## Experiments of the papers, run again", "", *experiments_markdown(contents.reproductions)]
     for title, trials in (("Specimens", contents.specimens), ("Mechanisms of this package", contents.targets)):
         lines += ["", f"## {title}", ""]
         if trials is None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from verification.claims import Outcome, Verdict
 from verification.report.contents import Contents, Figure, counts, evidence, otherwise, ratio
+from verification.report.experiments import experiments_html
+from verification.reproductions import Experiment
 
 CLASSES = {Verdict.HOLDS: "holds", Verdict.SLACK: "slack", Verdict.FALSE: "false", Verdict.NOT_CHECKABLE: "open"}
 STYLE = """
@@ -55,6 +57,8 @@ def to_html(contents: Contents) -> str:
     ]
     for i, (title, outcomes) in enumerate(contents.papers.items()):
         sections.append(f'<h2 id="paper-{i}">{escape(title)}</h2>{_claims(outcomes, seen)}')
+    sections.append('<h2 id="reproductions">Experiments of the papers, run again</h2>')
+    sections.append(experiments_html(contents.reproductions))
     words = "Mechanisms whose true privacy is known. The broken ones must be refuted, the sound ones must not."
     sections.append(_audits("specimens", "Specimens", words, contents.specimens))
     words = "Every function that spends budget, on its release path, and planted faults that its audit must catch."
@@ -64,10 +68,21 @@ def to_html(contents: Contents) -> str:
         f'<h2 id="versions">Versions and seed</h2><p>Seed {contents.seed}. The same seed and versions give the same'
         f" page: <code>{escape(contents.command)}</code></p><table><tbody>{rows}</tbody></table>"
     )
+    return _page("What is true of private Gaussian mixtures", sections)
+
+
+def experiments_page(experiments: Sequence[Experiment], command: str) -> str:
+    """The experiments alone, as a page of their own."""
+    title = "Experiments of papers on private Gaussian mixtures, run again"
+    made = f"<p>Made by <code>{escape(command)}</code></p>"
+    return _page(title, [f"<h1>{title}</h1>", made, experiments_html(experiments)])
+
+
+def _page(title: str, sections: Sequence[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>What is true of private Gaussian mixtures</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(sections)
         + "\n</main>\n</body>\n</html>\n"
     )

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.normal_scores import Arrangement, CountRanges, arrangement, drawn
+from pm_dpgmm.mechanisms.normal_scores import Arrangement, CountRanges, arrangement, drawn, volumes_by_row
 from pm_dpgmm.mechanisms.robust_normal import RobustDesign, certified_draw, robust_design
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, Prepared, at_bits, rows_of
@@ -53,21 +53,36 @@ def sound(found: Arrangement, using: RobustDesign) -> tuple[float, float] | None
 
 def without_coin(found: Arrangement, using: RobustDesign) -> tuple[float, float] | None:
     """Fault: every level above 0 passes."""
-    return drawn(found, using.weights) if using.level(found.volumes) else None
+    return drawn(found, using.log_weights) if using.level(found.volumes) else None
 
 
 def without_test(found: Arrangement, using: RobustDesign) -> tuple[float, float] | None:
     """Fault: released whenever some law has a score within reach."""
-    return drawn(found, using.weights) if found.volumes[using.reach] > 0 else None
+    return drawn(found, using.log_weights) if found.volumes[using.reach] > 0 else None
 
 
 def best_score(found: Arrangement, using: RobustDesign) -> tuple[float, float]:
     """Fault: only laws of the least score are drawn, as if the exponent were infinite."""
     least = np.flatnonzero(found.volumes)[0]
-    return drawn(found, np.append(np.zeros(least), 1.0))
+    return drawn(found, np.append(np.full(least, -np.inf), 0.0))
 
 
-def with_far(n_far: int, *, place: float = 1e6) -> FloatArray:
+def centred(records: FloatArray) -> Arrangement:
+    """Fault: differences from the middle record, rounded as floats, in the place of whole steps."""
+    ordered = np.sort(records)
+    x = ordered - ordered[len(ordered) // 2]
+    ranges = CountRanges.of(N_RECORDS)
+    return Arrangement(x, 1.0, ranges, volumes_by_row(x, ranges, limit=design().limit))
+
+
+def of_two_sizes() -> tuple[FloatArray, FloatArray]:
+    """Half of the records close together at 0, half at 1; the last moves to 0. A centre at 1 hides the gaps at 0."""
+    half = np.arange(N_RECORDS // 2)
+    records = np.concatenate([half * 2.0**-70, 1 + half * 2.0**-40])
+    return records, np.append(records[:-1], len(half) * 2.0**-70)
+
+
+def with_far(n_far: int, *, place: float = 1e5) -> FloatArray:
     """Quantiles of a normal law, ``n_far`` of them far out."""
     records = special.ndtri((np.arange(N_RECORDS) + 0.5) / N_RECORDS)
     records[np.linspace(0, N_RECORDS - 1, n_far).astype(int)] = place * (1 + np.arange(n_far))
@@ -105,14 +120,14 @@ def equal(n_equal: int) -> FloatArray:
 
 
 def targets() -> list[Specimen]:
-    """Neighbours at the top, in the middle and at the foot of the table, both levels of audit; three faults."""
+    """Neighbours at the top, in the middle and at the foot of the table, both levels of audit; four faults."""
     claim, inf = (EPSILON, DELTA), math.inf
 
     def mechanism(draw: Draw) -> Prepared:
         return Prepared(prepared, Runs(draw))
 
     released = mechanism(sound)
-    centre, middle = shifted(0, N_RECORDS // 2, 50.0), shifted(24, N_RECORDS // 2, 5e7)
+    centre, middle = shifted(0, N_RECORDS // 2, 50.0), shifted(24, N_RECORDS // 2, 5e6)
     return [
         Specimen("robust_normal", MODULE, released, *centre, *claim, 1.0, False, 3_000),
         Specimen("robust_normal_scores", SCORES, released, *shifted(0, 0, 0.0), *claim, 1.0, False, 3_000),
@@ -121,6 +136,16 @@ def targets() -> list[Specimen]:
         Specimen("robust_normal_edge", MODULE, released, *edge("level"), *claim, 1.0, False, 3_000),
         Specimen("robust_normal_no_coin", FAULT, mechanism(without_coin), *edge("level"), *claim, inf, True, 1_000),
         Specimen("robust_normal_no_test", FAULT, mechanism(without_test), *edge("reach"), *claim, inf, True, 1_000),
+        Specimen(
+            "robust_normal_centred",
+            f"fault in {SCORES}",
+            Prepared(centred, Runs(sound)),
+            *of_two_sizes(),
+            *claim,
+            inf,
+            True,
+            1_000,
+        ),
         Specimen(
             "robust_normal_best_score",
             f"fault in {SCORES}",

@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
-from pm_dpgmm.bayes.likelihoods import aggregate, counts, em, local, populous, populous_single, sketch
+from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
@@ -56,6 +56,7 @@ LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     Statistic.AVERAGE: Likelihood(aggregate.LIKELIHOODS, aggregate.log_likelihood, ordered=True),
     Statistic.BIN_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
     Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
+    Statistic.CELL_SUMS: Likelihood(em.LIKELIHOODS, central.log_likelihood),
     Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
     Statistic.UNKNOWN: "which has no likelihood here",
 }

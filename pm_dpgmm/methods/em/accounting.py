@@ -21,6 +21,7 @@ from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, smallest_epsilon
 
+SMALLEST_EPSILON = 1e-4  # below it curves in floats lose digits
 ORDERS = 1 + np.geomspace(1e-3, 1e5, 4001)  # of Renyi divergences
 
 
@@ -72,7 +73,7 @@ def cdp_multiplier(epsilon: float, delta: float, n_releases: int) -> float:
 def zcdp_multiplier(epsilon: float, delta: float, n_releases: int) -> float:
     """rho-zCDP with rho + 2 sqrt(rho ln(1/delta)) = epsilon: Bun and Steinke (2016), Proposition 1.3."""
     log = math.log(1 / delta)
-    root = math.sqrt(log + epsilon) - math.sqrt(log)
+    root = epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))
     return math.sqrt(n_releases / 2) / root
 
 
@@ -83,6 +84,10 @@ def renyi_multiplier(epsilon: float, delta: float, n_releases: int) -> float:
         a = ORDERS
         return float((rho * a + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)).min())
 
+    if proved(1e-18) > epsilon:
+        raise ValueError(
+            f"epsilon must be what orders up to {ORDERS[-1]:g} can prove at delta {delta:g}, got {epsilon:g}"
+        )
     rho = bisected(lambda r: proved(r) <= epsilon, 1e-18, 2 * epsilon + 2, middle=geometric)
     return math.sqrt(n_releases / (2 * rho))
 
@@ -147,6 +152,8 @@ def accounted(
     """
     check_choice(tuple(MULTIPLIERS), accounting=accounting)
     check_positive(epsilon=epsilon)
+    if epsilon < SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g}, got {epsilon!r}")
     check_delta(delta, zero=False)
     check_count(n_steps=n_steps)
     if n_components is not None:

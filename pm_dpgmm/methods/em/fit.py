@@ -22,7 +22,7 @@ from scipy import linalg, special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.em_sums import Squares
 from pm_dpgmm.methods.em.law import SPACING, grid, normal_nodes
-from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.em.statistics import FeatureSums
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 
@@ -50,7 +50,7 @@ class Objective:
     """Minus the log posterior of the coordinates of a mixture, given sums of EM steps."""
 
     def __init__(
-        self, statistics: EMStatistics, crude: Mixture, covariance: Squares, *, n_nodes: int | None = None
+        self, statistics: FeatureSums, crude: Mixture, covariance: Squares, *, n_nodes: int | None = None
     ) -> None:
         k, d = crude.means.shape
         frames = np.asarray(np.linalg.cholesky(shaped(crude.covariances, covariance)), dtype=float)
@@ -154,7 +154,7 @@ Line = tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray, FloatArray]]
 
 
 def fit_sums(
-    statistics: EMStatistics,
+    statistics: FeatureSums,
     crude: Mixture,
     *,
     covariance: Squares = Squares.FULL,
@@ -166,7 +166,7 @@ def fit_sums(
 
     Parameters
     ----------
-    statistics : EMStatistics
+    statistics : EMStatistics or CentralStatistics
     crude : Mixture
         Released or public: the centre of the weak prior, and the first start.
     covariance : Squares

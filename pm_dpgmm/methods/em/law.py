@@ -47,7 +47,7 @@ from scipy import linalg, special, stats
 from scipy.stats import qmc
 
 from pm_dpgmm._arguments import FloatArray, frozen
-from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.em.statistics import FeatureSums
 
 NODES_PER_SD = 4.0  # of the grid in one dimension
 LEAST_NODES, MOST_NODES = 160, 4096  # of that grid, before it is split
@@ -58,7 +58,7 @@ RADIUS = 4.5  # of the lattice
 MOST_NORMAL_NODES = 8192  # of each component
 
 
-def grid(statistics: EMStatistics) -> tuple[FloatArray, FloatArray]:
+def grid(statistics: FeatureSums) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of integrals over the box in one dimension, both of shape (Q,)."""
     low, high = statistics.bounds[0]
     reach = (statistics.radii * statistics.unit)[..., None]
@@ -116,19 +116,20 @@ def _standard(nodes: FloatArray, weights: FloatArray) -> tuple[FloatArray, Float
 
 
 def moments(
-    statistics: EMStatistics, weights: FloatArray, means: FloatArray, chol: FloatArray
+    statistics: FeatureSums, weights: FloatArray, means: FloatArray, chol: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean (P,) and covariance (P, P) of one record's features.
 
     Parameters
     ----------
-    statistics : EMStatistics
+    statistics : EMStatistics or CentralStatistics
         Public law; its sums are not used.
     weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
         Mixture of the records, of any number of components; lower triangular roots of the covariances.
 
     Examples
     --------
+    >>> from pm_dpgmm.methods.em.statistics import EMStatistics
     >>> one = EMStatistics.of_step([0.5, 0.5], [[-1.0], [1.0]], [[[1.0]], [[1.0]]], bounds=[[-4.0, 4.0]], scale=9.0)
     >>> m, v = moments(one, np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1, 1)))
     >>> m[:2].round(4).tolist(), bool(v[0, 1] < 0)
@@ -152,14 +153,14 @@ def moments(
     return mean, (h * probabilities[:, None]).T @ h - np.outer(mean, mean)
 
 
-def log_density(statistics: EMStatistics, weights: FloatArray, means: FloatArray, chol: FloatArray) -> float:
+def log_density(statistics: FeatureSums, weights: FloatArray, means: FloatArray, chol: FloatArray) -> float:
     """Log density of the noisy sums in ``statistics`` when its records come from this mixture."""
     mean, covariance = moments(statistics, weights, means, chol)
     total = noisy_covariance(statistics, mean, covariance)
     return float(stats.multivariate_normal(statistics.n_records * mean, total).logpdf(statistics.values))
 
 
-def noisy_covariance(statistics: EMStatistics, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+def noisy_covariance(statistics: FeatureSums, mean: FloatArray, covariance: FloatArray) -> FloatArray:
     """n V + S, and s^2 m m' for a noisy count of records, shape (P, P)."""
     unknown = statistics.n_records_scale**2 * np.outer(mean, mean)
     return np.asarray(statistics.n_records * covariance + unknown + np.diag(statistics.noise_scales**2))

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,37 @@ if TYPE_CHECKING:
 PREFIX = "em_"
 KINDS = (Squares.FULL, Squares.DIAGONAL, Squares.ISOTROPIC)  # in this order: in one column they are the same
 _SHARED = ("unit", "bounds", "n_records", "n_records_scale")  # by all steps
+
+
+class FeatureSums(Protocol):
+    """What law and fit ask of noisy sums over the records: :class:`EMStatistics`, or those of cells (method "central").
+
+    Shapes as in :class:`EMStatistics`: parts of G components or cells in T steps.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int, int]: ...
+    @property
+    def bounds(self) -> FloatArray: ...
+    @property
+    def unit(self) -> FloatArray: ...
+    @property
+    def centres(self) -> FloatArray: ...
+    @property
+    def covariances(self) -> FloatArray: ...
+    @property
+    def radii(self) -> FloatArray: ...
+    @property
+    def n_records(self) -> FloatArray | float: ...
+    @property
+    def n_records_scale(self) -> FloatArray | float: ...
+    @property
+    def values(self) -> FloatArray: ...
+    @property
+    def noise_scales(self) -> FloatArray: ...
+    def features(self, points: ArrayLike) -> FloatArray:
+        """What one record at each row of ``points`` adds to :attr:`values` before noise."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,7 +41,7 @@ PLACES = 1_000  # of a random assignment: shares of blocks are multiples of its 
 MOST_GUESSED = 2**53
 MOST_COMPONENTS = 64  # each needs some 1,750 records
 STEPS = 3
-LARGEST_RECORD = 1e100
+LARGEST_RECORD, LEAST_RECORD = 1e100, 1e-100  # in size; variances are then normal floats
 NOTHING_FOUND = (
     "method 'gaps' refused: no size and place of the gaps between records stood out. The budget is spent. Use more"
     " records, fewer components, records that are not rounded (equal ones leave no gap), or a method with bounds."
@@ -76,7 +76,8 @@ class GapsMethod(Method):
     -----
     At epsilon 1 and delta 1e-6 a component needs some 700 records in the first block, so about 1,750 divided by the
     least weight in all (``verification/benchmarks/far_and_wide.py``). Components of a similar scale within bounds, or
-    within some hundred deviations, are the business of "sketch".
+    within some hundred deviations, are the business of "sketch". In the unit of the records those beyond 1e100 in size
+    are moved there, and those below 1e-100 count as 0.
     """
 
     first_share: float = 0.4
@@ -163,7 +164,7 @@ class GapsMethod(Method):
         guarantee = self.guarantee(problem)
         budget: dict[str, Any] = {"epsilon": problem.epsilon, "neighbouring": problem.neighbouring}
         first, second, third = blocks(
-            np.clip(records[:, 0], -LARGEST_RECORD, LARGEST_RECORD),
+            within_reach(records[:, 0]),
             (self.first_share, self.last_share),
             problem.neighbouring,
             rng=rng,
@@ -219,6 +220,11 @@ class GapsMethod(Method):
         if self.accuracy is not None:
             return self.accuracy
         return max(LEAST_ACCURACY, SAMPLING / math.sqrt(4 * self.last_share * self.expected_records(problem)))
+
+
+def within_reach(column: FloatArray) -> FloatArray:
+    """Every record by itself: at most ``LARGEST_RECORD`` in size, and 0 below ``LEAST_RECORD``."""
+    return np.where(np.abs(column) < LEAST_RECORD, 0.0, np.clip(column, -LARGEST_RECORD, LARGEST_RECORD))
 
 
 def blocks(

@@ -35,6 +35,17 @@ class LocalReports:
     responses: Counted
     refused: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        counts, protocol = self.responses, self.protocol
+        if protocol.phases:
+            alike = isinstance(counts, WaveResponses) and np.array_equal(counts.phases, protocol.phases)
+            alike = alike and np.array_equal(getattr(counts, "frequencies", ()), protocol.frequencies)
+        else:
+            kind = {"subset": SubsetResponses}.get(protocol.randomiser, CellResponses)
+            alike = isinstance(counts, kind) and np.array_equal(getattr(counts, "edges", ()), protocol.edges)
+        if not alike or not np.array_equal(counts.channel, channel(protocol)):
+            raise ValueError(f"responses must be counts of reports of {protocol!r}, got others")
+
     @property
     def n_reports(self) -> int:
         """Those that count."""

@@ -42,6 +42,7 @@ class Randomiser:
     kind : str
         One of ``KINDS``.
     epsilon : float
+        At least 1e-6, which a protocol asks for and the proof needs.
     n_places : int
         2 for "one-bit", else the number of cells.
     precision : int
@@ -113,10 +114,10 @@ class Randomiser:
         others = [j for j in range(self.n_places) if j != place]
         own = below(1 << self.precision) < self.cut
         found = own << place
-        for i in range(self.n_chosen - own):
+        for i in range(self.n_chosen):  # as many numbers whatever ``own`` is: how much is drawn would tell it
             j = i + below(len(others) - i)
             others[i], others[j] = others[j], others[i]
-            found |= 1 << others[i]
+            found |= (i < self.n_chosen - own) << others[i]
         return found
 
     def outputs(self) -> Iterator[int]:

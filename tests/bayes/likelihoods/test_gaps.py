@@ -24,6 +24,7 @@ class Fixed:
         self.chol = np.sqrt(mixture.covariances)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["exact", "gaussian"])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 def test_the_evidence_is_the_law_of_the_noisy_counts(form, neighbouring):

@@ -179,6 +179,7 @@ def test_new_measurements_can_be_drawn_and_have_their_law():
     assert stats.kstest(draws, cdf).pvalue > 1e-5  # false alarm
 
 
+@pytest.mark.thorough
 def test_a_term_that_reads_the_vector_is_refused_where_a_gradient_is_taken():
     with pm.Model() as model:
         x = measured("x", LINE, [[5.0], [1.0]], [[1.0]])

@@ -184,6 +184,7 @@ def test_only_the_model_sees_through_a_likelihood_that_is_not_gaussian():
     assert check.missed == ((0, 0),) and abs(check.expected[0, 0] - 0.7) < 0.05
 
 
+@pytest.mark.thorough
 def test_posterior_predictive_draws_taken_before_change_nothing():
     """PyMC 5.28 then lists the observed variable twice."""
     with pm.Model() as model:

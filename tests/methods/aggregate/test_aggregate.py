@@ -338,6 +338,7 @@ def test_a_fit_that_ends_before_its_sums_is_resumed_as_a_sketch(records, monkeyp
     assert np.abs((np.sort(found.means[:, 0]) - PLACE) / UNIT - [-2, 2]).max() < 0.6
 
 
+@pytest.mark.thorough(quick=["learner0"])
 @pytest.mark.parametrize(
     "learner",
     [dpg.VectorLearner(lambda rows: [1.0], ("one",)), dpg.VectorLearner(lambda rows: [(rows > 1e9).sum()], ("far",))],

@@ -70,6 +70,7 @@ def test_mass_outside_the_bounds_counts_against_a_mixture():
     assert inside > 0.9
 
 
+@pytest.mark.thorough
 def test_knowing_the_noise_beats_taking_noisy_counts_as_exact():
     """Same noisy counts, fitted with the true noise scale and with a tiny one: median of ten data sets."""
     truth = Mixture([0.4, 0.6], [[30.0], [60.0]], [[[20.0]], [[40.0]]])

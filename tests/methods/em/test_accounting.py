@@ -41,6 +41,8 @@ def test_the_published_epsilon_is_a_parameter_of_another_thing():
     [
         ({"accounting": "moments"}, "accounting must be one of"),
         ({"epsilon": 0.0}, "epsilon must be finite and greater than 0"),
+        ({"epsilon": 1e-5}, "epsilon must be at least 0.0001"),
+        ({"accounting": "renyi", "epsilon": 1e-4, "delta": 1e-12}, "epsilon must be what orders"),
         ({"delta": 0.0}, "delta must be"),
         ({"n_steps": 0}, "n_steps must be"),
         ({"n_components": 0}, "n_components must be"),

@@ -38,6 +38,7 @@ def test_it_finds_the_mixture(truth, neighbouring):
     np.testing.assert_allclose(found.covariances[order], truth.covariances, atol=0.25)
 
 
+@pytest.mark.thorough(quick=["diagonal"])
 @pytest.mark.parametrize("covariance", ["diagonal", "isotropic"])
 def test_covariances_have_the_form_that_was_asked_for(covariance):
     release = fitted(PLANE, 20_000, covariance=covariance)
@@ -49,6 +50,7 @@ def test_covariances_have_the_form_that_was_asked_for(covariance):
     np.testing.assert_allclose(release.means[order], PLANE.means, atol=0.2)
 
 
+@pytest.mark.thorough
 def test_the_likelihood_is_better_than_the_last_step_alone():
     """Overlapping components: the published step stops at its bias, of which the likelihood has none."""
     close = dpg.Mixture([0.15, 0.35, 0.5], [[17.0], [30.0], [50.0]], [[[9.0]], [[16.0]], [[25.0]]])
@@ -152,6 +154,7 @@ def test_a_few_records_make_a_release_that_warns():
     assert np.isfinite(release.means).all() and "too few" in release.flag
 
 
+@pytest.mark.thorough(quick=["5"])
 @pytest.mark.parametrize("stop", [1, 5, 6])
 def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
     """After cells, after the first step, and after the last one: then to the same release."""

@@ -1,5 +1,6 @@
 """Method "gaps": components far apart and of many scales, refusals, blocks, files, and what may be asked of it."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.gap_histogram import GapCounts, noisy_gap_counts
 from pm_dpgmm.methods.gaps.bin_fit import Bins, bin_moments, masses
 from pm_dpgmm.methods.gaps.groups import MOST_CELLS, bin_edges, groups_of, most_counted
-from pm_dpgmm.methods.gaps.method import GapsMethod, blocks
+from pm_dpgmm.methods.gaps.method import GapsMethod, blocks, within_reach
 from pm_dpgmm.methods.gaps.statistics import MOST_EDGES
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.scheffe_sets import Lines, scheffe_sets
@@ -99,6 +100,32 @@ def test_records_at_the_ends_of_the_floats_do_no_harm():
     assert abs(found.means[0, 0]) < 0.2 and 0.8 < found.covariances[0, 0, 0] < 1.3
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-305, 1e-310])
+def test_records_too_small_for_variances_end_in_a_refusal_that_says_what_it_cost(scale):
+    rng = np.random.default_rng(1)
+    X = scale * np.concatenate([rng.normal(size=4_000), rng.normal(20.0, 1.0, 4_000)])[:, None]
+    with pytest.raises(dpg.Unstable, match="refused: no size and place of the gaps") as refusal:
+        dpg.fit_gmm(X, 2, random_seed=1, n_candidates=5, **BUDGET)
+    assert refusal.value.guarantee.epsilon == 1.0
+
+
+@pytest.mark.parametrize("scale, place", [(1e-98, 0.0), (1e-101, 0.0), (1e-112, 1e-99), (1e98, 0.0), (1e102, 0.0)])
+def test_components_at_both_ends_of_what_counts_are_valid(scale, place):
+    """Whatever has been spent for ends in a mixture or a refusal."""
+    rng = np.random.default_rng(1)
+    X = place + scale * np.concatenate([rng.normal(size=4_000), rng.normal(20.0, 1.0, 4_000)])[:, None]
+    with contextlib.suppress(dpg.Unstable):
+        found = dpg.fit_gmm(X, 2, random_seed=1, n_candidates=5, **BUDGET)
+        assert (found.covariances > 0).all()
+
+
+def test_every_record_is_brought_within_reach_by_itself():
+    column = np.array([1e308, -1e101, 1e100, 3.0, 1e-100, np.nextafter(1e-100, 0), -1e-101, -5e-324, -0.0])
+    expected = [1e100, -1e100, 1e100, 3.0, 1e-100, 0.0, 0.0, 0.0, 0.0]
+    assert within_reach(column).tolist() == expected
+    assert [within_reach(column[i : i + 1])[0] for i in range(9)] == expected
+
+
 def test_add_remove_needs_a_guess_and_keeps_the_number_of_records(tmp_path):
     X = np.random.default_rng(4).normal(size=5_000)[:, None]
     found = dpg.fit_gmm(X, 1, neighbouring="add-remove", assumed_records=4_000, random_seed=1, n_candidates=5, **BUDGET)
@@ -151,6 +178,7 @@ def test_groups_tell_the_place_and_scale_of_a_component():
     assert (np.diff(edges) > 0).all() and edges[0] < 1e6 - 1e3
 
 
+@pytest.mark.thorough
 def test_more_cells_than_a_release_may_hold_are_cut_to_the_largest():
     counts = np.random.default_rng(1).integers(80, 9_000, 5_000)
     found = most_counted(GapCounts(np.arange(5_000) % 50, np.arange(5_000.0) * 9, counts, 4))

@@ -324,6 +324,19 @@ def test_reports_of_other_kinds_are_not_put_together():
         dpg.fit_reports(counted("one-bit"), 60)
     with pytest.raises(ValueError, match="feature_names must have 2 names, got 1"):
         dpg.fit_reports(counted("one-bit"), 1, feature_names=["a"])
+    with pytest.raises(ValueError, match="of different people"):
+        dpg.fit_reports([line, line], 1)
+
+
+def test_counts_are_of_the_protocol_beside_them():
+    """Else a release would state an epsilon that its answers do not have."""
+    sharp = LocalProtocol("one-bit", 8.0, frequencies=[[1.0]], phases=[0.0])
+    plain = LocalProtocol("one-bit", 1.0, frequencies=[[1.0]], phases=[0.0])
+    found = sharp.aggregate([sharp.respond(0.5) for _ in range(50)])
+    with pytest.raises(ValueError, match="responses must be counts of reports of"):
+        dpg.LocalReports(plain, found.responses)
+    release = dpg.fit_reports(found, 1, progress=False, simulated=True)
+    assert not release.private and dpg.fit_reports(found, 1, progress=False).private
 
 
 def test_the_table_of_a_report_is_that_of_the_module():

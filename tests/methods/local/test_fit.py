@@ -110,6 +110,7 @@ def test_halves_and_joined_components_keep_mean_and_covariance():
 
 
 # ------------------------------------------------------------------ releases
+@pytest.mark.thorough(quick=["one-bit"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_randomiser_finds_two_clusters(kind):
     release = fit_two(randomiser=kind)
@@ -118,6 +119,7 @@ def test_every_randomiser_finds_two_clusters(kind):
     assert not release.warnings
 
 
+@pytest.mark.thorough
 def test_two_rounds_ask_every_person_once():
     release = fit_two(rounds=2)
     assert release.raw["local_asked"].sum() == 4_000 and len(release.raw["local_asked"]) == 256
@@ -134,6 +136,7 @@ def test_mixture_and_caveats_are_functions_of_the_raw_counts():
     assert again.noise["expected_loss"] == release.noise["expected_loss"]
 
 
+@pytest.mark.thorough
 def test_without_bounds_a_guess_of_place_and_scale_will_do_and_nothing_is_clipped():
     release = fit_two(bounds=None, centre=1.0, scale=[4.0])
     assert_allclose(np.sort(release.means[:, 0]), [-3, 2], atol=0.35)
@@ -142,12 +145,14 @@ def test_without_bounds_a_guess_of_place_and_scale_will_do_and_nothing_is_clippe
         fit_two(scale=4.0)
 
 
+@pytest.mark.thorough
 def test_too_few_records_warn_and_say_how_many():
     with pytest.warns(dpg.FitWarning, match="2,000 responses are too few: the fit is expected to lose"):
         release = fit_two(n=2_000, epsilon=0.3)
     assert any("nats per record" in text for text in release.warnings)
 
 
+@pytest.mark.thorough
 def test_counts_that_no_mixture_has_are_a_misfit():
     asked = LocalProtocol.design(1, epsilon=4.0, bounds=(-8, 8))
     rng = np.random.default_rng(2)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 
 from pm_dpgmm.methods.local.randomisers import KINDS, Randomiser
@@ -119,3 +120,20 @@ def test_rounding_the_other_way_would_break_the_claim():
     keep = Fraction(-(-(2**4) * 731059 // 10**6), 2**4)
     assert keep / (1 - keep) > Fraction(27183, 10**4)
     assert list(itertools.islice(Randomiser("subset", 1.0, 4).outputs(), 2)) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_much_is_drawn_says_nothing_of_the_place(kind):
+    """Nor of the output: whoever meters a device's random numbers learns nothing."""
+    randomiser = Randomiser(kind, 1.0, 2 if kind == "one-bit" else 16)
+    rng, sizes = np.random.default_rng(1), set()
+    for i in range(200):
+        asked = []
+
+        def below(n, asked=asked):
+            asked.append(n)
+            return int.from_bytes(rng.bytes(8)) % n
+
+        randomiser.draw(i % randomiser.n_places, below)
+        sizes.add(len(asked))
+    assert len(sizes) == 1

@@ -22,6 +22,7 @@ def test_one_component_is_as_wide_as_the_whole():
     assert mask_caveats(dpg.Mixture([1.0], [[3.0, 0.0]], [[[1.0, 1.0], [1.0, 1.0 + 1e-9]]])) == []
 
 
+@pytest.mark.thorough
 def test_a_value_that_many_records_have_is_told(tmp_path):
     """The learner agrees with itself on it, so the private test passes; nothing was said."""
     rng = np.random.default_rng(0)

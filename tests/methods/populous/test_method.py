@@ -198,6 +198,7 @@ def test_omega_is_equation_1_and_the_curve_that_of_the_stored_table():
 
 
 # ------------------------------------------------------------------ designs
+@pytest.mark.thorough
 def test_a_design_passes_under_its_own_model_and_with_less_noise_when_there_are_more_records():
     noises = []
     for n in (90_000, 300_000, 3_000_000):

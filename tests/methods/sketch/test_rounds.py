@@ -87,6 +87,7 @@ def test_outliers_go_to_a_background_of_its_own():
     assert np.allclose(release.means[order], truth(2).means, atol=0.3)
 
 
+@pytest.mark.thorough
 def test_data_that_no_mixture_explains_are_flagged():
     angles = np.random.default_rng(1).uniform(0, 2 * np.pi, 50_000)
     ring = np.stack([np.cos(angles), np.sin(angles)], axis=1) * 5

@@ -174,6 +174,6 @@ def test_collect_runs_the_claims_with_the_seed(monkeypatch):
     monkeypatch.setattr(module, "all_claims", lambda: chosen)
     monkeypatch.setattr(module, "all_figures", lambda *given: [])
     names = []
-    found = collect(seed=3, audits=False, progress=names.append)
+    found = collect(seed=3, audits=False, reproductions=False, progress=names.append)
     assert names == [claim.id for claim in chosen] and found.specimens is None and found.wrong == []
     assert found.outcomes[0].finding == run_claim(chosen[0], seed=3).finding

@@ -32,6 +32,7 @@ def epsilon_at(delta, losses):
     return high
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["run_em_own_norm", "run_em_twin_laplace", "run_em_twin_gaussian"])
 def test_truth_of_the_runs_with_noise_on_both_sides(name):
     specimen = SPECIMENS[name]

@@ -121,7 +121,7 @@ def shifted_volumes(effort: Effort, *, step: int) -> Finding:
         ranges, limit = CountRanges.of(40), 4
         for _ in range(effort.of(10, 200)):
             data = effort.rng.standard_normal(40) * 10.0 ** effort.rng.uniform(-3, 3)
-            other = np.append(data[1:], effort.rng.choice([data[3], effort.rng.normal(), 1e9]))
+            other = np.append(data[1:], effort.rng.choice([data[3], effort.rng.normal(), 1e6]))
             first, second = (arrangement(x, ranges, limit=limit).volumes for x in (data, other))
             for t in range(limit):
                 where = f"40 records, {data[0]:.6g} becomes {other[-1]:.6g}, t = {t}"
@@ -229,7 +229,7 @@ def certificate(effort: Effort, *, design: Callable[[int], RobustDesign]) -> Fin
             sets, scores = world(n, letters)
             levels = [chosen.level(volumes) for volumes in volumes_of(scores, chosen.limit)]
             coins = np.array([chosen.table.probability(level) for level in levels])
-            weights = np.append(chosen.weights, np.zeros(int(scores.max()) + 1))
+            weights = np.append(np.exp(chosen.log_weights), np.zeros(int(scores.max()) + 1))
             densities = weights[scores]
             totals = np.maximum(densities.sum(axis=1, keepdims=True), 1e-300)
             laws = np.column_stack([1 - coins, coins[:, None] * densities / totals])

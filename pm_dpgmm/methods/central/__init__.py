@@ -1,0 +1,1 @@
+"""Method "central": noisy counts, sums and squares of cells."""
