@@ -105,7 +105,7 @@ BAD_INPUT = {
     "learner that cannot travel": (X, {"learner": (lambda lock: lambda s: lock)(__import__("threading").Lock()), "n_jobs": 2}, TypeError, "learner must be picklable"),
     "a huge integer": (np.array([[10**400], [1]], dtype=object), {}, TypeError, "X must be numeric"),
     "n_jobs": (X, {"n_jobs": 1.5}, TypeError, "n_jobs must be an integer"),
-    "settings without constants": (X, {"method": "populous-single", "delta": 0.5, "test_share": 1e-300}, ValueError, "epsilon, delta and the settings must be of sizes"),
+    "settings without constants": (X, {"method": "populous-single", "delta": 0.5, "test_share": 1e-300}, ValueError, "epsilon must leave a noise scale of at most 2.52 steps in every part"),
     "noise without constants": (X, {"method": "populous-single", "delta": 0.1, "noise": 1e-300, "accounting": "paper"}, ValueError, "epsilon, delta and the settings must be of sizes"),
     "seed": (X, {"random_seed": -1}, ValueError, "random_seed must be at least 0"),
     "no such file": ("nowhere.csv", {}, FileNotFoundError, "X must be an existing file, got 'nowhere.csv'"),

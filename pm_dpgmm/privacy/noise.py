@@ -79,7 +79,7 @@ def laplace_scale(changed: int, epsilon: float) -> float:
     check_positive(epsilon=epsilon)
     least = changed / Fraction(float(epsilon))
     if least > MOST_LAPLACE:
-        raise ValueError(f"epsilon must leave a noise scale of at most 2^52 steps, got {epsilon!r}")
+        raise ValueError(f"epsilon must leave a noise scale of at most 2^52 steps in every part, got {epsilon!r}")
     scale = max(float(least), sys.float_info.min)  # the nearest float
     return scale if Fraction(scale) >= least else math.nextafter(scale, math.inf)
 

@@ -113,7 +113,7 @@ def test_a_release_of_parameters_alone_has_nothing_to_compare_with():
     with pytest.raises(ValueError, match="method 'slices', as there is no test for the counts"):
         replace(release, method="slices").check_fit()
     for verb in (release.select_k, lambda: release.refit(3)):
-        with pytest.raises(ValueError, match="needs a release of method 'sketch', 'two-phase' or 'histogram'"):
+        with pytest.raises(ValueError, match="needs a release of method 'sketch', 'two-phase', 'histogram' or 'local'"):
             verb()
     with pytest.raises(ValueError, match="n_mixtures must be at least 1"):
         check_fit(fitted(1, 1), [])
