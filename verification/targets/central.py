@@ -194,11 +194,11 @@ def bounds_of_the_data(records: FloatArray) -> tuple[float, float]:
 
 
 def noise_of_one_level(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Fault: every level has noise as if it were the only one."""
+    """Fault: every level has noise as if it were the only one, of 16 times the budget."""
     real = noisy_bernstein_sums
 
     def unpaid(*given: Any, budget: LaplaceFilter, share: Fraction, **named: Any) -> Any:
-        return real(*given, budget=LaplaceFilter.of(EPSILON), share=Fraction(1), **named)[0], budget
+        return real(*given, budget=LaplaceFilter.of(16 * EPSILON), share=Fraction(1), **named)[0], budget
 
     return by_fit_gmm(records, n_samples, rng, cells="found", noise=rng, pair=ENDS, noisy_bernstein_sums=unpaid)
 
@@ -233,5 +233,5 @@ def targets() -> list[Specimen]:
         Specimen("fit_gmm_central_gaussian", METHOD, gaussian, *ENDS, *claim, 1.0, False, 2_000),
         Specimen("fit_gmm_central_cells_of_the_data", fault_m, cells_of_the_data, *ENDS, *pure, inf, True, 1_000),
         Specimen("fit_gmm_central_bounds_of_the_data", fault_m, limits, *LONGER, *pure, inf, True, 1_000),
-        Specimen("fit_gmm_central_noise_of_one_level", fault_m, noise_of_one_level, *ENDS, *pure, 3.0, True, 8_000),
+        Specimen("fit_gmm_central_noise_of_one_level", fault_m, noise_of_one_level, *ENDS, *pure, 48.0, True, 1_000),
     ]
