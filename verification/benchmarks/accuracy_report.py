@@ -10,16 +10,6 @@ from pathlib import Path
 from verification.benchmarks.accuracy_methods import METHODS, Score
 from verification.benchmarks.accuracy_targets import Summary
 
-COLOURS = (
-    "#1b6ca8",
-    "#7fb2d9",
-    "#e08e0b",
-    "#6b8e23",
-    "#8a5a9e",
-    "#b5533c",
-    "#9a9a9a",
-    "#c2a83e",
-)  # one for each method
 LINEAR, SMALLEST = 1e-4, -10.0  # of the axis: linear near 0, logarithmic from here on, cut below
 
 
@@ -35,6 +25,7 @@ def write_csv(scores: Iterable[Score], path: Path) -> None:
 
 def draw(summaries: list[Summary], path: Path) -> None:
     """Median gap (dot) and worst gap (end of the line) of every method on every set; cut at ``SMALLEST``."""
+    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -43,13 +34,14 @@ def draw(summaries: list[Summary], path: Path) -> None:
     figure = Figure(figsize=(8, 1.5 + 0.45 * max(len(sets), 1)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
+    colours = {method: colormaps["tab20"](place) for place, method in enumerate(methods)}
     for one in ran:
         place = methods.index(one.method)
         height = sets.index(one.set_name) + 0.11 * (place - (len(methods) - 1) / 2)
         median, worst = max(one.median, SMALLEST), max(one.worst, SMALLEST)
-        axes.plot([worst, median], [height, height], color=COLOURS[place], linewidth=1)
-        axes.plot([median], [height], "o", color=COLOURS[place], markersize=4)
-    for colour, method in zip(COLOURS, methods, strict=True):
+        axes.plot([worst, median], [height, height], color=colours[one.method], linewidth=1)
+        axes.plot([median], [height], "o", color=colours[one.method], markersize=4)
+    for method, colour in colours.items():
         if any(one.method == method for one in ran):
             axes.plot([], [], "o-", color=colour, markersize=4, label=method)
     axes.axvline(0, color="0.6", linewidth=0.8)
