@@ -22,10 +22,10 @@ ALONE = threading.RLock()
 
 
 @contextlib.contextmanager
-def without_warnings(kind: type[Warning] = Warning) -> Iterator[None]:
-    """Other people's code without its warnings of a kind."""
+def without_warnings(kind: type[Warning] = Warning, message: str = "") -> Iterator[None]:
+    """Other people's code without its warnings of a kind, those alone whose text begins with ``message``."""
     with ALONE, warnings.catch_warnings():
-        warnings.simplefilter("ignore", kind)
+        warnings.filterwarnings("ignore", message, kind)
         yield
 
 

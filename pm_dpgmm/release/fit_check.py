@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_text, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_flag, check_text, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
@@ -59,6 +59,9 @@ class FitCheck:
     method: str
     private: bool = True
     __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        check_flag(private=self.private)
 
     def summary(self) -> str:
         """One sentence."""
