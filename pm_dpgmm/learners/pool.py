@@ -141,7 +141,8 @@ def awaited(tasks: list[Task], n_jobs: int | None) -> Generator[tuple[int, Any]]
                 del waiting[i]
                 yield i, answer
         finally:
-            with without_warnings():  # joblib warns of work that is given up
+            # joblib warns of work that is given up; what is finished waits for no other thread
+            with without_warnings() if waiting else contextlib.nullcontext():
                 outcomes.close()
         if not waiting:
             return
