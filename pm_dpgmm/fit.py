@@ -44,6 +44,7 @@ from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
+from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.feature_names import names_of_features
@@ -200,9 +201,8 @@ def fit_gmm(
     with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
         release = _release_or_lost(outcome, facts)
-    if release.flag:  # made of released and public numbers: to warn is free
-        warning = warning_for(release.warnings)
-        warn_after_spending(warning(f"{release.flag} (release.warnings)", release), stacklevel=2)
+    if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
+        warn_after_spending(warning_for(release.warnings)(f"{release.flag} (release.warnings)", release), stacklevel=2)
     return release
 
 
