@@ -12,7 +12,17 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.files.untrusted_json import read_text
 from verification.benchmarks.truths import overlapping_column
 from verification.reproductions.experiment import Curve, Effort, Experiment, Finding, Panel, Table, Verdict, shown
-from verification.reproductions.harrington_mayolo.fits import MANY, PAPER, QUANTITIES, Task, fitted, mechanisms
+from verification.reproductions.harrington_mayolo.fits import (
+    HISTOGRAM,
+    MANY,
+    METHODS,
+    PAPER,
+    QUANTITIES,
+    SUMS,
+    Task,
+    fitted,
+    mechanisms,
+)
 from verification.reproductions.harrington_mayolo.runs import of_mixture
 
 FIGURE_EPSILON, FIGURE_RECORDS, FIGURE_BOUNDS = 3.0, 10_000, (0.0, 80.0)  # bounds of the sound ones
@@ -50,7 +60,7 @@ def _figure(number: int, effort: Effort, places: FloatArray) -> Experiment:
         records = np.trunc(truth.sample(n, rng=np.random.default_rng([effort.seed, number, i]))[:, 0])
         repeats = dict.fromkeys(CURVES, FITS) | {"many starts": 1}
         if i in sparse:
-            repeats |= {"central, sound": effort.of(3, 10), "local, sound": effort.of(3, 10)}
+            repeats |= dict.fromkeys(METHODS, effort.of(3, 10))
         tasks += [
             (i, Task(mechanism, records, 3, epsilon, FIGURE_BOUNDS, (effort.seed, number, i, j, run)))
             for j, (mechanism, times) in enumerate(repeats.items())
@@ -118,9 +128,8 @@ def _figure_findings(
     central, local = lines["central, printed"][1][:, 1], lines["local, printed"][1][:, 1]
     wins, printed = int((local < central).sum()), PRINTED_WINS[number]
     alike = abs(wins - printed) <= SAME_WINS
-    sound, places = lines["central, sound"][1][:, 1], lines["central, sound"][0]
-    beside = np.array([central[i] for i in range(len(central)) if lines["central, printed"][0][i] in places])
-    better = int((sound < beside).sum())
+    beside = central[np.isin(lines["central, printed"][0], lines[HISTOGRAM][0])]
+    better = {m: int((lines[m][1][:, 1] < beside).sum()) for m in (HISTOGRAM, SUMS)}
     flat = float(np.median(one[20:]) / np.median(one[:10]))
     baseline = DIGITISED[number]["means"][0]
     return (
@@ -150,11 +159,11 @@ def _figure_findings(
             "both are single draws of data sets with fits that stick; the paper reads the order as a result",
         ),
         Finding(
-            "a sound central mixture (histogram) has a smaller error of means than the printed one",
+            "a sound central mixture has a smaller error of means than the printed one",
             "not shown",
-            f"in {better} of {len(sound)} places",
+            f"a histogram in {better[HISTOGRAM]}, sums of cells in {better[SUMS]} of {len(beside)} places",
             Verdict.NEW,
-            better >= 0.7 * len(sound),
+            min(better.values()) >= 0.7 * len(beside),
             "the errors of the printed mechanisms are those of their starts and of moments of clusters, not of noise",
         ),
     )
