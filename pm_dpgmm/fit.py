@@ -30,6 +30,7 @@ from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.automatic.method import Automatic
+from pm_dpgmm.methods.automatic.public_facts import by_public_facts
 from pm_dpgmm.methods.central.method import Central
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
@@ -296,24 +297,12 @@ def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem, *,
         return method
     if method == AUTOMATIC and not settings and not streamed and Automatic.suits(problem):
         return Automatic()
-    kind = METHODS[_automatic(problem) if method == "auto" else method]
+    kind = METHODS[by_public_facts(problem) if method == AUTOMATIC else method]
     known = list(inspect.signature(kind).parameters)
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise TypeError(f"settings of method {kind.name!r} must be among {known}, got {unknown}")
     return kind(**settings)
-
-
-def _automatic(problem: Problem) -> str:
-    """The method that "auto" stands for."""
-    if problem.delta > 0:
-        return SketchMethod.name
-    if problem.bounds is None:
-        raise ValueError(
-            "method 'auto' needs delta (it then takes 'sketch'), or bounds (it then takes 'histogram' or 'slices'),"
-            f" got {problem.n_features} features, no bounds and no delta"
-        )
-    return HistogramMethod.name if problem.n_features <= 2 else SliceMethod.name
 
 
 def _check_together(
