@@ -35,7 +35,7 @@ from pm_dpgmm.methods.central.method import Central
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
 from pm_dpgmm.methods.em.method import EM
-from pm_dpgmm.methods.fit_warnings import warning_for
+from pm_dpgmm.methods.fit_warnings import warning_about
 from pm_dpgmm.methods.gaps.method import GapsMethod
 from pm_dpgmm.methods.local.method import LocalMethod
 from pm_dpgmm.methods.outcome import AUTOMATIC, Method, Outcome, Problem, answered
@@ -46,6 +46,7 @@ from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
+from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.feature_names import names_of_features
@@ -206,11 +207,8 @@ def fit_gmm(
     with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
         release = _release_or_lost(outcome, facts)
-    if release.flag:  # made of released and public numbers: to warn is free
-        warning = warning_for(release.warnings)
-        choice = release.noise.get(AUTOMATIC)
-        why = f"; 'auto' took method {release.method!r}: {choice['reason']}" if choice else ""
-        warn_after_spending(warning(f"{release.flag} (release.warnings){why}", release), stacklevel=2)
+    if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
+        warn_after_spending(warning_about(release), stacklevel=2)
     return release
 
 
