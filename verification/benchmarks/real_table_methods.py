@@ -83,7 +83,13 @@ class Rivals:
         seed = rows.seed(mechanism)
         with tempfile.TemporaryDirectory() as folder:
             sent, made = Path(folder, "sent.npz"), Path(folder, "made.npz")
-            facts: dict[str, Any] = {"n_bins": N_BINS, "mechanism": mechanism, "epsilon": EPSILON, "delta": DELTA, "seed": seed}
+            facts: dict[str, Any] = {
+                "n_bins": N_BINS,
+                "mechanism": mechanism,
+                "epsilon": EPSILON,
+                "delta": DELTA,
+                "seed": seed,
+            }
             np.savez(sent, bins=bins, **facts)
             command = [str(self.python), "-I", str(FOLDER / "dpmm_recipe.py"), str(sent), str(made)]
             try:
