@@ -167,6 +167,7 @@ def _check_same(place: int, releases: list[Release], found: SketchStatistics, fi
         ("numbers of sketches", len(found.sketches), len(first.sketches)),
         ("centres", found.centre.tolist(), first.centre.tolist()),
         ("units", found.unit.tolist(), first.unit.tolist()),
+        ("resolution", *(None if one.resolution is None else one.resolution.tolist() for one in (found, first))),
     ]
     for what, got, wanted in compared:
         if got != wanted:

@@ -50,3 +50,16 @@ def release_of(
     check_released_statistics(release.raw, release.noise, release.mixture, release.guarantee, method)
     release.summary()
     return release
+
+
+def release_or_lost(outcome: Outcome, facts: dict[str, Any]) -> Release:
+    """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
+    try:
+        return release_of(outcome, **facts)
+    except Exception as error:  # whatever reads what a settings object of one's own has returned
+        lost = RuntimeError(
+            f"method must return what makes a release, got an outcome of {facts['method']!r} that does not"
+            f" ({type(error).__name__}: {error}); it is paid for, and kept in this error's attribute outcome"
+        )
+        lost.outcome = outcome  # type: ignore[attr-defined]
+        raise lost from None
