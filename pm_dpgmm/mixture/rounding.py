@@ -29,7 +29,7 @@ from pm_dpgmm.mixture.characteristic import (
     finish_covariance,
 )
 
-NARROWEST = 1 / 3  # least deviation of a component in a fit, in resolutions: rounded values tell nothing narrower apart
+LEAST_DEVIATION = 1 / 3  # least deviation of a component in a fit, in resolutions: rounded values tell nothing narrower apart
 LEFT_OUT = 1e-6  # size of terms that are left out for every component that is as wide as that
 NEGLIGIBLE = 12.0  # exponent of a term that is left out where the components are wide
 MOST_TERMS = 64
@@ -60,7 +60,7 @@ class RoundedWaves:
 
     @classmethod
     def of(cls, frequencies: FloatArray, resolution: FloatArray) -> RoundedWaves:
-        """Neighbours that matter for components of at least NARROWEST resolutions, as far as REACHES goes.
+        """Neighbours that matter for components of at least LEAST_DEVIATION resolutions, as far as REACHES goes.
 
         Examples
         --------
@@ -84,7 +84,7 @@ class RoundedWaves:
         every = nearest + np.array(offsets)[:, None, :] * lattice
         angles = every * resolution / 2
         coefficients = np.sinc(angles / math.pi).prod(axis=-1)
-        sizes = np.abs(coefficients) * np.exp(-0.5 * np.square(2 * NARROWEST * angles).sum(axis=-1))
+        sizes = np.abs(coefficients) * np.exp(-0.5 * np.square(2 * LEAST_DEVIATION * angles).sum(axis=-1))
         largest = sizes.max(axis=1)
         largest[0] = np.inf
         kept = np.argsort(-largest, kind="stable")[:MOST_TERMS]

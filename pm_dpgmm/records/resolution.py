@@ -30,7 +30,9 @@ def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: Flo
     if isinstance(resolution, Mapping):
         unknown = [name for name in resolution if name not in feature_names]
         if unknown:
-            raise ValueError(f"resolution must have names of columns among {shown(feature_names)}, got {shown(unknown)}")
+            raise ValueError(
+                f"resolution must have names of columns among {shown(feature_names)}, got {shown(unknown)}"
+            )
         resolution = [resolution.get(name, 0.0) for name in feature_names]
     try:
         given = np.asarray(resolution)

@@ -78,9 +78,7 @@ def study(n_replications: int, *, n_records: int, d: int, values: tuple[float, f
     ]
 
 
-def simulated(
-    truth: dpg.Mixture, n_records: int, resolution: FloatArray, *, rng: np.random.Generator
-) -> dpg.Release:
+def simulated(truth: dpg.Mixture, n_records: int, resolution: FloatArray, *, rng: np.random.Generator) -> dpg.Release:
     """A release of rounded records from ``truth``, with the noise of a seed."""
     records = np.rint(truth.sample(n_records, rng=rng) / resolution) * resolution
     return dpg.fit_gmm(

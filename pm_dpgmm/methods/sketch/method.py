@@ -36,7 +36,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.mixture.rounding import NARROWEST
+from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.noise import Rng
 
@@ -97,10 +97,10 @@ class SketchMethod(Method):
         plain_numbers(self)
 
     def variance_floor(self, unit: FloatArray, resolution: FloatArray | None = None) -> FloatArray | None:
-        """``reg_covar`` in the unit of the evidence, None for 0; NARROWEST resolutions come on top of it."""
+        """``reg_covar`` in the unit of the evidence, None for 0; LEAST_DEVIATION resolutions come on top of it."""
         added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_FLOOR))
         if resolution is not None:
-            added = added + np.square(NARROWEST * resolution / unit)
+            added = added + np.square(LEAST_DEVIATION * resolution / unit)
         return np.broadcast_to(added, unit.shape) if added.any() else None
 
     def recorded(self) -> dict[str, Any]:
