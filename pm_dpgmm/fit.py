@@ -328,7 +328,7 @@ def _check_together(
         raise ValueError(
             f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
         )
-    if problem.resolution is not None and not chosen.rounds:
+    if problem.resolution is not None and not chosen.knows_rounding:
         rule = f"resolution must be left out with method {chosen.name!r}, which knows of no rounding"
         raise ValueError(f"{rule} ('sketch' and 'histogram' do), got {shown(problem.resolution.tolist())}")
     if isinstance(learner, VectorLearner) and not chosen.takes_vectors:

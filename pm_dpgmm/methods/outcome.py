@@ -68,7 +68,7 @@ class Method(Protocol):
         Whether it chooses among several numbers of components.
     streams : bool
         Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
-    rounds : bool
+    knows_rounding : bool
         Whether it knows of columns that are rounded (``Problem.resolution``).
     takes_vectors : bool
         Whether its learner may be a :class:`pm_dpgmm.VectorLearner`.
@@ -78,7 +78,7 @@ class Method(Protocol):
     name: ClassVar[str]
     chooses: ClassVar[bool] = False
     streams: ClassVar[bool] = False
-    rounds: ClassVar[bool] = False
+    knows_rounding: ClassVar[bool] = False
     takes_vectors: ClassVar[bool] = False
 
     @property

@@ -29,7 +29,7 @@ from pm_dpgmm.mixture.characteristic import (
     finish_covariance,
 )
 
-LEAST_DEVIATION = 1 / 3  # least deviation of a component in a fit, in resolutions: rounded values tell nothing narrower apart
+LEAST_DEVIATION = 1 / 3  # of a component in a fit, in resolutions: rounded values tell nothing narrower apart
 LEFT_OUT = 1e-6  # size of terms that are left out for every component that is as wide as that
 NEGLIGIBLE = 12.0  # exponent of a term that is left out where the components are wide
 MOST_TERMS = 64

@@ -161,7 +161,7 @@ def plug_in_log_densities(
     else:
         n_terms = law.rounded.n_terms(0.7 * factors.reshape(-1, *factors.shape[-2:]))
         terms = zip(law.rounded.frequencies[:n_terms], law.rounded.coefficients[:n_terms], strict=True)
-        own = sum(np.tile(scale, 2) * waves(law, term, weights, means, factors) for term, scale in terms)
+        own = np.sum([np.tile(scale, 2) * waves(law, term, weights, means, factors) for term, scale in terms], axis=0)
     expected = law.gain * (law.share * own + (1 - law.share) * law.fixed)
     return plug_in.log_density(law.values - expected)
 

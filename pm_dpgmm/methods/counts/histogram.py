@@ -39,7 +39,7 @@ class HistogramMethod(Method):
 
     n_bins: int | None = None
     name: ClassVar[str] = "histogram"
-    rounds: ClassVar[bool] = True  # columns may be rounded
+    knows_rounding: ClassVar[bool] = True  # columns may be rounded
 
     def __init__(self, n_bins: int | None = None, *, n_cells: int | None = None) -> None:
         object.__setattr__(self, "n_bins", read_bins(n_bins, n_cells))

@@ -80,7 +80,7 @@ class SketchMethod(Method):
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
     streams: ClassVar[bool] = True  # records may come in blocks
-    rounds: ClassVar[bool] = True  # columns may be rounded
+    knows_rounding: ClassVar[bool] = True  # columns may be rounded
 
     def __post_init__(self) -> None:
         if self.order is not None:
