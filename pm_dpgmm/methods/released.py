@@ -188,7 +188,7 @@ class Released:
         Raises
         ------
         TypeError, ValueError
-            If ``n_points`` is no integer of at least 1, or the seed is none.
+            If ``n_points`` is no integer of at least 1, the seed is none, or ``as_frame`` no truth value.
 
         Examples
         --------
@@ -198,7 +198,7 @@ class Released:
         >>> release.sample(3, random_seed=1).shape, list(release.sample(3, as_frame=True).columns)
         ((3, 2), ['x0', 'x1'])
         """
-        check_flag(rounded=rounded)
+        check_flag(as_frame=as_frame, rounded=rounded)
         points = self.density.sample(n_points, rng=generator_of(random_seed))
         if rounded and self.resolution is not None:
             points = on_grid(points, self.resolution)

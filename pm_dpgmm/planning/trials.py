@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.fit import fit_gmm
-from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
@@ -22,6 +20,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.privacy.guarantee import Unstable
+from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
 from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.resolution import on_grid, read_resolution
 from pm_dpgmm.release.release import Release
@@ -104,8 +103,7 @@ def _fit(truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], 
     steps = read_resolution(problem.get("resolution"), names_of_features(None, records.shape[1]), box)
     if steps is not None:
         records = on_grid(records, steps)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # the plan itself says what such fits are worth
+    with without_warnings_of_fits():  # the plan itself says what such fits are worth
         return fit_gmm(records, truth.n_components, bounds=box, random_seed=rng, progress=False, **problem)
 
 
