@@ -87,9 +87,11 @@ def test_releases_at_the_same_public_frequencies_have_their_own_noise(n_features
         return sketch, left
 
     monkeypatch.setattr(method, "intervals_within", lambda *args: kept.setdefault("first", own_intervals(*args)))
-    monkeypatch.setattr(
-        sketch_rounds, "whitened_frames", lambda *args, turn: kept.setdefault(turn, own_frames(*args, turn=turn))
-    )
+
+    def frames(*args, turn, **others):
+        return kept.setdefault(turn, own_frames(*args, turn=turn, **others))
+
+    monkeypatch.setattr(sketch_rounds, "whitened_frames", frames)
     for module in (method, sketch_rounds):
         monkeypatch.setattr(module, "noisy_sketch", seen)
     records = np.column_stack([records_of(3_000, seed) for seed in range(n_features)])
