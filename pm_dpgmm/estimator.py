@@ -60,6 +60,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         bounds: ArrayLike | None = None,
+        resolution: Any = None,
         method: Any = "auto",
         neighbouring: str = "replace-one",
         learner: Any = None,
@@ -73,6 +74,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
+        self.resolution = resolution
         self.method = method
         self.neighbouring = neighbouring
         self.learner = learner

@@ -38,7 +38,7 @@ from pm_dpgmm.methods.em.method import EM
 from pm_dpgmm.methods.fit_warnings import warning_about
 from pm_dpgmm.methods.gaps.method import GapsMethod
 from pm_dpgmm.methods.local.method import LocalMethod
-from pm_dpgmm.methods.outcome import AUTOMATIC, Method, Outcome, Problem, answered
+from pm_dpgmm.methods.outcome import AUTOMATIC, Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
@@ -51,9 +51,10 @@ from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.reading import read_bounds, read_records
+from pm_dpgmm.records.resolution import read_resolution
 from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
 from pm_dpgmm.release.late_warnings import warn_after_spending
-from pm_dpgmm.release.making import release_of
+from pm_dpgmm.release.making import release_or_lost
 from pm_dpgmm.release.release import Release
 
 LONGEST_SETTINGS = 100_000  # characters of a settings object in a file
@@ -71,6 +72,7 @@ def fit_gmm(
     epsilon: float,
     delta: float | None = None,
     bounds: ArrayLike | None = None,
+    resolution: Any = None,
     method: str | Method = "auto",
     neighbouring: str = "replace-one",
     learner: Any = None,
@@ -103,6 +105,11 @@ def fit_gmm(
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must
         be the names of the columns, in any order.
+    resolution : None, number, sequence of D numbers or dict by name of column, optional
+        Steps h of columns that are rounded or whole by public knowledge: records are then taken for the nearest
+        multiples of h of values from the mixture (ages in completed years: add a half); 0 or no name for others.
+        Parameters are those of the mixture before it is rounded. "sketch" and "histogram" alone know of it. Nothing
+        is asked of the records: others than multiples fit the model badly, that is all.
     method : {"auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
         "populous-single", "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with
         bounds, "histogram" for one or two columns and "slices" for more. In one column without bounds, with delta,
@@ -197,7 +204,7 @@ def fit_gmm(
         progress=progress,
         random_seed=random_seed,
     )
-    records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, relation)
+    records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, resolution, relation)
     chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
     _check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
@@ -206,7 +213,7 @@ def fit_gmm(
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
     with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
-        release = _release_or_lost(outcome, facts)
+        release = release_or_lost(outcome, facts)
     if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
         warn_after_spending(warning_about(release), stacklevel=2)
     return release
@@ -252,6 +259,7 @@ def _read(
     epsilon: float,
     delta: float | None,
     bounds: ArrayLike | None,
+    resolution: Any,
     relation: Neighbouring,
 ) -> tuple[Any, tuple[str, ...], Problem]:
     """The records, the names of their columns, and the public facts of the fit."""
@@ -267,9 +275,9 @@ def _read(
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
     own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
     limits = read_bounds(bounds, n_features, own)
-    problem = Problem(
-        n_records, n_features, choices[-1], float(epsilon), float(delta or 0.0), limits, relation, choices
-    )
+    steps = read_resolution(resolution, feature_names, limits)
+    spent = float(epsilon), float(delta or 0.0)
+    problem = Problem(n_records, n_features, choices[-1], *spent, limits, relation, choices, steps)
     return records, feature_names, problem
 
 
@@ -316,6 +324,9 @@ def _check_together(
         raise ValueError(
             f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
         )
+    if problem.resolution is not None and not chosen.knows_rounding:
+        rule = f"resolution must be left out with method {chosen.name!r}, which knows of no rounding"
+        raise ValueError(f"{rule} ('sketch' and 'histogram' do), got {shown(problem.resolution.tolist())}")
     if isinstance(learner, VectorLearner) and not chosen.takes_vectors:
         raise ValueError(f"learner must answer with mixtures with method {chosen.name!r}, got {shown(learner)}")
     expected = chosen.feature_names
@@ -349,19 +360,6 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
         "n_records": problem.public_records,
         "private": private and chosen.private,
     }
-
-
-def _release_or_lost(outcome: Outcome, facts: dict[str, Any]) -> Release:
-    """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
-    try:
-        return release_of(outcome, **answered(facts, outcome.noise))
-    except Exception as error:  # whatever reads what a settings object of one's own has returned
-        lost = RuntimeError(
-            f"method must return what makes a release, got an outcome of {facts['method']!r} that does not"
-            f" ({type(error).__name__}: {error}); it is paid for, and kept in this error's attribute outcome"
-        )
-        lost.outcome = outcome  # type: ignore[attr-defined]
-        raise lost from None
 
 
 @contextlib.contextmanager

@@ -46,6 +46,8 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         if len(bounds) % 2:
             raise ValueError(f"--bounds must be pairs of low and high, got {len(bounds)} numbers")
         bounds = np.array(bounds).reshape(-1, 2)
+    steps = options.resolution
+    resolution = steps[0] if steps is not None and len(steps) == 1 else steps
     settings = _settings(options.set)
     if options.like is not None:
         settings["like"] = Release.load(options.like)
@@ -59,6 +61,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
             epsilon=options.epsilon,
             delta=options.delta,
             bounds=bounds,
+            resolution=resolution,
             method=options.method,
             neighbouring=options.neighbouring,
             ledger=ledger,
@@ -323,6 +326,7 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         "epsilon",
         "delta",
         "bounds",
+        "resolution",
         "method",
         "neighbouring",
         "ledger",

@@ -74,6 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument(
         "--bounds", type=float, nargs="+", metavar="LIMIT", help="public limits: low high for all columns or for each"
     )
+    fit.add_argument(
+        "--resolution",
+        type=float,
+        nargs="+",
+        metavar="STEP",
+        help="public steps of rounded or whole columns: one for all, or one for each, 0 where one is not rounded",
+    )
     fit.add_argument("--method", default="auto")
     fit.add_argument("--neighbouring", default="replace-one")
     fit.add_argument(

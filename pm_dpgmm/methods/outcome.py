@@ -29,6 +29,7 @@ class Problem:
     bounds: FloatArray | None  # (D, 2), in the unit of the records
     neighbouring: Neighbouring
     choices: tuple[int, ...] = ()  # numbers of components to choose from, increasing; n_components is the last
+    resolution: FloatArray | None = None  # (D,), in the unit of the records: steps of rounded columns, 0 for others
 
     @property
     def component_choices(self) -> tuple[int, ...]:
@@ -68,6 +69,8 @@ class Method(Protocol):
         Whether it chooses among several numbers of components.
     streams : bool
         Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
+    knows_rounding : bool
+        Whether it knows of columns that are rounded (``Problem.resolution``).
     takes_vectors : bool
         Whether its learner may be a :class:`pm_dpgmm.VectorLearner`.
     """
@@ -76,6 +79,7 @@ class Method(Protocol):
     name: ClassVar[str]
     chooses: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    knows_rounding: ClassVar[bool] = False
     takes_vectors: ClassVar[bool] = False
 
     @property

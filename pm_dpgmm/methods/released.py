@@ -26,6 +26,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
 from pm_dpgmm.records.feature_names import in_order, place_of
+from pm_dpgmm.records.resolution import on_grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +100,12 @@ class Released:
         return Statistic.of(self.method, self.noise)
 
     @property
+    def resolution(self) -> FloatArray | None:
+        """Steps of rounded columns that the fit knew of, shape (D,), 0 for others; None where it knew of none."""
+        steps = self.noise.get("resolution")
+        return None if steps is None else frozen(steps)
+
+    @property
     def density(self) -> Mixture:
         """All of the released density: the K components, and the background as one more if there is one."""
         broad = None if self.background is None else (self.background_weight, self.background)
@@ -126,7 +133,7 @@ class Released:
         return Misfit.of(self.noise, private=self.private)
 
     def log_density(self, points: ArrayLike) -> FloatArray:
-        """Log of ``density``, background and all, at every point.
+        """Log of ``density``, background and all, at every point; also of rounded columns before they are rounded.
 
         Parameters
         ----------
@@ -154,7 +161,12 @@ class Released:
         return self.density.log_density(in_order(points, self.feature_names, name="points"))
 
     def sample(
-        self, n_points: int, *, random_seed: int | np.random.Generator | None = None, as_frame: bool = False
+        self,
+        n_points: int,
+        *,
+        random_seed: int | np.random.Generator | None = None,
+        as_frame: bool = False,
+        rounded: bool = False,
     ) -> Any:
         """Synthetic records from ``density``, background and all.
 
@@ -165,6 +177,8 @@ class Released:
             Any seed is safe: what is drawn from has been paid for.
         as_frame : bool
             Whether to return a pandas DataFrame with the names of the features.
+        rounded : bool
+            Whether to round columns to their ``resolution``, as the records were.
 
         Returns
         -------
@@ -184,8 +198,10 @@ class Released:
         >>> release.sample(3, random_seed=1).shape, list(release.sample(3, as_frame=True).columns)
         ((3, 2), ['x0', 'x1'])
         """
-        check_flag(as_frame=as_frame)
+        check_flag(as_frame=as_frame, rounded=rounded)
         points = self.density.sample(n_points, rng=generator_of(random_seed))
+        if rounded and self.resolution is not None:
+            points = on_grid(points, self.resolution)
         if not as_frame:
             return points
         import pandas as pd

@@ -39,6 +39,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
+from pm_dpgmm.records.resolution import check_resolution
 
 MOST_RECORDS = 2**53  # larger integers are no exact floats
 MOST_BINS = 100_000  # of a column, kept: far more than any fit needs
@@ -75,6 +76,8 @@ def check_released_statistics(
         raise ValueError(f"caveats must be a list of at most {MOST_CAVEATS} texts, got {shown(caveats)}")
     for i, caveat in enumerate(caveats):
         check_text(longest=LONGEST_TEXT, **{f"caveats[{i}]": caveat})
+    if noise.get("resolution") is not None:
+        check_resolution(noise["resolution"], mixture.n_features)
     if AUTOMATIC in noise:
         choice = noise[AUTOMATIC]
         if not isinstance(choice, Mapping):

@@ -60,7 +60,8 @@ def plan(
         Of the fit that is planned; so many records are simulated, and take as much memory.
     epsilon, delta, method, neighbouring, **settings
         As for :func:`pm_dpgmm.fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are
-        among them: for "populous" the learner itself is tried, so give the one that the fit will have.
+        among them: for "populous" the learner itself is tried, so give the one that the fit will have. ``resolution``
+        is in deviations of the components, which are about 1 here; simulated records are rounded to it.
     bounds : bool
         Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
     separation : float

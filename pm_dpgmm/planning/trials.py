@@ -21,6 +21,8 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.privacy.guarantee import Unstable
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
+from pm_dpgmm.records.feature_names import names_of_features
+from pm_dpgmm.records.resolution import on_grid, read_resolution
 from pm_dpgmm.release.release import Release
 
 N_HELD_OUT = 20_000
@@ -98,6 +100,9 @@ def _fit(truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], 
     margin = (WIDER - 1) / 2 * (high - low)
     box = np.column_stack([low - margin, high + margin]) if bounds else None
     records = truth.sample(n_records, rng=rng)
+    steps = read_resolution(problem.get("resolution"), names_of_features(None, records.shape[1]), box)
+    if steps is not None:
+        records = on_grid(records, steps)
     with without_warnings_of_fits():  # the plan itself says what such fits are worth
         return fit_gmm(records, truth.n_components, bounds=box, random_seed=rng, progress=False, **problem)
 

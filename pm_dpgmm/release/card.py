@@ -60,6 +60,11 @@ def summary(release: Released) -> str:
             f"Background: {release.background_weight:.3f} of the records are in no component but in a broad Gaussian,"
             " which log_density, sample and prior include; weights are of the rest"
         )
+    if release.resolution is not None:
+        steps = ", ".join(
+            f"{name} to {step:g}" for name, step in zip(names, release.resolution, strict=True) if step > 0
+        )
+        lines.append(f"Rounded columns: {steps}; the parameters are those before rounding")
     if "answer" in release.raw:
         lines.append(f"{answer_of(release).summary()}; the mixture is that of the sketch:")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))

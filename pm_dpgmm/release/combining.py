@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import read_choices, shown
+from pm_dpgmm._arguments import FloatArray, read_choices, shown
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.choice import choose
 from pm_dpgmm.methods.sketch.estimate import as_start
@@ -167,6 +167,7 @@ def _check_same(place: int, releases: list[Release], found: SketchStatistics, fi
         ("numbers of sketches", len(found.sketches), len(first.sketches)),
         ("centres", found.centre.tolist(), first.centre.tolist()),
         ("units", found.unit.tolist(), first.unit.tolist()),
+        ("resolution", _listed(found.resolution), _listed(first.resolution)),
     ]
     for what, got, wanted in compared:
         if got != wanted:
@@ -180,3 +181,7 @@ def _check_same(place: int, releases: list[Release], found: SketchStatistics, fi
                 f"releases must have equal frequencies, got others in sketch {i} of releases[{place}] than of"
                 f" releases[0]; {hint}"
             )
+
+
+def _listed(values: FloatArray | None) -> list[float] | None:
+    return None if values is None else [float(value) for value in values]

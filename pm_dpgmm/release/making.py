@@ -7,7 +7,7 @@ from typing import Any
 
 from pm_dpgmm._arguments import finite_numbers
 from pm_dpgmm.files.untrusted_json import check_writable
-from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.outcome import Outcome, answered
 from pm_dpgmm.methods.released_statistics import check_released_statistics
 from pm_dpgmm.release.release import Release
 
@@ -50,3 +50,16 @@ def release_of(
     check_released_statistics(release.raw, release.noise, release.mixture, release.guarantee, method)
     release.summary()
     return release
+
+
+def release_or_lost(outcome: Outcome, facts: dict[str, Any]) -> Release:
+    """The release; RuntimeError where a method's outcome makes none, which carries it: it is paid for."""
+    try:
+        return release_of(outcome, **answered(facts, outcome.noise))
+    except Exception as error:  # whatever reads what a settings object of one's own has returned
+        lost = RuntimeError(
+            f"method must return what makes a release, got an outcome of {facts['method']!r} that does not"
+            f" ({type(error).__name__}: {error}); it is paid for, and kept in this error's attribute outcome"
+        )
+        lost.outcome = outcome  # type: ignore[attr-defined]
+        raise lost from None

@@ -155,7 +155,7 @@ def test_one_record_moves_each_histogram_as_little_as_said():
             other = records.copy()
             other[rng.integers(n)] = rng.choice([0.0, 3.0, 1e9, np.inf], size=2)
             order = rng.permutation(n)
-            change = box._scale_counts(records, order) - box._scale_counts(other, order)
+            change = box.pair_distance_counts(records, order) - box.pair_distance_counts(other, order)
             assert (np.square(change).sum(axis=1) <= 2).all() and (np.abs(change.sum(axis=1)) <= 1).all()
 
 
@@ -165,7 +165,7 @@ def test_pairs_by_position_would_not_do_under_add_remove():
 
     def by_position(rows):
         order = np.concatenate([np.arange(0, len(rows) - 1, 2), np.arange(1, len(rows), 2)])
-        return box._scale_counts(rows, order)
+        return box.pair_distance_counts(rows, order)
 
     change = by_position(records) - by_position(records[1:])
     assert np.square(change).sum() > 1_000

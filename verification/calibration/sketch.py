@@ -156,12 +156,24 @@ def plug_in_log_densities(
     law: SketchLaw, plug_in: PlugInCovariance, weights: FloatArray, means: FloatArray, factors: FloatArray
 ) -> FloatArray:
     """Of many mixtures (W, K), (W, K, D), (W, K, D, D) at once, shape (W,)."""
-    lead, frequencies = weights.shape, law.frequencies
+    if law.rounded is None:
+        own = waves(law, law.frequencies, weights, means, factors)
+    else:
+        n_terms = law.rounded.n_terms(0.7 * factors.reshape(-1, *factors.shape[-2:]))
+        terms = zip(law.rounded.frequencies[:n_terms], law.rounded.coefficients[:n_terms], strict=True)
+        own = np.sum([np.tile(scale, 2) * waves(law, term, weights, means, factors) for term, scale in terms], axis=0)
+    expected = law.gain * (law.share * own + (1 - law.share) * law.fixed)
+    return plug_in.log_density(law.values - expected)
+
+
+def waves(
+    law: SketchLaw, frequencies: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray
+) -> FloatArray:
+    """Characteristic functions of mixtures, cosines then sines, shape (W, 2 m)."""
+    lead = weights.shape
     phases = (means - law.centre).reshape(-1, means.shape[-1]) @ frequencies.T
     projected = np.swapaxes(factors, -1, -2).reshape(-1, means.shape[-1]) @ frequencies.T
     squares = np.square(projected).reshape(*lead, means.shape[-1], -1).sum(axis=2)
     damping = weights[..., None] * np.exp(-0.5 * squares)
     phases = phases.reshape(*lead, -1)
-    own = np.concatenate([(damping * np.cos(phases)).sum(axis=1), (damping * np.sin(phases)).sum(axis=1)], axis=1)
-    expected = law.gain * (law.share * own + (1 - law.share) * law.fixed)
-    return plug_in.log_density(law.values - expected)
+    return np.concatenate([(damping * np.cos(phases)).sum(axis=1), (damping * np.sin(phases)).sum(axis=1)], axis=1)

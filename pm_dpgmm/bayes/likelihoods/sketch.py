@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture.mixture import Mixture
 
 LIKELIHOODS = ("exact", "gaussian")
+NARROWER = 0.7  # what a posterior may make of a released deviation with all terms of rounding that it then needs
 
 
 def log_likelihood(
@@ -51,7 +52,8 @@ def log_likelihood(
         release they describe the other records.
     likelihood : {"auto", "exact", "gaussian"}
         "exact": the sampling covariance belongs to the parameters; for at most 128 released numbers (one column).
-        "gaussian": it is held at the released density, which is right to first order around it; the default for more.
+        "gaussian": it is held at the released density, which is right to first order around it; the default for more,
+        and for rounded columns.
 
     Returns
     -------
@@ -61,10 +63,12 @@ def log_likelihood(
     Raises
     ------
     ValueError
-        If "exact" is asked for with more numbers.
+        If "exact" is asked for with more numbers, or for rounded columns.
     """
     law = SketchLaw.of(release)
-    small = law.values.size <= EXACT_UP_TO
+    small = law.values.size <= EXACT_UP_TO and law.rounded is None
+    if likelihood == "exact" and law.rounded is not None:
+        raise ValueError("likelihood must be 'gaussian' for a release with a resolution, got 'exact'")
     if likelihood == "exact" and not small:
         raise ValueError(
             f"likelihood must be 'gaussian' for more than {EXACT_UP_TO} released numbers, got 'exact' for a release of"
@@ -81,15 +85,22 @@ def held_arrays(law: SketchLaw, mixture: Mixture) -> dict[str, FloatArray]:
     """Everything that :func:`held_log_density` needs of a release, as plain arrays: replace them for another data set.
 
     The covariance is that at ``mixture``. Scaled by the noise: ``target`` (2 m,) less ``size`` (2, m) times the
-    characteristic function are residuals y, and the log density is ``constant`` - (y'y - |``root`` y|^2)/2.
+    characteristic function are residuals y, and the log density is ``constant`` - (y'y - |``root`` y|^2)/2. Rounded
+    columns have further terms, if their components are narrow: then there are A m ``frequencies``, and ``size`` is
+    (2, A m).
     """
     plug_in = plug_in_covariance(law, mixture)
     target = law.values - (1 - law.share) * law.gain * law.fixed
     constant = -0.5 * (law.values.size * np.log(2 * np.pi) + plug_in.log_determinant)
+    frequencies, size = law.frequencies, (law.share * law.gain / plug_in.deviations).reshape(2, -1)
+    if law.rounded is not None:
+        n_terms = law.rounded.n_terms(NARROWER * factors_of(mixture))
+        frequencies = law.rounded.frequencies[:n_terms].reshape(-1, len(law.centre))
+        size = (size[:, None] * law.rounded.coefficients[:n_terms]).reshape(2, -1)
     return {
-        "frequencies": law.frequencies,
+        "frequencies": frequencies,
         "centre": law.centre,
-        "size": (law.share * law.gain / plug_in.deviations).reshape(2, -1),
+        "size": size,
         "target": target / plug_in.deviations,
         "root": plug_in.root,
         "constant": np.asarray(constant),

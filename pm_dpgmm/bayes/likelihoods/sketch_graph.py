@@ -23,7 +23,8 @@ def plug_in(
     parts = _Parts.of(frequencies, centre, means, chol)
     real = pt.dot(parts.damping * pt.cos(parts.phases), weights)
     imaginary = pt.dot(parts.damping * pt.sin(parts.phases), weights)
-    y = target - pt.concatenate([size[0] * real, size[1] * imaginary])
+    expected = pt.stack([size[0] * real, size[1] * imaginary]).reshape((2, -1, target.shape[0] // 2))
+    y = target - pt.sum(expected, axis=1).flatten()
     return constant[0] - 0.5 * (pt.sum(pt.sqr(y)) - pt.sum(pt.sqr(pt.dot(root, y))))
 
 

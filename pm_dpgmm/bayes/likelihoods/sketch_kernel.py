@@ -67,17 +67,17 @@ def plug_in(
     ----------
     weights, means, chol : ndarray, shapes (K,), (K, D), (K, D, D)
     frequencies, centre, size, target, root, constant : ndarray
-        As :func:`sketch.plug_in_arrays` has them; ``constant`` of shape (1,).
+        As :func:`sketch.held_arrays` has them; ``constant`` of shape (1,). Frequency i counts for number i modulo m.
     """
-    (m, d), k = frequencies.shape, weights.shape[0]
+    (n, d), k, m = frequencies.shape, weights.shape[0], target.shape[0] // 2
     projected, real, imaginary = component_parts(frequencies, centre, means, chol)
     y, v = np.empty(2 * m), np.empty(2 * m)
     for i in range(m):
         y[i], y[m + i] = target[i], target[m + i]
     for c in range(k):
-        for i in range(m):
-            y[i] -= size[0, i] * weights[c] * real[c, i]
-            y[m + i] -= size[1, i] * weights[c] * imaginary[c, i]
+        for i in range(n):
+            y[i % m] -= size[0, i] * weights[c] * real[c, i]
+            y[m + i % m] -= size[1, i] * weights[c] * imaginary[c, i]
     for i in range(2 * m):
         v[i] = y[i]
     square = dot(y, y, 0, 2 * m)
@@ -90,10 +90,10 @@ def plug_in(
     value = np.empty(1)
     value[0] = constant[0] - 0.5 * square
     of_weights, of_means, of_chol = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
-    of_phases, of_projected = np.empty(m), np.empty((m, d))
+    of_phases, of_projected = np.empty(n), np.empty((n, d))
     for c in range(k):
-        for i in range(m):
-            by_real, by_imaginary = size[0, i] * v[i], size[1, i] * v[m + i]
+        for i in range(n):
+            by_real, by_imaginary = size[0, i] * v[i % m], size[1, i] * v[m + i % m]
             length = by_real * real[c, i] + by_imaginary * imaginary[c, i]
             of_weights[c] += length
             of_phases[i] = weights[c] * (by_imaginary * real[c, i] - by_real * imaginary[c, i])

@@ -12,7 +12,7 @@ from pm_dpgmm.bayes.likelihoods.sketch_kernel import exact, plug_in
 class HeldSketch(ValueWithSlopes):
     """With a covariance that is held at the release; see :func:`sketch_kernel.plug_in`."""
 
-    gufunc_signature = "(k),(k,d),(k,d,d),(m,d),(d),(a,m),(n),(q,n),(o)->(o),(k),(k,d),(k,d,d)"
+    gufunc_signature = "(k),(k,d),(k,d,d),(e,d),(d),(a,e),(n),(q,n),(o)->(o),(k),(k,d),(k,d,d)"
     kernel = plug_in
 
     def value(self, *inputs: Any) -> Any:

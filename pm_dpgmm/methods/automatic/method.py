@@ -76,6 +76,8 @@ class Automatic(Method):
         """Whether either method could answer, by public facts."""
         if problem.n_features != 1 or problem.bounds is not None or problem.delta <= 0:
             return False
+        if problem.resolution is not None:  # values that many records share have no gaps between them
+            return False
         if problem.neighbouring is not Neighbouring.REPLACE_ONE:
             return False
         if problem.n_components < 2 or len(problem.component_choices) > 1:

@@ -16,6 +16,7 @@ from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.resolution import FARTHEST, MOST
 
 DEFAULT_BINS = {1: 64, 2: 32}  # per column; a public choice that never looks at the records
 
@@ -38,6 +39,7 @@ class HistogramMethod(Method):
 
     n_bins: int | None = None
     name: ClassVar[str] = "histogram"
+    knows_rounding: ClassVar[bool] = True  # columns may be rounded
 
     def __init__(self, n_bins: int | None = None, *, n_cells: int | None = None) -> None:
         object.__setattr__(self, "n_bins", read_bins(n_bins, n_cells))
@@ -56,6 +58,25 @@ class HistogramMethod(Method):
         """Bins along each column."""
         return self.n_bins if self.n_bins is not None else DEFAULT_BINS[n_features]
 
+    def grid(self, problem: Problem) -> tuple[FloatArray, int]:
+        """Bounds (D, 2) of the bins and how many there are along every column: public.
+
+        A rounded column has bins of whole numbers of steps that end half way between values: a record is in the bin of
+        its value before it was rounded, so the law of the counts is that of the mixture.
+        """
+        assert problem.bounds is not None
+        most = self.bins(problem.n_features)
+        if problem.resolution is None:
+            return problem.bounds, most
+        steps, rounded = _steps(problem), problem.resolution > 0
+        first, last = np.floor(problem.bounds[:, 0] / steps), np.ceil(problem.bounds[:, 1] / steps)
+        of_bin = np.ceil((last - first + 1) / most)  # steps
+        needed = np.where(rounded, np.ceil((last - first + 1) / of_bin), most)
+        n_bins = max(2, int(needed.max()))
+        low = (first - 0.5) * steps
+        aligned = np.column_stack([low, low + n_bins * of_bin * steps])
+        return np.where(rounded[:, None], aligned, problem.bounds), n_bins
+
     def cost(self, problem: Problem) -> tuple[float, float]:
         """All of epsilon; delta is not needed."""
         return problem.epsilon, 0.0
@@ -72,12 +93,16 @@ class HistogramMethod(Method):
             raise ValueError(f"method 'histogram' supports 1 or 2 features, got {problem.n_features}")
         if problem.bounds is None:
             raise ValueError("method 'histogram' needs bounds: public lower and upper limits of every column, got None")
-        width = (problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2) / self.bins(problem.n_features) * 2
+        if problem.resolution is not None and (np.abs(problem.bounds) > FARTHEST * _steps(problem)[:, None]).any():
+            rule = f"resolution must be at least the bounds over {FARTHEST:g}"
+            raise ValueError(f"{rule}, got {problem.resolution.tolist()} and bounds {problem.bounds.tolist()}")
+        bounds, n_bins = self.grid(problem)
+        width = (bounds[:, 1] / 2 - bounds[:, 0] / 2) / n_bins * 2
         if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
             raise ValueError(
                 f"bounds must lie within 1e100 with bins wider than 1e-100, got {problem.bounds.tolist()}; rescale"
             )
-        total = self.bins(problem.n_features) ** problem.n_features
+        total = n_bins**problem.n_features
         if total > MOST_COUNTS:
             raise ValueError(f"n_bins must give at most {MOST_COUNTS} bins, which a file can hold, got {total}")
         if total < 2 * problem.n_components:
@@ -97,7 +122,10 @@ class HistogramMethod(Method):
     ) -> Outcome:
         """Count, add noise once, fit; see the class for the guarantee."""
         assert problem.bounds is not None
-        counts = cell_counts(records, bounds=problem.bounds, n_cells=self.bins(problem.n_features))
+        bounds, n_bins = self.grid(problem)
+        if problem.resolution is not None:  # bins may reach beyond the bounds
+            records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
+        counts = cell_counts(records, bounds=bounds, n_cells=n_bins)
         noisy, loss = noisy_counts(counts, epsilon=problem.epsilon, neighbouring=problem.neighbouring, rng=rng)
         # from here on only `noisy` and public numbers are used
         noise = {
@@ -106,10 +134,18 @@ class HistogramMethod(Method):
             "scale": loss.scale,
             "sensitivity_l1": histogram_loss(epsilon=1.0, neighbouring=problem.neighbouring).n_counts,
         }
-        raw = {"counts": noisy.astype(float), "bounds": np.array(problem.bounds)}
+        if problem.resolution is not None:
+            noise["resolution"] = problem.resolution.tolist()
+        raw = {"counts": noisy.astype(float), "bounds": np.array(bounds)}
         guarantee = self.guarantee(problem)
         released(guarantee, raw, noise)
         return fitted(guarantee, raw, noise, problem.n_components, progress)
+
+
+def _steps(problem: Problem) -> FloatArray:
+    """Of rounded columns; of others anything that divides well."""
+    assert problem.resolution is not None
+    return np.where(problem.resolution > 0, problem.resolution, MOST)
 
 
 def fitted(

@@ -11,7 +11,6 @@ from scipy import special, stats
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.mixture.characteristic import component_functions
 
 ATOMS = 96  # candidates for a new component, of each scale
 PLACES, FEW_PLACES = 3000, 300  # random places at which a component may be added, each at two scales
@@ -33,7 +32,7 @@ class Dictionary:
     @classmethod
     def of(cls, data: SketchData, means: FloatArray, factors: FloatArray) -> Dictionary:
         """Given Gaussians."""
-        shapes = component_functions(data.frequencies, means, factors)
+        shapes = data.waves(means, factors)
         weighted = (data.gain / data.deviations)[:, None] * np.concatenate([shapes.real, shapes.imag])
         return cls(means, factors, weighted, np.square(weighted).sum(axis=0))
 

@@ -21,6 +21,7 @@ from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
 from pm_dpgmm.methods.sketch.start import leaves_of, starts, trusted_leaves
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
+from pm_dpgmm.mixture.rounding import RoundedWaves
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
@@ -121,7 +122,12 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)
-    return replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
+    data = replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
+    if evidence.resolution is None:
+        return data
+    reach = evidence.resolution / 2  # values at a bound are from means up to half a resolution beyond it
+    bounds = None if data.bounds is None else data.bounds + reach[:, None] * [-1.0, 1.0]
+    return replace(data, bounds=bounds, rounded=RoundedWaves.of(data.frequencies, evidence.resolution / evidence.unit))
 
 
 def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[ScaledMixture]:

@@ -16,7 +16,6 @@ from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates
 from pm_dpgmm.methods.sketch.scaled_mixture import packed as _packed
 from pm_dpgmm.methods.sketch.scaled_mixture import unpacked as _unpacked
-from pm_dpgmm.mixture.characteristic import characteristic_jacobian, feature_covariance
 from pm_dpgmm.mixture.coordinates import triangle
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
@@ -193,16 +192,13 @@ def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> Fl
     rises = np.empty((k, d))
     for i in range(k):
         axes, lengths = np.linalg.svd(factors[i])[:2]
-        waves = np.square(data.frequencies @ axes * lengths)  # (m, D): total is that of the component's exponent
-        there = weights[i] * data.n_records * data.amplitudes * np.exp(1j * data.frequencies @ means[i])
-        total = waves.sum(axis=1)
+        size = weights[i] * data.n_records * data.amplitudes
         for j in range(d):
             scale = max(factor, np.sqrt(variance_floor @ np.square(axes[:, j])) / lengths[j]) if factor < 1 else factor
             if factor < 1 and scale > np.sqrt(factor):
                 rises[i, j] = np.inf
                 continue
-            other = total - waves[:, j] + scale**2 * waves[:, j]
-            change = there * (np.exp(-other / 2) - np.exp(-total / 2))
+            change = data.stretched(size, means[i], axes, lengths, j, scale)
             step = weighed(np.concatenate([change.real, change.imag]))
             rises[i, j] = 2 * residuals @ step + step @ step
     return rises
@@ -239,7 +235,7 @@ def _slopes(
     """Derivatives of the whitened residuals; those of the prior are 1/spread."""
     n_features = data.frequencies.shape[1]
     found = _unpacked(theta, n_components, n_features, has_background)
-    _, jacobian = characteristic_jacobian(data.frequencies, *found.parts(data.background))
+    jacobian = data.slopes(found)
     if has_background:  # last of K + 1 components; its mean and factor are fixed
         own = (np.arange(n_components + 1) < n_components)[:, None]
         jacobian = jacobian[:, fit_coordinates(n_components + 1, n_features, False).filled(1.0, own, own, own) > 0]
@@ -270,7 +266,7 @@ def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float
 
 def _covariance(data: SketchData, found: ScaledMixture) -> FloatArray:
     """n V + noise."""
-    covariance = feature_covariance(data.frequencies, data.amplitudes, *data.components(found))
+    covariance = data.sampling(found)
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
     return covariance

@@ -23,6 +23,7 @@ from scipy.linalg import lapack
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function, characteristic_jacobian, feature_covariance
+from pm_dpgmm.mixture.rounding import RoundedWaves
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -45,6 +46,7 @@ class SketchLaw:
     n_records: float
     n_records_scale: float  # standard deviation of the noise on n_records
     background: tuple[float, Mixture] | None
+    rounded: RoundedWaves | None = None  # where columns are rounded
 
     @classmethod
     def of(cls, release: Released) -> SketchLaw:
@@ -57,8 +59,9 @@ class SketchLaw:
         """The law of released statistics beside a background."""
         sketches = evidence.sketches
         noise = np.concatenate([np.full(sketch.values.shape[1], sketch.noise_scale) for sketch in sketches])
+        frequencies = np.concatenate([sketch.frequencies.frequencies for sketch in sketches])
         return cls(
-            frequencies=np.concatenate([sketch.frequencies.frequencies for sketch in sketches]),
+            frequencies=frequencies,
             amplitudes=np.concatenate([sketch.frequencies.amplitudes for sketch in sketches]),
             centre=evidence.centre,
             values=np.concatenate([sketch.values for sketch in sketches], axis=1).ravel(),
@@ -66,6 +69,7 @@ class SketchLaw:
             n_records=max(1.0, evidence.n_records),
             n_records_scale=evidence.n_records_scale,
             background=background,
+            rounded=None if evidence.resolution is None else RoundedWaves.of(frequencies, evidence.resolution),
         )
 
     @property
@@ -104,7 +108,10 @@ class SketchLaw:
         return float(-0.5 * (z @ z + z.size * np.log(2 * np.pi)) - np.log(np.diagonal(root)).sum())
 
     def _stacked(self, weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:
-        value = characteristic_function(self.frequencies, weights, means - self.centre, factors)
+        if self.rounded is None:
+            value = characteristic_function(self.frequencies, weights, means - self.centre, factors)
+        else:
+            value = self.rounded.functions(means - self.centre, factors) @ weights
         return np.concatenate([value.real, value.imag])
 
     def _sampling(self, weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:
@@ -119,7 +126,11 @@ class SketchLaw:
                 np.vstack([means, broad.means]),
                 np.concatenate([factors, factors_of(broad)]),
             )
-        total = feature_covariance(self.frequencies, self.amplitudes, parts[0], parts[1] - self.centre, parts[2])
+        about = parts[0], parts[1] - self.centre, parts[2]
+        if self.rounded is None:
+            total = feature_covariance(self.frequencies, self.amplitudes, *about)
+        else:
+            total = self.rounded.covariance(self.amplitudes, *about)
         total *= self.n_records
         amplitudes = np.tile(self.amplitudes, 2)
         if self.n_records_scale:
@@ -181,7 +192,11 @@ def plug_in_covariance(law: SketchLaw, mixture: Mixture) -> PlugInCovariance:
     pivoted, pivots, rank, _ = lapack.dpstrf(sampling, lower=1, tol=NEGLECTED)
     leading = np.zeros((len(sampling), rank))
     leading[pivots - 1] = np.tril(pivoted)[:, :rank]
-    jacobian = characteristic_jacobian(law.frequencies, mixture.weights, mixture.means - law.centre, factors)[1]
+    about = mixture.weights, mixture.means - law.centre, factors
+    if law.rounded is None:
+        jacobian = characteristic_jacobian(law.frequencies, *about)[1]
+    else:
+        jacobian = law.rounded.jacobian(*about)
     tangent = np.concatenate([jacobian.real, jacobian.imag]) * (law.gain / law.deviations)[:, None]
     tangent = tangent / np.maximum(np.linalg.norm(tangent, axis=0), np.finfo(float).tiny)
     basis, triangle, _ = linalg.qr(np.hstack([tangent, leading]), mode="economic", pivoting=True, check_finite=False)

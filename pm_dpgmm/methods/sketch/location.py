@@ -15,6 +15,7 @@ from pm_dpgmm.mechanisms.box import SEEN, noisy_box, noisy_cells
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.privacy.noise import IntArray, Rng
+from pm_dpgmm.records.resolution import near_enough, on_grid
 
 LEAST_LOCATION_SHARE, MOST_LOCATION_SHARE = Fraction(1, 20), Fraction(3, 20)  # of mu^2, without bounds
 REACH = 0.05  # share of the records that a bin should need to be kept: what is not is folded onto the rest
@@ -25,6 +26,7 @@ CELLS, MOST_ROUNDS = 16, 6  # of the search for a narrower interval within bound
 LEAST_SHARE, MOST_SHARE = Fraction(1, 50), Fraction(1, 12)  # of mu^2 for its first round, then LEAST_SHARE
 PRECISION = 0.04  # share of the records that the noise of four cells should not exceed
 FEW = 2  # cells in use at which the search goes on
+LEAST_STEPS = 5.0  # of a rounded column in half an interval
 DOUBT, MISSED = 2.5, 0.05  # records that may be outside: this many standard deviations, at most this share of all
 
 
@@ -105,12 +107,29 @@ def intervals_within(
         going_on = []
         for j, row in zip(active.tolist(), counts, strict=True):
             intervals[j], again = _narrower(intervals[j], row, scale, problem.n_records)
-            if again:
+            step = 0.0 if problem.resolution is None else problem.resolution[j]
+            if again and intervals[j, 1] / 2 - intervals[j, 0] / 2 > LEAST_STEPS * step:
                 going_on.append(j)
         active = np.array(going_on, dtype=int)
         if not active.size:
             break
     return intervals, raw | {"cell_noise": np.array(scales)}, budget
+
+
+def centre_and_unit(
+    intervals: FloatArray, resolution: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Middle and half-width of every interval, (D,), and the resolution that a fit may use there. Post-processing.
+
+    Where columns are rounded the middle is a value and the interval at least LEAST_STEPS values wide on either side.
+    """
+    unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
+    centre = intervals[:, 0] + unit
+    if resolution is not None:
+        resolution = near_enough(resolution, centre)
+    if resolution is None:
+        return centre, unit, None
+    return on_grid(centre, resolution), np.maximum(unit, LEAST_STEPS * resolution), resolution
 
 
 def _columns(rows: FloatArray, active: IntArray) -> FloatArray:

@@ -23,18 +23,26 @@ from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
-from pm_dpgmm.methods.sketch.location import CELLS, MOST_ROUNDS, intervals_within, unbounded_intervals
+from pm_dpgmm.methods.sketch.location import (
+    CELLS,
+    MOST_ROUNDS,
+    centre_and_unit,
+    intervals_within,
+    unbounded_intervals,
+)
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.noise import Rng
 
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
+FASTEST, LEAST_ORDER = 2.5, 4  # highest frequency for a rounded column, radians per step; least length of a ladder
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
 WIDEST_FLOOR = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
 NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
@@ -72,6 +80,7 @@ class SketchMethod(Method):
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
     streams: ClassVar[bool] = True  # records may come in blocks
+    knows_rounding: ClassVar[bool] = True  # columns may be rounded
 
     def __post_init__(self) -> None:
         if self.order is not None:
@@ -87,9 +96,11 @@ class SketchMethod(Method):
         object.__setattr__(self, "reg_covar", float(given) if given.ndim == 0 else tuple(given.astype(float).tolist()))
         plain_numbers(self)
 
-    def variance_floor(self, unit: FloatArray) -> FloatArray | None:
-        """``reg_covar`` in the unit of the evidence, None for 0."""
+    def variance_floor(self, unit: FloatArray, resolution: FloatArray | None = None) -> FloatArray | None:
+        """``reg_covar`` in the unit of the evidence, None for 0; LEAST_DEVIATION resolutions come on top of it."""
         added = np.square(np.minimum(np.sqrt(self.reg_covar) / unit, WIDEST_FLOOR))
+        if resolution is not None:
+            added = added + np.square(LEAST_DEVIATION * resolution / unit)
         return np.broadcast_to(added, unit.shape) if added.any() else None
 
     def recorded(self) -> dict[str, Any]:
@@ -127,13 +138,22 @@ class SketchMethod(Method):
         words = f"private sketch (methods/sketch/{'method' if self.like is None else 'like'}.md)"
         return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, self.budget(problem).loss())
 
-    def ladder(self, problem: Problem, interval: FloatArray, budget: GaussianFilter) -> FejerHarmonics:
+    def ladder(
+        self,
+        problem: Problem,
+        centre: float,
+        half: float,
+        budget: GaussianFilter,
+        resolution: FloatArray | None = None,
+    ) -> FejerHarmonics:
         """Frequencies for the interval of a single column, from public numbers and earlier releases."""
         strength = problem.n_records * math.sqrt(budget.limit)
         order = self.order or max(16 if strength < 5_000 else 24, 2 * problem.n_components)
-        low, high = map(float, interval)
-        half = high / 2 - low / 2
-        return FejerHarmonics(2 * math.pi / (PERIOD * half), order, low + half)
+        step = 2 * math.pi / (PERIOD * half)
+        if resolution is not None:  # faster waves say of multiples what slower ones do
+            fastest = math.floor(FASTEST / (step * float(resolution[0])))
+            order = min(order, max(fastest, 2 * problem.n_components, LEAST_ORDER))
+        return FejerHarmonics(step, order, centre)
 
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless everything that :meth:`release` computes exists; nothing fails after it has spent."""
@@ -162,10 +182,15 @@ class SketchMethod(Method):
                 raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
         check_numbers(problem.component_choices, problem.n_features)
         if self.like is not None:
+            known = self.like.evidence.resolution
+            if problem.resolution is not None and not np.array_equal(problem.resolution, known):
+                told = shown(None if known is None else known.tolist())
+                rule = f"resolution must be that of like, {told}, or left out"
+                raise ValueError(f"{rule}, got {shown(problem.resolution.tolist())}")
             check_numbers(problem.component_choices, problem.n_features, self.like.evidence.n_numbers)
             self.like.check(problem, budget)
         if problem.n_features == 1:
-            ladder = self.ladder(problem, np.array([-1.0, 1.0]), budget)  # refuses an order that is too high
+            ladder = self.ladder(problem, 0.0, 1.0, budget)  # refuses an order that is too high
             check_numbers(problem.component_choices, 1, 2 * ladder.order if self.like is None else None)
             return
         numbers = self.most_numbers(problem, budget)
@@ -214,8 +239,9 @@ class SketchMethod(Method):
             if problem.bounds is not None:
                 records = clipped(records, problem.bounds)
             starts = self.like.starts
+            given = self.like.evidence
             own: dict[str, Any] = {
-                "variance_floor": self.variance_floor(self.like.evidence.unit),
+                "variance_floor": self.variance_floor(given.unit, given.resolution),
                 "bounds": problem.bounds,
             }
 
@@ -246,14 +272,15 @@ class SketchMethod(Method):
             records = clipped(records, problem.bounds)
             intervals, raw, budget = intervals_within(records, budget, problem, rng)
         released(guarantee, *unfinished(raw, None))
-        unit = intervals[:, 1] / 2 - intervals[:, 0] / 2
+        centre, unit, resolution = centre_and_unit(intervals, problem.resolution)
+        variance_floor = self.variance_floor(unit, resolution)
         if problem.n_features == 1:
-            ladder = self.ladder(problem, intervals[0], whole)
+            ladder = self.ladder(problem, float(centre[0]), float(unit[0]), whole, resolution)
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
             evidence = SketchStatistics(
-                (sketch,), unit, variance_floor=self.variance_floor(unit), bounds=problem.bounds
+                (sketch,), unit, variance_floor=variance_floor, bounds=problem.bounds, resolution=resolution
             )
             released(guarantee, *unfinished(raw, evidence))
             progress(1, 2)
@@ -261,7 +288,6 @@ class SketchMethod(Method):
             fit = choice.best
             progress(2, 2)
         else:
-            centre = intervals[:, 0] + unit
 
             def after_rounds(
                 part: SketchStatistics, starts: Mapping[int, ScaledMixture], duels: Sequence[Duel]
@@ -276,7 +302,8 @@ class SketchMethod(Method):
                 problem,
                 progress=progress,
                 rng=rng,
-                variance_floor=self.variance_floor(unit),
+                variance_floor=variance_floor,
+                resolution=resolution,
                 known=None if known is None else leaves_about(known, centre, unit),
                 released=after_rounds,
             )

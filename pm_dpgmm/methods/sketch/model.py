@@ -13,7 +13,14 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.mixture.characteristic import characteristic_function
+from pm_dpgmm.mixture.characteristic import (
+    ComplexArray,
+    characteristic_function,
+    characteristic_jacobian,
+    component_functions,
+    feature_covariance,
+)
+from pm_dpgmm.mixture.rounding import RoundedWaves
 
 MOST_WEIGHED = 2600  # numbers whose full covariance is used in a fit
 NOTABLE = 0.1  # sampling over noise variance; 0 gains some 1e-4 nats at 8,000 records and doubles the time of a fit
@@ -34,6 +41,7 @@ class SketchData:
     variance_floor: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
     count_scale: float = 0.0  # standard deviation of the noise on the number of records
     bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
+    rounded: RoundedWaves | None = None  # where columns are rounded
 
     @classmethod
     def of(
@@ -87,14 +95,18 @@ class SketchData:
             amplitudes=self.amplitudes[::stride],
             values=self.values.reshape(2, -1)[pair].ravel(),
             variances=self.variances.reshape(2, -1)[pair].ravel(),
+            rounded=None if self.rounded is None else self.rounded.thinned(stride),
         )
 
     @property
     def gain(self) -> FloatArray:
-        """Sum of a component of all records at the centre with no factor, only the variance floor, shape (2 m,)."""
+        """Sum of a component of all records at the centre with no factor, only the variance floor, shape (2 m,).
+
+        Where columns are rounded, every term of a wave has its own share of the floor: :meth:`waves` has it then.
+        """
         damped = self.amplitudes
         if (
-            self.variance_floor is not None
+            self.variance_floor is not None and self.rounded is None
         ):  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
             damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.variance_floor)
         return self.n_records * np.tile(damped, 2)
@@ -109,10 +121,53 @@ class SketchData:
         weights, means, factors = found.parts(self.background)
         return weights, means, widened(factors, self.variance_floor)
 
+    def waves(self, means: FloatArray, factors: FloatArray) -> ComplexArray:
+        """Characteristic functions of components (K, D), (K, D, D) as they are seen, over ``gain``, shape (m, K)."""
+        if self.rounded is None:
+            return component_functions(self.frequencies, means, factors)
+        return self.rounded.functions(means, factors, self.variance_floor)
+
+    def slopes(self, found: ScaledMixture) -> ComplexArray:
+        """Derivatives of the mixture's, (m, P), the background being one of the components."""
+        parts = found.parts(self.background)
+        if self.rounded is None:
+            return characteristic_jacobian(self.frequencies, *parts)[1]
+        return self.rounded.jacobian(*parts, self.variance_floor)
+
+    def sampling(self, found: ScaledMixture) -> FloatArray:
+        """Covariance of one record's features, shape (2 m, 2 m)."""
+        parts = self.components(found)
+        if self.rounded is None:
+            return feature_covariance(self.frequencies, self.amplitudes, *parts)
+        return self.rounded.covariance(self.amplitudes, *parts)
+
     def expected(self, found: ScaledMixture) -> FloatArray:
         """Expectations of the released numbers, shape (2 m,)."""
-        values = characteristic_function(self.frequencies, *found.parts(self.background))
+        if self.rounded is None:
+            values = characteristic_function(self.frequencies, *found.parts(self.background))
+        else:
+            weights, means, factors = found.parts(self.background)
+            values = self.waves(means, factors) @ weights
         return np.asarray(self.gain * np.concatenate([values.real, values.imag]))
+
+    def stretched(
+        self, size: FloatArray, mean: FloatArray, axes: FloatArray, lengths: FloatArray, axis: int, scale: float
+    ) -> ComplexArray:
+        """Change (m,) of a component's characteristic function, times ``size``, when one of its deviations is scaled.
+
+        ``axes`` (D, D) and ``lengths`` (D,) are those of its covariance, the variance floor in it.
+        """
+
+        def change(frequencies: FloatArray) -> ComplexArray:
+            waves = np.square(frequencies @ axes * lengths)  # (m, D): their sum is that of the component's exponent
+            total = waves.sum(axis=1)
+            other = total - waves[:, axis] + scale**2 * waves[:, axis]
+            there = size * np.exp(1j * frequencies @ mean)
+            return np.asarray(there * (np.exp(-other / 2) - np.exp(-total / 2)))
+
+        if self.rounded is None:
+            return change(self.frequencies)
+        return self.rounded.summed(lambda w: change(w)[:, None], len(self.rounded.frequencies))[:, 0]
 
     def residuals(self, found: ScaledMixture) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""

@@ -37,6 +37,7 @@ LEAST_FRAMES, MOST_FRAMES = 20, 75  # of the second round
 COVERED = 8 / 6  # frames for each six pairs of columns and each component: a frame tells of six products of axes
 FLATTEST = 1e-12  # least eigenvalue of a covariance, as a share of its largest
 MANY = 8  # columns at which the start gets more of the budget
+WIDER = 0.5  # squared steps of a rounded column that frames add to variances
 SOFT_REACH = 2.0  # radius of a part, in root mean square distances
 
 Duel = tuple[float, float]  # what was released of it: gain with noise, and the noise's standard deviation
@@ -83,12 +84,14 @@ def run_rounds(
     progress: Progress,
     rng: Rng,
     variance_floor: FloatArray | None = None,
+    resolution: FloatArray | None = None,
     known: ScaledMixture | None = None,
     released: Heard = lambda evidence, starts, duels: None,
 ) -> tuple[SketchStatistics, SketchFit, Choice]:
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
-    ``variance_floor``: public variances that every component has at least, in the unit of the rounds. ``known``: a
+    ``variance_floor``: public variances that every component has at least, in the unit of the rounds. ``resolution``:
+    public steps of rounded columns, in the unit of the records. ``known``: a
     mixture of ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are
     turned to. ``released`` is told after every step what is released by then; :func:`replayed` makes the same fits from
     that.
@@ -109,9 +112,9 @@ def run_rounds(
         soft, budget = noisy_moments(records, parts, budget=budget, share=schedule.soft, **settings)
         measured, moments = leaves_of(soft, problem.n_records, least_count=0.005), (soft,)
         released(SketchStatistics((), unit, tuple(cells), moments, variance_floor), first, ())
-    frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0)
+    frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0, resolution=resolution)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = SketchStatistics((sketch,), unit, tuple(cells), moments, variance_floor, problem.bounds)
+    evidence = SketchStatistics((sketch,), unit, tuple(cells), moments, variance_floor, problem.bounds, resolution)
     released(evidence, first, ())
     progress(1, 3)
 
@@ -119,7 +122,7 @@ def run_rounds(
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
-        frames = whitened_frames(with_floor(fit), unit, centre, schedule.frames[1], turn=1)
+        frames = whitened_frames(with_floor(fit), unit, centre, schedule.frames[1], turn=1, resolution=resolution)
         share = 1 - budget.spent / budget.limit
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         evidence = replace(evidence, sketches=(*evidence.sketches, sketch))
@@ -185,7 +188,8 @@ def _rejected(
 
     def sketched(so_far: SketchStatistics, metric: SketchFit, turn: int) -> SketchStatistics:
         nonlocal budget
-        frames = whitened_frames(with_floor(metric), evidence.unit, evidence.centre, number, turn=turn)
+        waves = with_floor(metric), evidence.unit, evidence.centre, number
+        frames = whitened_frames(*waves, turn=turn, resolution=evidence.resolution)
         share = left * (1 - N_DUELS * DUEL) / 2
         sketch, budget = noisy_sketch(records, frames, budget=budget, share=share, **settings)
         found = replace(so_far, sketches=(*so_far.sketches, sketch))
@@ -262,13 +266,25 @@ def n_frames(n_features: int, n_components: int) -> int:
 
 
 def whitened_frames(
-    mixture: ScaledMixture, unit: FloatArray, centre: FloatArray, number: int, *, turn: int
+    mixture: ScaledMixture,
+    unit: FloatArray,
+    centre: FloatArray,
+    number: int,
+    *,
+    turn: int,
+    resolution: FloatArray | None = None,
 ) -> RieszProduct:
-    """Frames in the metric of every component in turn; in the first round half way to a round one."""
+    """Frames in the metric of every component in turn; in the first round half way to a round one.
+
+    Where columns are rounded no frame is made for components much narrower than the steps.
+    """
     rng = np.random.default_rng([FRAME_SEED, turn])
     k, d = mixture.means.shape
     radius = math.sqrt(RADIUS_SQUARED)
-    values, vectors = np.linalg.eigh(mixture.covariances)
+    covariances = mixture.covariances
+    if resolution is not None:
+        covariances = covariances + np.diag(WIDER * np.square(resolution / unit))
+    values, vectors = np.linalg.eigh(covariances)
     values = np.maximum(values, FLATTEST * values[:, -1:])  # rounding may have made them negative
     if turn == 0:
         middle = np.exp(np.log(values).mean(axis=1, keepdims=True))

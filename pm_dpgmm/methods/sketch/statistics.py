@@ -38,6 +38,9 @@ class SketchStatistics:
         Public variances that every component of a fit has on top of what is fitted, in the unit of the evidence.
     bounds : ndarray, shape (D, 2), optional
         Public bounds that the records were clipped to, in their unit: no mean lies outside.
+    resolution : ndarray, shape (D,), optional
+        Public steps to whose multiples the columns are rounded, in their unit; 0 where one is not. The centre is a
+        multiple, too.
     """
 
     sketches: tuple[NoisySketch, ...]
@@ -46,11 +49,12 @@ class SketchStatistics:
     parts: tuple[NoisyMoments, ...] = ()
     variance_floor: FloatArray | None = None
     bounds: FloatArray | None = None
+    resolution: FloatArray | None = None
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", frozen(self.unit))
-        for name in ("variance_floor", "bounds"):
+        for name in ("variance_floor", "bounds", "resolution"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, frozen(getattr(self, name)))
 
@@ -90,7 +94,7 @@ class SketchStatistics:
 
         They are kept within the sizes that a reference may have, so that this one may be a reference, too.
         """
-        new = SketchStatistics(tuple(sketches), self.unit, variance_floor=self.variance_floor, bounds=self.bounds)
+        new = replace(self, sketches=tuple(sketches), cells=(), parts=())
         factor = new.n_records / self.n_records
         most = LARGEST_NUMBER**2
 
@@ -137,7 +141,7 @@ class SketchStatistics:
             raw[f"moments_{i}"] = np.column_stack([item.counts, item.sums, item.squares.reshape(n_parts, -1)])
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
         law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
-        optional = {"ridge": self.variance_floor, "bounds": self.bounds}  # names of the file
+        optional = {"ridge": self.variance_floor, "bounds": self.bounds, "resolution": self.resolution}  # of the file
         return raw, law | {name: values.tolist() for name, values in optional.items() if values is not None}
 
     @classmethod
@@ -178,10 +182,11 @@ class SketchStatistics:
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, VoronoiPartition) else parts).append(found)
-        variance_floor, bounds = (
-            None if law.get(name) is None else finite_numbers(law[name], name) for name in ("ridge", "bounds")
+        optional = (
+            None if law.get(name) is None else finite_numbers(law[name], name)
+            for name in ("ridge", "bounds", "resolution")
         )
-        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), variance_floor, bounds)
+        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), *optional)
 
 
 _FIELDS: dict[type, Sequence[str]] = {

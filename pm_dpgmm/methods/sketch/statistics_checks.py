@@ -18,6 +18,7 @@ from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
+from pm_dpgmm.records.resolution import check_resolution, on_grid
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -72,6 +73,11 @@ def check_sketch_statistics(evidence: SketchStatistics) -> None:
         low, high = finite_numbers(evidence.bounds, "bounds", (d, 2)).T
         if not (low < high).all():
             raise ValueError(f"bounds must increase, got {np.asarray(evidence.bounds).tolist()}")
+    if evidence.resolution is not None:
+        check_resolution(evidence.resolution, d)
+        _check_within("resolution in units", evidence.resolution / unit, 0, LARGEST_PART)
+        if not np.array_equal(on_grid(centre, evidence.resolution), centre):
+            raise ValueError(f"centre must be a multiple of the resolution, got {centre.tolist()}")
 
 
 def check_law(evidence: SketchStatistics, name: str) -> None:

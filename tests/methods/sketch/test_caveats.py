@@ -17,7 +17,7 @@ from verification.benchmarks import multi_scale
 
 pytestmark = pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
 
-BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+BUDGET = {"method": "sketch", "epsilon": 1.0, "delta": 1e-6, "progress": False}
 
 
 def records(weights, means, deviations, n, seed=1):

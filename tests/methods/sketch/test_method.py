@@ -87,9 +87,11 @@ def test_releases_at_the_same_public_frequencies_have_their_own_noise(n_features
         return sketch, left
 
     monkeypatch.setattr(method, "intervals_within", lambda *args: kept.setdefault("first", own_intervals(*args)))
-    monkeypatch.setattr(
-        sketch_rounds, "whitened_frames", lambda *args, turn: kept.setdefault(turn, own_frames(*args, turn=turn))
-    )
+
+    def frames(*args, turn, **others):
+        return kept.setdefault(turn, own_frames(*args, turn=turn, **others))
+
+    monkeypatch.setattr(sketch_rounds, "whitened_frames", frames)
     for module in (method, sketch_rounds):
         monkeypatch.setattr(module, "noisy_sketch", seen)
     records = np.column_stack([records_of(3_000, seed) for seed in range(n_features)])
@@ -182,7 +184,7 @@ def test_candidates_too_wide_to_be_seen_explain_nothing():
 def test_without_noise_the_fit_is_the_truth():
     """Expected values in place of a sketch: the search finds the parameters they came from."""
     problem = method.Problem(10**6, 1, 3, 1.0, 1e-6, np.array([[0.0, 80.0]]), method.Neighbouring.REPLACE_ONE)
-    frequencies = method.SketchMethod().ladder(problem, (0.0, 80.0), method.SketchMethod().budget(problem))
+    frequencies = method.SketchMethod().ladder(problem, 40.0, 40.0, method.SketchMethod().budget(problem))
     phases = frequencies.frequencies[:, 0]
     shifted = TRUE.means[:, 0] - frequencies.centre
     values = np.exp(1j * np.outer(phases, shifted) - np.outer(phases**2, TRUE.covariances[:, 0, 0]) / 2) @ TRUE.weights

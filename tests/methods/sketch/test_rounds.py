@@ -173,9 +173,9 @@ def test_duels_choose_the_fit_and_the_metric_of_the_last_sketch(sign, judge, mon
         duels.append((one, other))
         return sign * 10.0 * sketch_rounds.SURE, 1.0, budget
 
-    def frames(mixture, *given, turn):
+    def frames(mixture, *given, turn, **others):
         metrics[turn] = mixture.means
-        return real(mixture, *given, turn=turn)
+        return real(mixture, *given, turn=turn, **others)
 
     monkeypatch.setattr(sketch_rounds, "noisy_log_likelihood_ratio", duel)
     monkeypatch.setattr(sketch_rounds, "whitened_frames", frames)
