@@ -30,6 +30,7 @@ CALLS = {
     ("fit_reports", "simulated"): (dpg.fit_reports, {"reports": PROTOCOL.aggregate(REPORTS), "n_components": 1}),
     ("LocalProtocol.aggregate", "strict"): (PROTOCOL.aggregate, {"reports": REPORTS}),
     ("Release.sample", "as_frame"): (RELEASE.sample, {"n_points": 1}),
+    ("Release.sample", "rounded"): (RELEASE.sample, {"n_points": 1}),
     ("Release", "private"): (lambda private: RELEASE.from_dict(RELEASE.to_dict() | {"private": private}), {}),
     ("Aggregate", "fuse"): (dpg.Aggregate, {}),
     ("Aggregate", "rehearse"): (dpg.Aggregate, {}),

@@ -166,6 +166,10 @@ def test_the_outcome_is_made_of_finite_public_numbers(name, told):
         assert outcome.mixture.n_components == GOOD[name][1].n_components
 
 
+# made of released numbers: the average alone, and then what it is together with the sketch
+REPLACED = ("average_weights", "average_means", "average_covariances", "offset_covariance")
+
+
 @NAMES
 def test_the_listener_hears_of_every_release_and_of_nothing_that_is_not_in_the_outcome(name, told):
     outcome, heard = told[name]
@@ -174,7 +178,8 @@ def test_the_listener_hears_of_every_release_and_of_nothing_that_is_not_in_the_o
         assert guarantee == outcome.guarantee
         json.dumps(plain_values(noise), allow_nan=False)
         for part, array in raw.items():
-            np.testing.assert_array_equal(array, outcome.raw[part])
+            if part not in REPLACED or raw is heard[-1][1]:
+                np.testing.assert_array_equal(array, outcome.raw[part])
     sizes = [len(raw) for _, raw, _ in heard]
     assert sizes == sorted(sizes)  # nothing that was public is taken back
 

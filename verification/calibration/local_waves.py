@@ -70,11 +70,7 @@ def study(n_replications: int, *, d: int, k: int, seed: int) -> list[Row]:
             if name == "records" and number >= WITH_RECORDS:
                 draws[name].append(draws[name][number % WITH_RECORDS])
                 continue
-            first = draws["aware"][-1] if name == "naive" else None  # not far: it spares rounds
-            start = (centre, None) if first is None else (first.mean(axis=0), np.cov(first.T))
-            found = sample_weighted(
-                posterior(likelihood, centre, spread), start[0], spread, covariance=start[1], n_draws=N_DRAWS, rng=rng
-            )
+            found = sample_weighted(posterior(likelihood, centre, spread), centre, spread, n_draws=N_DRAWS, rng=rng)
             draws[name].append(found.draws)
             if name == "aware":
                 worth.append(found.effective)
