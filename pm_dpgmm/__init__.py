@@ -51,6 +51,7 @@ _PUBLIC = {
     "LocalReports": "methods.local.aggregation",
     "fit_reports": "release.local_reports",
     "EM": "methods.em.method",
+    "MapPrior": "methods.em.maximisation",
     "Central": "methods.central.method",
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.central.method import Central
     from pm_dpgmm.methods.counts.histogram import HistogramMethod
     from pm_dpgmm.methods.counts.slices import SliceMethod
+    from pm_dpgmm.methods.em.maximisation import MapPrior
     from pm_dpgmm.methods.em.method import EM
     from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
     from pm_dpgmm.methods.gaps.method import GapsMethod

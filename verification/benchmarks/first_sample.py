@@ -28,6 +28,7 @@ ROWS = {
     "3. the same, histogram in one column": "observe histogram",
     "3. the same, local responses in one column": "observe local",
     "3. the same, EM sums in one column": "observe em",
+    "3. the same, sums of cells in one column": "observe central",
 }
 
 
@@ -40,8 +41,8 @@ def release_of(kind: str, seed: int) -> Any:
     columns = 2 if kind in ("gmm", "observe two") else 1
     centres = [[30.0, 10.0]] * 1400 + [[65.0, 30.0]] * (500 + 100 * seed)
     X = np.random.default_rng(seed).normal(centres, 6.0)[:, :columns]
-    delta = None if kind in ("observe histogram", "observe local") else 1e-6
-    method = kind.split()[1] if kind in ("observe local", "observe em") else "auto"
+    delta = None if kind in ("observe histogram", "observe local", "observe central") else 1e-6
+    method = kind.split()[1] if kind in ("observe local", "observe em", "observe central") else "auto"
     box = (0, 100)
     return dpg.fit_gmm(X, 2, epsilon=1.0, delta=delta, bounds=box, method=method, random_seed=seed, progress=False)
 

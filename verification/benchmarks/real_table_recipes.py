@@ -107,14 +107,14 @@ def divided(table: Table, rows: FloatArray, repeat: int) -> Rows:
     return Rows(table, repeat, training, rows[held[inside[held]]] / unit, box)
 
 
-_GPL2, _GPL3 = "GPL-2 or later", "GPL-3"
+_GPL3 = "GPL-3"
 TABLES = {
     one.name: one
     for one in (
         Table(
             "incomes",
             ("stevedata", "gss_wages"),
-            _GPL2,
+            "GPL-2",
             37_825,
             3,
             {"realrinc": (0, 200_000), "age": (18, 90)},  # dollars of 1986, years; a survey of adults
@@ -231,7 +231,7 @@ TABLES = {
         Table(
             "race",
             ("mosaicData", "TenMileRace"),
-            _GPL2,
+            "GPL-2 or later",
             8_636,
             3,
             {"time": (2_400, 12_000), "net": (2_400, 12_000), "age": (5, 95)},  # seconds over ten miles, years

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_non_negative, check_positive
+from pm_dpgmm._arguments import FloatArray, check_non_negative, check_positive, plain_numbers
 from pm_dpgmm.mechanisms.em_sums import Squares
 from pm_dpgmm.methods.em.fit import shaped
 from pm_dpgmm.methods.em.statistics import EMStatistics
@@ -20,6 +20,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 LEAST_SHARE = 0.01  # of the records, that a component is taken to have
 LEAST_EIGENVALUE = 1e-3  # of a covariance in its ball, in squared radii
 WIDEST = 1.0  # the same, largest
+MOST_PRIOR_RECORDS, LEAST_SPREAD = 1e9, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,25 @@ class MapPrior:
     degrees : float
         Records that the prior covariance is worth, beside the D + 1 that make its mean exist.
     spread : float
-        Standard deviation of the prior covariance, in half-widths of the bounds.
+        Standard deviation of the prior covariance, in half-widths of the bounds, of 1e-4 to 1.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range; records are at most 1e9.
+
+    Guarantee
+    ---------
+    None is spent: public numbers, with which released ones are post-processed.
 
     Examples
     --------
-    >>> MapPrior(concentration=2.0).strength
-    1.0
+    >>> import pm_dpgmm as dpg
+    >>> X = np.random.default_rng(1).normal([[0.0]] * 2000 + [[6.0]] * 2000)
+    >>> settings = dpg.EM(estimate="map", prior=dpg.MapPrior(concentration=10.0, degrees=50.0))
+    >>> release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-10, 15), method=settings)
+    >>> release.settings["prior"]["degrees"]
+    50.0
     """
 
     concentration: float = 1.0
@@ -53,6 +67,12 @@ class MapPrior:
         check_positive(concentration=self.concentration, spread=self.spread)
         if self.concentration < 1:
             raise ValueError(f"concentration must be at least 1, got {self.concentration!r}")
+        for name in ("concentration", "strength", "degrees"):
+            if getattr(self, name) > MOST_PRIOR_RECORDS:
+                raise ValueError(f"{name} must be at most {MOST_PRIOR_RECORDS:g}, got {getattr(self, name)!r}")
+        if not LEAST_SPREAD <= self.spread <= 1:
+            raise ValueError(f"spread must be from {LEAST_SPREAD:g} to 1, got {self.spread!r}")
+        plain_numbers(self)
 
 
 def maximised(step: EMStatistics, *, covariance: Squares = Squares.FULL, prior: MapPrior | None = None) -> Mixture:

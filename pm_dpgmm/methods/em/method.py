@@ -15,12 +15,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, check_probability, plain_numbers
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_positive,
+    check_probability,
+    plain_numbers,
+    shown,
+)
 from pm_dpgmm.mechanisms.box import GRID, noisy_count
 from pm_dpgmm.mechanisms.em_sums import Squares, noisy_em_sums
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.moments import first_kernel, noisy_moments
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
+from pm_dpgmm.methods.em.maximisation import MapPrior
 from pm_dpgmm.methods.em.run import MOST_STEPS, Run
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.sketch.start import level_sizes
@@ -34,7 +43,7 @@ SIGNAL, LEAST_CELLS, MOST_CELLS = 30.0, 1.5, 4  # records over noise for a cell 
 NARROWEST = 1e-10  # width of the bounds over their distance from 0
 MOST_STACKED = 1200  # numbers of all steps, whose covariance is decomposed
 COVARIANCES = tuple(one.value for one in Squares if one is not Squares.NONE)
-ESTIMATES = ("likelihood", "m-step")
+ESTIMATES = ("likelihood", "m-step", "map")
 LEAST_SHARE, MOST_REACH = 0.01, 100.0
 
 
@@ -51,12 +60,15 @@ class EM(Method):
         the unit of the columns as they are given.
     estimate : {"likelihood", "m-step"}
         "likelihood": the mixture that explains the noisy sums of all steps best, by the law that ``release.observe``
-        has. "m-step": the published one, from the last step alone, for teaching: it is biased at any number of records.
+        has; or that of "m-step" with a caveat, where no mixture explains them. "m-step": the published one, from the
+        last step alone, for teaching: it is biased at any number of records. "map": the same with the published prior.
     start_share : float
         Share of the budget for a noisy Lloyd that finds the clusters, in squared Gaussian differential privacy.
     reach : float, optional
         Radius of the ball around a component, in root mean square distances from its mean. None: 1, or 2.5 in one
         column. Records outside count at the surface.
+    prior : MapPrior, optional
+        Of "map", and only of that: Dirichlet and normal-inverse-Wishart. None: ``MapPrior()``, which is weak.
 
     Guarantee
     ---------
@@ -77,12 +89,17 @@ class EM(Method):
     estimate: str = "likelihood"
     start_share: float = 0.25
     reach: float | None = None
+    prior: MapPrior | None = None
     name: ClassVar[str] = "em"
 
     def __post_init__(self) -> None:
         check_count(n_steps=self.n_steps, most=MOST_STEPS)
         check_choice(COVARIANCES, covariance=self.covariance)
         check_choice(ESTIMATES, estimate=self.estimate)
+        if self.prior is not None and not isinstance(self.prior, MapPrior):
+            raise TypeError(f"prior must be a MapPrior or None, got {shown(self.prior)}")
+        if self.prior is not None and self.estimate != "map":
+            raise ValueError(f"prior must be None unless estimate is 'map', got one for {self.estimate!r}")
         check_probability(start_share=self.start_share)
         if not LEAST_SHARE <= self.start_share <= 1 - LEAST_SHARE:
             raise ValueError(f"start_share must be from {LEAST_SHARE} to {1 - LEAST_SHARE}, got {self.start_share!r}")
@@ -157,7 +174,8 @@ class EM(Method):
             n_records = max(count, 4 * problem.n_components)
         left = 1 - budget.spent / budget.limit
         first = left * Fraction(self.start_share).limit_denominator(10**6)
-        run = Run.of(problem.bounds, n_records, n_scale, problem.n_components, self.covariance, self.estimate)
+        prior = (self.prior or MapPrior()) if self.estimate == "map" else None
+        run = Run.of(problem.bounds, n_records, n_scale, problem.n_components, self.covariance, self.estimate, prior)
         sizes = cell_sizes(problem, n_records, float(budget.limit))
         for size in sizes:
             found, budget = noisy_moments(records, run.cells(size), budget=budget, share=first / len(sizes), **ways)

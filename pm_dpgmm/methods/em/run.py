@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.methods.em.caveats import INTERRUPTED, MISSED, em_caveats
 from pm_dpgmm.methods.em.fit import MISFIT, explained, shaped
-from pm_dpgmm.methods.em.maximisation import maximised
+from pm_dpgmm.methods.em.maximisation import MapPrior, maximised
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -57,6 +57,7 @@ class Run:
     steps: EMStatistics | None = None
     mixture: Mixture | None = None  # of the steps
     crude: tuple[Mixture, ...] = field(default=())  # of the last level: the best, then others
+    prior: MapPrior | None = None  # of estimate "map"
     missed: bool = False  # no mixture explains the sums, so it is that of the M-step
 
     @classmethod
@@ -68,9 +69,11 @@ class Run:
         n_components: int,
         covariance: str,
         estimate: str,
+        prior: MapPrior | None = None,
     ) -> Run:
         """Before the first release."""
-        return cls(np.asarray(bounds), float(n_records), n_records_scale, n_components, Squares(covariance), estimate)
+        kind, box = Squares(covariance), np.asarray(bounds)
+        return cls(box, float(n_records), n_records_scale, n_components, kind, estimate, prior=prior)
 
     @property
     def unit(self) -> FloatArray:
@@ -153,8 +156,8 @@ class Run:
     def fitted(self, *, last: bool) -> Run:
         """With the mixture of the steps; ``last``: it is what leaves."""
         assert self.steps is not None
-        plain = maximised(self.steps, covariance=self.covariance)
-        if self.estimate == "m-step":
+        plain = maximised(self.steps, covariance=self.covariance, prior=self.prior)
+        if self.estimate in ("m-step", "map"):
             return replace(self, mixture=plain)
         run = self.with_start()
         before = [] if self.mixture is None else [self.mixture]
@@ -174,7 +177,7 @@ class Run:
             "law": "discrete Gaussian",
             "covariance": str(self.covariance),
             "estimate": self.estimate,
-        }
+        } | ({} if self.prior is None else {"prior": asdict(self.prior)})
 
     def raw(self, *, last: bool = False) -> dict[str, FloatArray]:
         """What was released; ``last``: all steps are done."""
@@ -215,7 +218,13 @@ def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[st
         raise ValueError(f"em_bounds must have increasing rows of two numbers, got {shown(bounds.tolist())}")
     n = float(finite_numbers(raw.get("em_n_records"), "em_n_records", ()))
     scale = float(finite_numbers(raw.get("em_n_records_scale"), "em_n_records_scale", ()))
-    run = Run(bounds, n, scale, n_components, covariance, str(estimate))
+    prior = None
+    if estimate == "map":
+        try:
+            prior = MapPrior(**law.get("prior", {}))
+        except TypeError:
+            raise ValueError(f"prior must hold the numbers of a MapPrior, got {shown(law.get('prior'))}") from None
+    run = Run(bounds, n, scale, n_components, covariance, str(estimate), prior=prior)
     for i in range(MOST_LEVELS):
         if f"em_cells_{i}" not in raw:
             break

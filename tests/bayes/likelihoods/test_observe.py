@@ -134,7 +134,7 @@ def test_methods_without_a_likelihood_are_refused(release):
         slices.observe(parameters(d=2))
 
 
-@pytest.mark.parametrize("method", ["histogram", "populous", "populous-single", "em", "local"])
+@pytest.mark.parametrize("method", ["histogram", "populous", "populous-single", "em", "central", "local"])
 def test_other_kinds_of_statistics_bring_their_own_likelihood(release, method, monkeypatch):
     seen = {}
 

@@ -1,4 +1,4 @@
-"""Laws of the errors of fits to local responses and to EM sums: the information, by derivatives of other functions."""
+"""Laws of the errors of fits to local responses, to EM sums and to sums of cells: the information, by derivatives of other functions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from numpy.testing import assert_allclose
 
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, weak_deviations
 from pm_dpgmm.bayes.parameters.anchor_laws import anchor_of
-from pm_dpgmm.bayes.parameters.fit_information import responses_covariance, sums_covariance
+from pm_dpgmm.bayes.parameters.fit_information import cells_covariance, responses_covariance, sums_covariance
+from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.em.law import moments
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.local.waves import wave_probabilities
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
-from tests.builders import em_sums, local_responses
+from tests.builders import em_sums, local_responses, releases
 
 STEP = 1e-5
 
@@ -77,6 +78,19 @@ def test_information_of_em_sums(d, n_records_scale):
     total = n * covariance + n_records_scale**2 * np.outer(mean, mean) + np.diag(given.noise_scales**2)
     information = by.T @ np.linalg.solve(total, by)
     assert_information(sums_covariance(em_sums.release(given, mixture), mixture), information, mixture, rtol=1e-3)
+
+
+@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("d, rtol", [(1, 1e-3), (2, 0.1)])  # in two columns nodes and scores differ, as above
+def test_information_of_sums_of_cells(d, rtol, neighbouring):
+    release = releases.cells(d, neighbouring)
+    given, mixture = CentralStatistics.of(release), release.mixture
+    mean, covariance = moments(given, *parts(mixture))
+    by = float(given.n_records) * slopes(lambda *parts: moments(given, *parts)[0], mixture)
+    total = given.n_records * covariance + given.n_records_scale**2 * np.outer(mean, mean)
+    information = by.T @ np.linalg.solve(total + np.diag(given.noise_scales**2), by)
+    assert_information(cells_covariance(release, mixture), information, mixture, rtol=rtol)
+    assert "noisy sums" in anchor_of(release).source
 
 
 def test_anchors_take_them_and_say_so():

@@ -64,7 +64,18 @@ def test_a_prior_adds_its_records():
     np.testing.assert_allclose(weak.means, means, atol=1e-9)
 
 
-@pytest.mark.parametrize("change", [{"concentration": 0.5}, {"strength": -1.0}, {"degrees": np.nan}, {"spread": 0.0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"concentration": 0.5},
+        {"strength": -1.0},
+        {"strength": 1e300},
+        {"degrees": np.nan},
+        {"spread": 0.0},
+        {"spread": 2.0},
+        {"spread": "wide"},
+    ],
+)
 def test_priors_that_make_no_sense_are_refused(change):
     with pytest.raises((TypeError, ValueError), match=next(iter(change))):
         MapPrior(**change)

@@ -12,7 +12,9 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.em import method as em_method
 from pm_dpgmm.methods.em.law import log_density
+from pm_dpgmm.methods.em.maximisation import maximised
 from pm_dpgmm.methods.em.method import EM, step_shares
+from pm_dpgmm.methods.em.run import resumed
 from pm_dpgmm.methods.em.statistics import EMStatistics
 
 RELEASES = Path(__file__).resolve().parents[2] / "data" / "releases"
@@ -96,6 +98,33 @@ def test_the_whole_budget_is_spent_and_no_more(neighbouring, monkeypatch):
     assert filters[-1].remaining_share < 1e-6
 
 
+@pytest.mark.parametrize("prior", [None, dpg.MapPrior(concentration=200.0, strength=100.0, degrees=300.0)])
+def test_a_prior_is_that_of_the_last_step_and_an_interrupted_fit_keeps_it(prior):
+    release = fitted(LINE, 3_000, estimate="map", prior=prior)
+    whole = prior or dpg.MapPrior()
+    expected = maximised(EMStatistics.of(release), prior=whole)
+    np.testing.assert_array_equal(release.means, expected.means)
+    np.testing.assert_array_equal(release.covariances, expected.covariances)
+    assert release.settings["prior"] == (None if prior is None else release.noise["prior"])
+    again = resumed(release.guarantee, release.raw, release.noise, 2)
+    np.testing.assert_array_equal(again.mixture.covariances, release.covariances)
+    with pytest.raises(ValueError, match="prior must hold the numbers of a MapPrior, got"):
+        resumed(release.guarantee, release.raw, dict(release.noise) | {"prior": "weak"}, 2)
+
+
+@pytest.mark.thorough
+def test_columns_of_two_values_get_their_moments_and_a_warning():
+    """The best clipped mixture had standard deviations of many times the bounds."""
+    records = np.random.default_rng(1).choice([-1.0, 1.0], size=(20_000, 4), p=[0.4, 0.6])
+    with pytest.warns(dpg.FitWarning, match="no mixture of this kind explains the released sums"):
+        release = dpg.fit_gmm(records, 2, method="em", random_seed=1, **(BUDGET | {"bounds": (-1, 1)}))
+    steps = EMStatistics.of(release)
+    np.testing.assert_array_equal(release.means, maximised(steps).means)
+    assert release.covariances.max() < 1.5  # of one column: .96
+    again = resumed(release.guarantee, release.raw, release.noise, 2)
+    assert again.noise["caveats"] == release.noise["caveats"]
+
+
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 10])
 def test_shares_of_steps_add_up_in_rational_numbers(n_steps):
     shares = step_shares(Fraction(3, 4), n_steps)
@@ -119,7 +148,9 @@ def test_records_outside_the_bounds_count_at_their_edge():
         ({"n_steps": 0}, "n_steps must be at least 1"),
         ({"n_steps": 11}, "n_steps must be at most 10"),
         ({"covariance": "none"}, "covariance must be one of 'full', 'diagonal', 'isotropic', got 'none'"),
-        ({"estimate": "map"}, "estimate must be one of 'likelihood', 'm-step', got 'map'"),
+        ({"estimate": "mode"}, "estimate must be one of 'likelihood', 'm-step', 'map', got 'mode'"),
+        ({"prior": dpg.MapPrior()}, "prior must be None unless estimate is 'map', got one for 'likelihood'"),
+        ({"prior": {"degrees": 2.0}, "estimate": "map"}, "prior must be a MapPrior or None, got"),
         ({"start_share": 0.0}, "start_share must lie strictly between 0 and 1"),
         ({"start_share": 0.999}, "start_share must be from 0.01 to 0.99"),
         ({"reach": -1.0}, "reach must be finite and greater than 0"),

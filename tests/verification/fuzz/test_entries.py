@@ -11,7 +11,7 @@ from verification.fuzz.entries import CLEAR, _fault, run
 # Made by calls that the search makes, read by nobody, or run where PyMC or figures are.
 ELSEWHERE = {
     "Aggregate", "Answer", "BackgroundWarning", "BatchedEM", "BudgetExceeded", "Central", "Checkpoint", "ComponentWarning", "EM", "FitCheck", "FitWarning", "GapsMethod",
-    "Guarantee", "HistogramMethod", "KSelection", "LocalMethod", "LocalReports", "Misfit", "Neighbouring", "Plan", "Populous", "PopulousSingle",
+    "Guarantee", "HistogramMethod", "KSelection", "LocalMethod", "LocalReports", "MapPrior", "Misfit", "Neighbouring", "Plan", "Populous", "PopulousSingle",
     "PrivateGaussianMixture", "Release", "SampleSize", "SliceMethod", "Unstable", "WeakGuarantee", "__version__", "check_modes", "gmm",
     "label_probs", "plot_coverage", "plot_prior_posterior", "plot_release", "relabel", "smallest_size",
 }  # fmt: skip

@@ -174,8 +174,8 @@ def test_results_do_not_depend_on_the_number_of_processes():
 
 @pytest.mark.thorough
 def test_a_whole_quick_run_confirms_every_finding():
-    """At the seed of the command. At another one a finding fails with probability of about 1 %: medians of resampled
-    runs pass their limits in less than 0.1 % for each, most of all the widths of Table 1 and the order of Figure 3."""
+    """At the seed of the command. At another seed one should fail in about 1 % of runs: an estimate, from resampling
+    the runs of the two findings with the least room, local widths of Table 1 and sound before printed in Figure 3."""
     found = run_reproductions(effort=Effort(quick=True, n_jobs=1))
     assert [experiment.name for experiment in found] == list(EXPERIMENTS)
     assert [name for experiment in found for name in experiment.wrong] == []
