@@ -21,12 +21,13 @@ FREEDOM = 7.0  # of the t proposals
 INFLATION = 1.1  # of their scale matrix over the fitted covariance
 LEAST_EFFECTIVE = 15  # effective draws for each parameter, in a tempered round
 MOST_ROUNDS = 30
+PATIENCE, MORE = 10, 4  # after so many rounds, the next have so many times the draws: skewed posteriors need them
 REFINEMENTS = 2  # further fits once the posterior is no longer tempered
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """``draws`` (S, P) of equal weight, resampled from as many weighted ones, worth ``effective`` independent ones."""
+    """``draws`` (S, P) of equal weight, of as many weighted ones or more; they are worth ``effective`` independent ones."""
 
     draws: FloatArray
     effective: float
@@ -62,10 +63,11 @@ def sample_weighted(
     mean = np.array(centre, dtype=float)
     covariance = np.diag(np.square(spread)) if covariance is None else covariance
     least, refined = LEAST_EFFECTIVE * len(mean), 0
-    for _ in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         last = refined > REFINEMENTS
         share = 1 if last else 2 if refined else 4
-        points, log_weights = _weighted(log_density, mean, covariance, n_draws // share, rng)
+        size = n_draws * MORE ** (number // PATIENCE) // share
+        points, log_weights = _weighted(log_density, mean, covariance, size, rng)
         power = _power(log_weights, least)
         if last and power == 1.0:
             break
@@ -79,7 +81,7 @@ def sample_weighted(
     weights = special.softmax(log_weights)
     # systematic resampling: less noise than independent choices
     places = np.searchsorted(np.cumsum(weights), (np.arange(n_draws) + rng.random()) / n_draws * (1 - 1e-12))
-    return Weighted(points[np.minimum(places, n_draws - 1)], 1 / float(np.square(weights).sum()))
+    return Weighted(points[np.minimum(places, len(points) - 1)], 1 / float(np.square(weights).sum()))
 
 
 def _weighted(
