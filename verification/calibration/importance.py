@@ -27,7 +27,7 @@ REFINEMENTS = 2  # further fits once the posterior is no longer tempered
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """``draws`` (S, P) of equal weight, of as many weighted ones or more; they are worth ``effective`` independent ones."""
+    """``draws`` (S, P) of equal weight, of as many weighted ones or more, worth ``effective`` independent ones."""
 
     draws: FloatArray
     effective: float
