@@ -71,6 +71,16 @@ def test_released_scales_pick_the_method_and_the_release_says_so(apart, answers,
     assert release.settings == (SketchMethod().recorded() if answers == "sketch" else FewCandidates().recorded())
 
 
+def test_the_choice_sees_released_counts_alone(quick, monkeypatch):
+    seen = []
+    monkeypatch.setattr(automatic, "verdict", lambda *given: seen.append(given) or verdict(*given))
+    raw = dpg.fit_gmm(crowds(8.0), 2, **BUDGET, random_seed=1).raw
+    [(scales, n)] = seen
+    assert n == N and [scales.gap_noise, scales.pair_noise] == list(raw["size_noise"])
+    np.testing.assert_array_equal(scales.gap_counts, raw["gap_size_counts"])
+    np.testing.assert_array_equal(scales.pair_counts, raw["distance_counts"])
+
+
 @pytest.mark.parametrize(
     "named",
     [
