@@ -93,11 +93,8 @@ def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
     if depth > MOST_NESTED:
         raise ValueError(f"privacy losses must be nested at most {MOST_NESTED} deep, got more")
     kind = fields.get("kind")
-    if not isinstance(kind, str) or kind not in (
-        *PROFILES,
-        *NESTED,
-    ):
-        kinds = [*PROFILES, *NESTED]
+    kinds = [*PROFILES, *NESTED]
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
     if kind == CompositionProfile.kind:
         parts = (_part(fields, part) for part in ("first", "second"))

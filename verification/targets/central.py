@@ -120,7 +120,7 @@ def floating_noise(records: FloatArray, n_samples: int, rng: np.random.Generator
 # ---------------------------------------------------------------------- whole fits
 def quick_fit(statistics: CentralStatistics, crude: Any, **named: Any) -> Any:
     """``fit_sums`` without a fit."""
-    return crude
+    return crude, 0.0
 
 
 def log_ratio(raw: Mapping[str, FloatArray], law: str, one: FloatArray, other: FloatArray) -> float:

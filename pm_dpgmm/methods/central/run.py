@@ -106,7 +106,7 @@ class Run:
     def fitted(self, *, last: bool) -> Mixture:
         """The mixture that explains the sums of all levels best; ``last``: it is what leaves."""
         crude = self.crude()
-        return fit_sums(self.statistics, crude[0], starts=crude[1:], last=last)
+        return fit_sums(self.statistics, crude[0], starts=crude[1:], last=last)[0]
 
     def crude(self) -> list[Mixture]:
         """Mixtures that the moments of single levels suggest, the last level's first."""

@@ -108,7 +108,7 @@ class Objective:
         return float(-0.5 * (rest @ rest + point @ self.precision @ point) - np.log(np.diagonal(root)).sum())
 
     def excess(self, mixture: Mixture) -> float:
-        """Of :func:`explained`; of what leaves, whose means are within the bounds."""
+        """Of :func:`fit_sums`; of what leaves, whose means are within the bounds."""
         parts = mixture.weights, mixture.means, np.asarray(np.linalg.cholesky(mixture.covariances), dtype=float)
         mean, second, _ = self._in_a_line(*parts) if self._nodes is None else self._in_space(*parts)
         total = self.covariance(Moments(mean, second - np.outer(mean, mean), second[:0]))
@@ -178,7 +178,7 @@ def fit_sums(
     starts: Iterable[Mixture] = (),
     n_random: int | None = None,
     last: bool = True,
-) -> Mixture:
+) -> tuple[Mixture, float]:
     """The mixture that explains the sums of all steps best.
 
     Parameters
@@ -197,26 +197,12 @@ def fit_sums(
 
     Returns
     -------
-    Mixture
+    mixture : Mixture
         Never fails: without any answer, the crude mixture.
-    """
-    settings = {"covariance": covariance, "starts": starts, "n_random": n_random, "last": last}
-    return explained(statistics, crude, **settings)[0]  # type: ignore[arg-type]
-
-
-def explained(
-    statistics: FeatureSums,
-    crude: Mixture,
-    *,
-    covariance: Squares = Squares.FULL,
-    starts: Iterable[Mixture] = (),
-    n_random: int | None = None,
-    last: bool = True,
-) -> tuple[Mixture, float]:
-    """As :func:`fit_sums`, and by how much the mixture misses the sums, in nats a record.
-
-    That is their chi-square less their number, over twice the records, and 0 while it may be chance. Above ``MISFIT``
-    no mixture of this kind explains them, and the search is cut short.
+    excess : float
+        By how much the mixture misses the sums, in nats a record: their chi-square less their number, over twice the
+        records, and 0 while it may be chance. Above ``MISFIT`` no mixture of this kind explains them, and the search is
+        cut short.
     """
     d = crude.n_features
     objective = Objective(statistics, crude, covariance, n_nodes=COARSE)
@@ -240,7 +226,7 @@ def explained(
 
 
 def _first(objective: Objective, found: Sequence[tuple[float, FloatArray]]) -> tuple[Mixture, float] | None:
-    """The first end that is a mixture, and what :func:`explained` says of it."""
+    """The first end that is a mixture, and its excess, as :func:`fit_sums` says."""
     for _, point in found:
         try:
             mixture = objective.mixture(point)

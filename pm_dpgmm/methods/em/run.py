@@ -29,7 +29,7 @@ from pm_dpgmm.mechanisms.em_sums import NoisyEMSums, Squares
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.methods.em.caveats import INTERRUPTED, MISSED, em_caveats
-from pm_dpgmm.methods.em.fit import MISFIT, explained, shaped
+from pm_dpgmm.methods.em.fit import MISFIT, fit_sums, shaped
 from pm_dpgmm.methods.em.maximisation import MapPrior, maximised
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
@@ -161,7 +161,7 @@ class Run:
             return replace(self, mixture=plain)
         run = self.with_start()
         before = [] if self.mixture is None else [self.mixture]
-        found, excess = explained(
+        found, excess = fit_sums(
             self.steps, run.crude[0], covariance=self.covariance, starts=[*run.crude[1:], plain, *before], last=last
         )
         # the likelihood takes the law of clipped normal records literally: where they are not like that (point masses),

@@ -105,9 +105,8 @@ class SketchData:
         Where columns are rounded, every term of a wave has its own share of the floor: :meth:`waves` has it then.
         """
         damped = self.amplitudes
-        if (
-            self.variance_floor is not None and self.rounded is None
-        ):  # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
+        # a variance r of its own multiplies a characteristic function by exp(-w'rw/2)
+        if self.variance_floor is not None and self.rounded is None:
             damped = damped * np.exp(-0.5 * np.square(self.frequencies) @ self.variance_floor)
         return self.n_records * np.tile(damped, 2)
 
