@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL, kinds_in
 from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, prior_about, with_floor
-from pm_dpgmm.methods.sketch.fit import penalty
+from pm_dpgmm.methods.sketch.fit import penalty, surprise
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import merged
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -22,10 +23,14 @@ EXPLAINS, HOPELESS = 5.0, 30.0  # misfits: of a right mixture; of one that leave
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """Fits with several numbers of components to the same evidence, and their scores; the smallest is best."""
+    """Fits with several numbers of components to the same evidence, and their scores; the smallest is best.
+
+    ``kinds``: the best fit for each kind of covariances that was compared, and its :func:`surprise`, if any were.
+    """
 
     fits: tuple[SketchFit, ...]
     scores: tuple[float, ...]
+    kinds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def best(self) -> SketchFit:
@@ -45,6 +50,12 @@ class Choice:
             "misfit": [finite(fit.misfit) for fit in self.fits],
         }
 
+    def told(self) -> dict[str, Any]:
+        """What a release holds of the comparison: scores of numbers of components, and of kinds of covariances."""
+        scores: dict[str, Any] = {"k_scores": self.to_dict()} if len(self.fits) > 1 else {}
+        kinds = {kind: finite(value) for kind, value in self.kinds.items()}
+        return scores | ({"covariance_scores": kinds} if kinds else {})
+
 
 def choose(
     evidence: SketchStatistics,
@@ -56,6 +67,9 @@ def choose(
     last: bool = True,
 ) -> Choice:
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
+
+    Where the evidence leaves the kind of covariances open, every kind is fitted so, and the one taken whose best fit has
+    the largest evidence, by Laplace's approximation.
 
     Parameters
     ----------
@@ -76,6 +90,8 @@ def choose(
     simple starts, among them the larger mixture with components merged, leave any hope: a long search for a mixture
     that is not there takes most of the time.
     """
+    if evidence.covariance_type == AUTO:
+        return _best_kind(evidence, choices, first=first, price=price, scored=scored, last=last)
     known, found = first or {}, dict[int, SketchFit]()
     for k in reversed(choices):
         begin = [known[k]] if k in known else []
@@ -98,6 +114,18 @@ def choose(
     return Choice(fits, tuple(score(fit, price=price) for fit in fits))
 
 
+def _best_kind(
+    evidence: SketchStatistics, choices: Sequence[int], *, first: Mapping[int, ScaledMixture] | None, **settings: Any
+) -> Choice:
+    """Of all kinds of covariances; full ones come first, and are where the others start."""
+    found: dict[str, Choice] = {}
+    for kind in kinds_in(len(evidence.unit)):
+        found[kind] = choose(replace(evidence, covariance_type=kind), choices, first=first, **settings)
+        first = found[FULL].starts
+    kinds = {kind: surprise(one.best.data, one.best.found, prior_about(one.best.found)) for kind, one in found.items()}
+    return replace(found[min(kinds, key=kinds.__getitem__)], kinds=kinds)
+
+
 def price_of(penalty: object, evidence: SketchStatistics) -> float:
     """A positive number itself, 2 for "aic", log(number of released numbers) for "bic"."""
     if isinstance(penalty, str):
@@ -115,12 +143,12 @@ def score(fit: SketchFit, *, price: float = PRICE) -> float:
     records. The fit is not refined under the full covariance where it was made with a diagonal one: that hardly
     changes the score, and takes most of the time.
     """
-    return fit.deviance + penalty(fit.found, prior_about(fit.found)) + price * n_free(fit.found)
+    return fit.deviance + penalty(fit.data, fit.found, prior_about(fit.found)) + price * n_free(fit)
 
 
-def n_free(found: ScaledMixture) -> int:
+def n_free(fit: SketchFit) -> int:
     """Free numbers of the mixture, its background's weight among them."""
-    return found.n_parameters - 1 + (found.background is not None)
+    return fit.data.flat(fit.found.n_components, fit.found.background is not None).size - 1
 
 
 def finite(value: float) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.covariance_types import Flat
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import characteristic_function
 
@@ -34,6 +35,7 @@ class SketchData:
     variance_floor: FloatArray | None = None  # (D,): public variances that every component has on top of its factor's
     count_scale: float = 0.0  # standard deviation of the noise on the number of records
     bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
+    covariance_type: str = "full"
 
     @classmethod
     def of(
@@ -67,6 +69,10 @@ class SketchData:
             return means
         low, high = ((self.bounds - self.centre[:, None]) / self.unit[:, None]).T
         return np.clip(means, low, high)
+
+    def flat(self, n_components: int, has_background: bool) -> Flat:
+        """Where mixtures with covariances of the data's kind lie."""
+        return Flat.of(self.covariance_type, self.unit, n_components, has_background)
 
     @property
     def full_weights(self) -> bool:

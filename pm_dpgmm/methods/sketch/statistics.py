@@ -16,6 +16,7 @@ from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_sketch_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
@@ -38,6 +39,8 @@ class SketchStatistics:
         Public variances that every component of a fit has on top of what is fitted, in the unit of the evidence.
     bounds : ndarray, shape (D, 2), optional
         Public bounds that the records were clipped to, in their unit: no mean lies outside.
+    covariance_type : str
+        Kind of the covariances of a fit, by the names of :mod:`pm_dpgmm.methods.sketch.covariance_types`.
     """
 
     sketches: tuple[NoisySketch, ...]
@@ -46,6 +49,7 @@ class SketchStatistics:
     parts: tuple[NoisyMoments, ...] = ()
     variance_floor: FloatArray | None = None
     bounds: FloatArray | None = None
+    covariance_type: str = FULL
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -90,7 +94,7 @@ class SketchStatistics:
 
         They are kept within the sizes that a reference may have, so that this one may be a reference, too.
         """
-        new = SketchStatistics(tuple(sketches), self.unit, variance_floor=self.variance_floor, bounds=self.bounds)
+        new = replace(self, sketches=tuple(sketches), cells=(), parts=())
         factor = new.n_records / self.n_records
         most = LARGEST_NUMBER**2
 
@@ -138,7 +142,8 @@ class SketchStatistics:
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
         law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
         optional = {"ridge": self.variance_floor, "bounds": self.bounds}  # names of the file
-        return raw, law | {name: values.tolist() for name, values in optional.items() if values is not None}
+        law |= {name: values.tolist() for name, values in optional.items() if values is not None}
+        return raw, law if self.covariance_type == FULL else law | {"covariance_type": self.covariance_type}
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
@@ -181,7 +186,8 @@ class SketchStatistics:
         variance_floor, bounds = (
             None if law.get(name) is None else finite_numbers(law[name], name) for name in ("ridge", "bounds")
         )
-        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), variance_floor, bounds)
+        unit, kind = finite_numbers(law["unit"], "unit"), law.get("covariance_type", FULL)  # older files: full
+        return cls(sketches, unit, tuple(cells), tuple(parts), variance_floor, bounds, kind)
 
 
 _FIELDS: dict[type, Sequence[str]] = {
