@@ -19,13 +19,15 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 PRICE = 4.0  # of a parameter; prices of 1.1 to 5.3 found the true number in all of 29 comparisons (DECISIONS.md)
 EXPLAINS, HOPELESS = 5.0, 30.0  # misfits: of a right mixture; of one that leaves out a component, mostly
+BEHIND = 50.0  # deviance, beyond the price of what it saves, by which a kind of covariances is out of the question
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """Fits with several numbers of components to the same evidence, and their scores; the smallest is best.
 
-    ``kinds``: the best fit for each kind of covariances that was compared, and its :func:`surprise`, if any were.
+    ``kinds``: where kinds of covariances were compared, the :func:`surprise` of the best fit of each; infinite for one
+    that was out of the question.
     """
 
     fits: tuple[SketchFit, ...]
@@ -68,8 +70,8 @@ def choose(
 ) -> Choice:
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
-    Where the evidence leaves the kind of covariances open, every kind is fitted so, and the one taken whose best fit has
-    the largest evidence, by Laplace's approximation.
+    Where the statistics leave the kind of covariances open, every kind is fitted so, and the one taken whose best fit
+    has the largest evidence, by Laplace's approximation.
 
     Parameters
     ----------
@@ -117,13 +119,25 @@ def choose(
 def _best_kind(
     evidence: SketchStatistics, choices: Sequence[int], *, first: Mapping[int, ScaledMixture] | None, **settings: Any
 ) -> Choice:
-    """Of all kinds of covariances; full ones come first, and are where the others start."""
-    found: dict[str, Choice] = {}
-    for kind in kinds_in(len(evidence.unit)):
-        found[kind] = choose(replace(evidence, covariance_type=kind), choices, first=first, **settings)
-        first = found[FULL].starts
-    kinds = {kind: surprise(one.best.data, one.best.found, prior_about(one.best.found)) for kind, one in found.items()}
-    return replace(found[min(kinds, key=kinds.__getitem__)], kinds=kinds)
+    """Of all kinds of covariances; full ones come first, and are where the others start.
+
+    A kind is searched for at length only if a fit from there leaves any hope.
+    """
+    found = {FULL: choose(replace(evidence, covariance_type=FULL), choices, first=first, **settings)}
+    starts, full = found[FULL].starts, found[FULL].best
+    kinds = dict.fromkeys(kinds_in(len(evidence.unit)), math.inf)
+    for kind in kinds:
+        own = replace(evidence, covariance_type=kind)
+        if kind != FULL and len(evidence.unit) > 1:
+            quick = fit_evidence(own, full.found.n_components, first=[full.found], search=False, last=False)
+            saved = n_free(full) - n_free(quick)
+            if quick.deviance > full.deviance + PRICE * saved + BEHIND:
+                continue
+        if kind != FULL:
+            found[kind] = choose(own, choices, first=starts, **settings)
+        best = found[kind].best
+        kinds[kind] = surprise(best.data, best.found, prior_about(best.found))
+    return replace(found[min(found, key=kinds.__getitem__)], kinds=kinds)
 
 
 def price_of(penalty: object, evidence: SketchStatistics) -> float:

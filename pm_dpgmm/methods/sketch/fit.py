@@ -204,8 +204,9 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
 def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> FloatArray:
     """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
 
-    All else stays, but what has the same deviation by the data's kind: all components, or all axes. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
-    variance floor, and the rise is infinite where the floor leaves no room.
+    All else stays, but what has the same deviation by the data's kind: all components, or all axes. Axes are those of
+    the covariance in the unit of the data; a deviation does not shrink below the variance floor, and the rise is
+    infinite where the floor leaves no room.
     """
     whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
 
