@@ -140,6 +140,7 @@ def test_a_release_says_what_its_covariances_are(tied, tmp_path):
     assert "covariance_type: tied" in tied.card(tmp_path / "card.md").read_text()
 
 
+@pytest.mark.thorough
 def test_draws_and_errors_are_of_the_kind(tied):
     assert all(has_kind(one.covariances, "tied") for one in tied.draws(5, random_seed=1))
     deviations = tied.standard_errors().standard_deviations
@@ -148,6 +149,7 @@ def test_draws_and_errors_are_of_the_kind(tied):
     assert (deviations < free.max(axis=0)).all()
 
 
+@pytest.mark.thorough
 def test_a_refit_has_another_kind_at_no_cost(tied):
     for kind in ("full", "diag", "spherical"):
         other = tied.refit(covariance_type=kind)
@@ -159,6 +161,7 @@ def test_a_refit_has_another_kind_at_no_cost(tied):
         tied.refit(covariance_type="diagonal")
 
 
+@pytest.mark.thorough
 def test_what_a_restriction_costs_is_told(tied):
     round_ = tied.refit(covariance_type="spherical")
     assert round_.misfit.contradiction and "release.refit(covariance_type='full')" in round_.flag
