@@ -242,7 +242,8 @@ def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> Fl
 
 def moved(found: ScaledMixture, step: FloatArray) -> ScaledMixture:
     """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
-    return unpacked(packed(found) + step, *found.means.shape, found.background is not None)
+    k, d = found.means.shape
+    return unpacked(packed(found) + step, k, d, found.background is not None)
 
 
 def _packed(data: SketchData, found: ScaledMixture) -> FloatArray:
