@@ -75,6 +75,7 @@ report: $(STAMP)
 # a line with - goes on when a target was missed; the output says which
 benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
+	-$(BIN)/python -m verification.benchmarks.real_tables --out benchmark-output
 	-$(BIN)/python -m verification.benchmarks.sketch_speed
 	-$(BIN)/python -m verification.benchmarks.number_of_components
 	-$(BIN)/python -m verification.benchmarks.covariance_types

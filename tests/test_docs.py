@@ -115,6 +115,24 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().split()) <= 1300
 
 
+def test_pages_count_claims_and_specimens_right():
+    from verification.claims import Verdict, all_claims
+    from verification.specimens import all_specimens
+
+    audit, papers, readme = (
+        page.read_text() for page in (ROOT / "docs/audit-a-claim.md", ROOT / "docs/papers.md", PAGES[0])
+    )
+    broken = [specimen.broken for specimen in all_specimens()]
+    assert f"All {sum(broken)} broken specimens are refuted" in audit
+    assert f"{sum(broken)} broken mechanisms and {len(broken) - sum(broken)} sound ones" in audit
+    verdicts = [claim.verdict for claim in all_claims()]
+    n = {verdict: verdicts.count(verdict) for verdict in Verdict}
+    words = f"{n[Verdict.HOLDS]} hold, {n[Verdict.SLACK]} hold with slack, {n[Verdict.FALSE]} are **false as printed**"
+    assert f"{words}, {n[Verdict.NOT_CHECKABLE]} cannot be checked" in " ".join(papers.split())
+    assert f"# {len(verdicts)} statements" in papers
+    assert f"finds {n[Verdict.FALSE]} of {len(verdicts)} false as printed" in readme
+
+
 REFERENCE = re.compile(r":(?:mod|func|class):`~?([\w.]+)`")
 
 

@@ -7,7 +7,9 @@ for each thing what goes wrong when it changes.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import pymc
@@ -62,6 +64,7 @@ __all__ = [
     "log_density_of",
     "make_initial_point_fn",
     "offer_step",
+    "running_samplers",
     "step_methods",
     "use_graph_form",
     "use_kernel",
@@ -88,6 +91,19 @@ def offer_step(step: type[Any]) -> None:
     methods = step_methods()
     if step not in methods:
         methods.insert(0, step)
+
+
+def running_samplers() -> dict[int, list[int]]:
+    """By thread, the ids of the frames of ``pm.sample`` that are running in it, innermost first."""
+    code = inspect.unwrap(pymc.sampling.mcmc.sample).__code__
+    found: dict[int, list[int]] = {}
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top
+        while frame is not None:
+            if frame.f_code is code:
+                found.setdefault(thread, []).append(id(frame))
+            frame = frame.f_back
+    return found
 
 
 def log_density_of(operation: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -75,9 +75,15 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
         return 1
     except BaseException as error:
-        if not _kept(error, release, held.path, options.output):
-            raise
-        if isinstance(error, KeyboardInterrupt):
+        unwritten = release is not None and isinstance(error, OSError)  # paid for, so 2 would be wrong
+        try:
+            kept = _kept(error, release, held.path, options.output)
+        except OSError:  # not even printed
+            kept = unwritten
+        if unwritten:
+            stop_writing()
+            return 1
+        if kept and isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         raise
     if not saved:
@@ -285,7 +291,7 @@ def _saved(release: Release, options: argparse.Namespace) -> bool:
         print(f"It is in {rescue(text, options.output)}", file=sys.stderr)
     except OSError as error:
         print(f"It is printed, since it could not be written anywhere: {one_line(error)}", file=sys.stderr)
-        print(text)
+        print(text, flush=True)
     return False
 
 

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import threading
 import uuid
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.answers import Answer
+from pm_dpgmm.learners.quiet import without_warnings
 
 Work = Sequence[tuple[FloatArray, int]]
 # the arguments of fit_in_child after the learner, or of fit_public_in_child
@@ -141,8 +141,8 @@ def awaited(tasks: list[Task], n_jobs: int | None) -> Generator[tuple[int, Any]]
                 del waiting[i]
                 yield i, answer
         finally:
-            with warnings.catch_warnings():  # joblib warns of work that is given up
-                warnings.simplefilter("ignore")
+            # joblib warns of work that is given up; what is finished waits for no other thread
+            with without_warnings() if waiting else contextlib.nullcontext():
                 outcomes.close()
         if not waiting:
             return

@@ -10,10 +10,13 @@ import contextlib
 import io
 import logging
 import os
+import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +25,10 @@ ALONE = threading.RLock()
 
 
 @contextlib.contextmanager
-def without_warnings(kind: type[Warning] = Warning) -> Iterator[None]:
-    """Other people's code without its warnings of a kind."""
+def without_warnings(kind: type[Warning] = Warning, message: str = "") -> Iterator[None]:
+    """Other people's code without its warnings of a kind, those alone whose text begins with ``message``."""
     with ALONE, warnings.catch_warnings():
-        warnings.simplefilter("ignore", kind)
+        warnings.filterwarnings("ignore", message, kind)
         yield
 
 
@@ -51,3 +54,29 @@ def unheard() -> Iterator[None]:
     """
     with ALONE, silence(), without_warnings(), np.errstate(all="ignore"):
         yield
+
+
+@contextlib.contextmanager
+def outside_events() -> Iterator[list[BaseException]]:
+    """Exceptions that the user's signal handlers raise meanwhile, such as KeyboardInterrupt: not the learner's."""
+    raised: list[BaseException] = []
+    previous: dict[int, Callable[[int, FrameType | None], Any]] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        try:
+            previous[number](number, frame)
+        except BaseException as event:
+            raised.append(event)
+            raise
+
+    if threading.current_thread() is threading.main_thread():  # no other thread hears signals
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                previous[number] = handler
+                signal.signal(number, note)
+    try:
+        yield raised
+    finally:
+        for changed, handler in previous.items():
+            signal.signal(changed, handler)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_positive, shown
 from pm_dpgmm.learners.answers import Answer, form_of
-from pm_dpgmm.learners.quiet import ALONE, silence, without_warnings
+from pm_dpgmm.learners.quiet import ALONE, outside_events, silence, without_warnings
 from pm_dpgmm.mixture.mixture import Mixture
 
 
@@ -201,7 +198,7 @@ def fit_subsets(
 
 def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Any:
     """The learner's answer in this process; None unless it is valid, such as a mixture of ``n_components``."""
-    with ALONE, _outside_events() as events, silence():
+    with ALONE, outside_events() as events, silence():
         try:
             answer = fit_one(learner, subset, n_components, seed)
         except BaseException:  # a failed fit makes this subset invalid and nothing else
@@ -217,32 +214,6 @@ def fit_one(learner: Any, subset: FloatArray, n_components: int, seed: int) -> A
         rows = subset.copy()
         given = _fit_estimator(learner, rows, seed) if hasattr(learner, "fit") else learner(rows)
         return form_of(learner, n_components, subset.shape[1]).checked(given)
-
-
-@contextlib.contextmanager
-def _outside_events() -> Iterator[list[BaseException]]:
-    """Exceptions that the user's signal handlers raise meanwhile, such as KeyboardInterrupt: not the learner's."""
-    raised: list[BaseException] = []
-    previous: dict[int, Callable[[int, FrameType | None], Any]] = {}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        try:
-            previous[number](number, frame)
-        except BaseException as event:
-            raised.append(event)
-            raise
-
-    if threading.current_thread() is threading.main_thread():  # no other thread hears signals
-        for number in signal.valid_signals():
-            handler = signal.getsignal(number)
-            if callable(handler):
-                previous[number] = handler
-                signal.signal(number, note)
-    try:
-        yield raised
-    finally:
-        for changed, handler in previous.items():
-            signal.signal(changed, handler)
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ def noisy_box(
     location, left = left.spend(steps[1], share=share * (1 - scale_part), n_numbers=2 * n_features)
 
     sample = _sample(records, paired, rng)
-    counts = _scale_counts(sample, permutation(len(sample), rng=rng)) * GRID
+    counts = pair_distance_counts(sample, permutation(len(sample), rng=rng)) * GRID
     scale_counts = (counts + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID
     widths = [_width(noisy, scale / GRID) for noisy in scale_counts]
     threshold = location_threshold(location, failure=budget.failure, n_features=n_features)
@@ -212,7 +212,7 @@ def _sample(records: Records, probability: float, rng: Rng) -> FloatArray:
     )
 
 
-def _scale_counts(records: FloatArray, order: IntArray) -> IntArray:
+def pair_distance_counts(records: FloatArray, order: IntArray) -> IntArray:
     """Pairs of records in a secret order by the binary exponent of their distance, shape (n_features, 201)."""
     half = len(records) // 2
     with np.errstate(over="ignore", invalid="ignore"):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pm_dpgmm._arguments import printable
+from pm_dpgmm.methods.outcome import AUTOMATIC
 from pm_dpgmm.methods.sketch.misfit import Misfit
 
 
@@ -34,6 +35,13 @@ class ComponentWarning(FitWarning):
 def warning_for(reasons: Sequence[str]) -> type[FitWarning]:
     """The class of the warning that gives these reasons: those about components alone begin with their numbers."""
     return ComponentWarning if all(text.startswith("component") for text in reasons) else FitWarning
+
+
+def warning_about(release: Any) -> FitWarning:
+    """The warning that a release with reasons deserves; what "auto" took and why stands after them."""
+    choice = release.noise.get(AUTOMATIC)
+    why = f"; 'auto' took method {release.method!r}: {choice['reason']}" if choice else ""
+    return warning_for(release.warnings)(f"{release.flag} (release.warnings){why}", release)
 
 
 def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:

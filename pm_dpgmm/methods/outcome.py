@@ -12,6 +12,7 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 
 Progress = Callable[[int, int], None]  # steps done, steps in all: both public
+AUTOMATIC = "auto"  # the method that picks another one, by released numbers; and its entry in their law
 # everything released so far, as in Outcome: guarantee of the whole, noisy statistics, their public law
 Listener = Callable[[Guarantee, Mapping[str, FloatArray], Mapping[str, Any]], None]
 
@@ -133,6 +134,14 @@ class Method(Protocol):
         before the next step, and before the records are read again.
         """
         ...
+
+
+def answered(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> dict[str, Any]:
+    """The public facts of a fit, with the method that answered in the place of "auto", and its settings."""
+    choice = noise.get(AUTOMATIC)
+    if facts["method"] != AUTOMATIC or not isinstance(choice, Mapping):
+        return dict(facts)
+    return dict(facts) | {"method": choice["method"], "settings": facts["settings"][choice["method"]]}
 
 
 def kept_by_nobody(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:

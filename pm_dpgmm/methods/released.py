@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, frozen, generator_of, printable, read_path, shown
+from pm_dpgmm._arguments import FloatArray, check_flag, frozen, generator_of, printable, read_path, shown
 from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.untrusted_json import read_json
@@ -183,7 +183,7 @@ class Released:
         Raises
         ------
         TypeError, ValueError
-            If ``n_points`` is no integer of at least 1, or the seed is none.
+            If ``n_points`` is no integer of at least 1, the seed is none, or ``as_frame`` no truth value.
 
         Examples
         --------
@@ -193,6 +193,7 @@ class Released:
         >>> release.sample(3, random_seed=1).shape, list(release.sample(3, as_frame=True).columns)
         ((3, 2), ['x0', 'x1'])
         """
+        check_flag(as_frame=as_frame)
         points = self.density.sample(n_points, rng=generator_of(random_seed))
         if not as_frame:
             return points

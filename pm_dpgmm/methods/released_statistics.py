@@ -33,6 +33,7 @@ from pm_dpgmm.methods.gaps.caveats import gap_caveats
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.local.design import Frame
 from pm_dpgmm.methods.local.responses import responses_from_arrays
+from pm_dpgmm.methods.outcome import AUTOMATIC
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.coordinates import Coordinates
@@ -74,6 +75,11 @@ def check_released_statistics(
         raise ValueError(f"caveats must be a list of at most {MOST_CAVEATS} texts, got {shown(caveats)}")
     for i, caveat in enumerate(caveats):
         check_text(longest=LONGEST_TEXT, **{f"caveats[{i}]": caveat})
+    if AUTOMATIC in noise:
+        choice = noise[AUTOMATIC]
+        if not isinstance(choice, Mapping):
+            raise ValueError(f"the choice of method 'auto' must be a mapping, got {shown(choice)}")
+        check_text(longest=LONGEST_TEXT, reason=choice.get("reason"))
     if "sites" in noise:
         _check_sites(noise["sites"])
     if "answer" in raw:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_positive, read_numbers, shown
+from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_flag, check_positive, read_numbers, shown
 from pm_dpgmm.fit import METHODS
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.outcome import Problem
@@ -23,7 +21,8 @@ from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simu
 from pm_dpgmm.planning.result import Plan, Trial
 from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_data, trial_of
 from pm_dpgmm.privacy.bisection import bisected, geometric
-from pm_dpgmm.privacy.guarantee import Neighbouring, WeakGuarantee, warn_if_weak
+from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
+from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
 from pm_dpgmm.release.release import Release
 
 ERROR = 0.1  # nats per record: a visible difference between densities
@@ -102,7 +101,7 @@ def plan(
     >>> found.method, found.enough
     ('sketch', True)
     """
-    with _quiet():
+    with without_warnings_of_fits():
         found = _planned(
             n_records,
             n_features,
@@ -165,21 +164,13 @@ def smallest_size(
     check_count(n_features=n_features, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
-    with _quiet():  # of sizes that are only looked at
+    with without_warnings_of_fits():  # of sizes that are only looked at
         found = _smallest(n_features, n_components, budget)
     warn_if_weak(epsilon, delta or 0.0, found.n_records if found.enough else None)
     return found
 
 
 # ---------------------------------------------------------------------- parts of a plan
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Simulated fits do not warn one by one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakGuarantee)
-        yield
-
-
 def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
     if _is_populous(budget.get("method", "auto")):
         return _smallest_populous(n_features, n_components, budget)
@@ -211,6 +202,7 @@ def _planned(
 ) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
+    check_flag(bounds=bounds)
     name = method.name if isinstance(method, Populous) else method
     truths = _truths(
         n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed

@@ -146,7 +146,7 @@ def populous_size(
     """Records for the private populous estimator, with the corrections that make its theorem true.
 
     Subsets times records per subset. The test and the mask each take half of the budget; the radius of the test is
-    that of the mask, and the mask is ``accuracy``/(2 z)-concentrated.
+    that of the mask, and the mask is ``accuracy``/(2 z)-concentrated, its weights after they were divided by their sum.
 
     Parameters
     ----------
@@ -210,7 +210,14 @@ def populous_size(
         total = subsets * math.ceil(each)
     constants = {
         "20": Constant(20.0, Origin.PRINTED, "subsets for thresholds .6 and .8; 8 is enough with thresholds near 1/2"),
+        "6": Constant(6.0, Origin.PRINTED, "least number of subsets: t > 5"),
         "72": Constant(72.0, Origin.PRINTED, "composition of the k masks, three parts each (advanced composition)"),
+        "1 + k (1 + a)": Constant(
+            _weight_share(k, accuracy / (2 * TRIANGLE)),
+            Origin.DERIVED,
+            "less noise on weights, so that they are as near after they were divided by their sum; printed: 1, false",
+        ),
+        "2": Constant(2.0, Origin.PRINTED, "radius of the weight mask, and under the root of its noise"),
         "24": Constant(24.0, Origin.PRINTED, "radius of the mean mask"),
         "C1": Constant(
             COVARIANCE_CONCENTRATION, Origin.DERIVED, "concentration of the covariance mask; printed: some C1"
@@ -221,7 +228,12 @@ def populous_size(
             "radius of the covariance mask, with epsilon/(8 ln(2/delta)); printed: some C2, false alone",
         ),
         "z": Constant(TRIANGLE, Origin.PRINTED, "approximate triangle inequality at radius 1; 1 + radius/2 is enough"),
-        "800": Constant(800.0, Origin.PRINTED, "total variation to parameters; about 18 is enough"),
+        "600": Constant(600.0, Origin.PRINTED, "total variation below 1/600, where parameters are within 200 times it"),
+        "800": Constant(
+            800.0,
+            Origin.PRINTED,
+            "4 times 200: parameters of all subsets within radius/(4 z^2); 18, with z = 1, is enough for small radii",
+        ),
     }
     return SampleSize(f"private populous estimator ({AAL23}, Theorem 6.2 corrected)", total, terms, constants)
 
@@ -232,7 +244,8 @@ def mask_radii(
     """Distances that the masks of weights, means and covariances hide, by the corrected lemmas.
 
     Each of the 3 k parts fails with probability ``failure``/(3 k) and has epsilon/sqrt(72 k ln(2/delta)) and
-    delta/(6 k).
+    delta/(6 k). Weights that are each within a/(1 + k (1 + a)), clipped at 0 and divided by their sum are within a: the
+    sum is off by k times as much at most (claim ``renormalised-weights`` has what happens without it).
     """
     k, d, a = n_components, n_features, concentration
     e, log_term = epsilon / math.sqrt(72 * k * math.log(2 / delta)), math.log(12 * k / delta)
@@ -241,10 +254,15 @@ def mask_radii(
         12 * math.sqrt(2) * COVARIANCE_CONCENTRATION * d * math.sqrt((d + math.log(4) + log_failure) * log_term)
     )
     return {
-        "weight": a / math.sqrt(2 * (1 + log_failure)) * e / (2 * log_term),
+        "weight": a / _weight_share(k, a) / math.sqrt(2 * (1 + log_failure)) * e / (2 * log_term),
         "mean": min(0.5, e * a / (24 * log_term * math.sqrt(d + log_failure))),
         "covariance": min(e * a / covariance, e / (8 * log_term)),
     }
+
+
+def _weight_share(k: int, a: float) -> float:
+    """By what the distance of one weight is divided; a single weight is 1 after the division whatever its noise."""
+    return 1.0 if k == 1 else 1 + k * (1 + a)
 
 
 def mixture_rate(

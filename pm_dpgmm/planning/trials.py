@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.fit import fit_gmm
-from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
@@ -22,6 +20,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.privacy.guarantee import Unstable
+from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
 from pm_dpgmm.release.release import Release
 
 N_HELD_OUT = 20_000
@@ -99,8 +98,7 @@ def _fit(truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], 
     margin = (WIDER - 1) / 2 * (high - low)
     box = np.column_stack([low - margin, high + margin]) if bounds else None
     records = truth.sample(n_records, rng=rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # the plan itself says what such fits are worth
+    with without_warnings_of_fits():  # the plan itself says what such fits are worth
         return fit_gmm(records, truth.n_components, bounds=box, random_seed=rng, progress=False, **problem)
 
 

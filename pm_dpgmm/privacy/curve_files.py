@@ -9,6 +9,7 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.privacy.curves import (
     SPLITS,
     CompositionProfile,
+    EitherProfile,
     GaussianProfile,
     GeometricProfile,
     MaximumProfile,
@@ -47,6 +48,7 @@ PROFILES: dict[str, Callable[..., PrivacyProfile]] = {
         LiftedMaskProfile,
     )
 }
+NESTED = (CompositionProfile.kind, MaximumProfile.kind, EitherProfile.kind, ProposeTestReleaseProfile.kind)
 
 
 def profile_from_dict(fields: Mapping[str, Any]) -> PrivacyProfile:
@@ -71,6 +73,8 @@ def _made(fields: Mapping[str, Any]) -> PrivacyProfile:
             return CompositionProfile(_made(fields["first"]), _made(fields["second"]), fields["split"])
         if kind == MaximumProfile.kind:
             return MaximumProfile(tuple(_made(part) for part in fields["parts"]))
+        if kind == EitherProfile.kind:
+            return EitherProfile(tuple(_made(part) for part in fields["parts"]))
         if kind == ProposeTestReleaseProfile.kind:
             return ProposeTestReleaseProfile(tuple(fields["probabilities"]), _made(fields["loss"]))
         parameters = {name: value for name, value in fields.items() if name != "kind"}
@@ -91,16 +95,14 @@ def _steps(fields: Any, depth: int, lifted: set[str], n: int = 1) -> int:
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in (
         *PROFILES,
-        CompositionProfile.kind,
-        MaximumProfile.kind,
-        ProposeTestReleaseProfile.kind,
+        *NESTED,
     ):
-        kinds = [*PROFILES, CompositionProfile.kind, MaximumProfile.kind, ProposeTestReleaseProfile.kind]
+        kinds = [*PROFILES, *NESTED]
         raise ValueError(f"kind of privacy loss must be one of {kinds}, got {shown(kind)}")
     if kind == CompositionProfile.kind:
         parts = (_part(fields, part) for part in ("first", "second"))
         return SUM_STEPS + sum(_steps(part, depth + 1, lifted, SPLITS * n) for part in parts)
-    if kind == MaximumProfile.kind:
+    if kind in (MaximumProfile.kind, EitherProfile.kind):
         return sum(PART_STEPS + _steps(part, depth + 1, lifted, n) for part in _numbers(fields, "parts", dict))
     if kind == ProposeTestReleaseProfile.kind:
         pairs = 3 * len(_numbers(fields, "probabilities"))

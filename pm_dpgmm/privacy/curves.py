@@ -310,6 +310,36 @@ class MaximumProfile(_Parameters):
 
 
 @dataclass(frozen=True, slots=True)
+class EitherProfile(_Parameters):
+    """A first release decides which of several ways its method goes on; ``parts`` are the curves of the whole ways.
+
+    The sum of their deltas: an event of outputs is the union of those parts of it that each way can make, and on its
+    own part every way has the law that it would have if it were always taken.
+    """
+
+    parts: tuple[PrivacyProfile, ...]
+    kind: ClassVar[str] = "either"
+    __reduce__ = by_constructor
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("parts must hold at least one profile, got none")
+
+    def delta(self, epsilon: float) -> float:
+        return min(1.0, sum(part.delta(epsilon) for part in self.parts))
+
+    def curve(self, epsilons: FloatArray) -> FloatArray:
+        """:meth:`delta` at every one of ``epsilons``, shape (n,)."""
+        added = values(self.parts[0], epsilons)
+        for part in self.parts[1:]:
+            added = added + values(part, epsilons)
+        return np.minimum(1.0, added)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+
+@dataclass(frozen=True, slots=True)
 class TableProfile(_Parameters):
     """A curve given by points; between points the value at the smaller epsilon counts."""
 

@@ -29,6 +29,7 @@ from pm_dpgmm.privacy.bisection import arithmetic, bisected
 from pm_dpgmm.privacy.curve_files import profile_from_dict
 from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile, TableProfile
 from pm_dpgmm.privacy.dominating_pair import DominatingPair
+from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 
 LONGEST_MECHANISM = 1_000_000  # characters: a combination of sites names every one
 LONGEST_COMPOSITION = 10_000  # characters of the names of what was composed; the rest is cut off
@@ -200,6 +201,8 @@ def warn_if_weak(epsilon: float, delta: float, n_records: int | None) -> None:
     n_records : int or None
         Number of records where it is public, or a public guess; None compares ``delta`` with nothing.
     """
+    if not fits_may_warn():
+        return
     if epsilon > LARGEST_EPSILON:
         warnings.warn(
             f"epsilon should be at most {LARGEST_EPSILON:g} to protect anyone, got {epsilon:g}: a reader's odds about a"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from pm_dpgmm._arguments import FloatArray, check_probability, frozen, printable
+from pm_dpgmm._arguments import FloatArray, check_flag, check_probability, frozen, printable
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
@@ -41,6 +41,7 @@ class Answer:
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
+        check_flag(private=self.private)
         object.__setattr__(self, "values", frozen(self.values))
         object.__setattr__(self, "covariance", frozen(self.covariance))
 

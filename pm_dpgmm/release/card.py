@@ -10,6 +10,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import printable
 from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
+from pm_dpgmm.methods.outcome import AUTOMATIC
 from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
 from pm_dpgmm.release.answer import answer_of
 
@@ -41,6 +42,9 @@ def summary(release: Released) -> str:
     ]
     if release.n_records is not None:
         lines.append(f"Records: {release.n_records:,} (public)")
+    choice = release.noise.get(AUTOMATIC)
+    if isinstance(choice, Mapping):
+        lines.append(f"Chosen by method 'auto': {release.method!r}, since {printable(str(choice.get('reason')))}")
     if release.covariance_type != "full" or "covariance_scores" in release.noise:
         lines.append(_covariances(release))
     if not release.private:

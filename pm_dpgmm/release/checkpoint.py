@@ -20,7 +20,7 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods import two_phase
-from pm_dpgmm.methods.outcome import Listener, Outcome
+from pm_dpgmm.methods.outcome import Listener, Outcome, answered
 from pm_dpgmm.methods.released_checks import check_names, check_public, private_in_file
 from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
@@ -177,10 +177,11 @@ def resume(
     Returns
     -------
     Release
-        If only the fit was interrupted, the release that it would have made, to the last bit; of "aggregate", which
-        needs its learner for that, the average as far as it was computed, or the sketch. If some numbers had not been
-        released yet, a fit to those that were: less precise, at the same price, since the part of the budget that was
-        not used is not given back.
+        If only the fit was interrupted, the release that it would have made, to the last bit. Of "aggregate", which
+        needs its learner for that: the average as it was released, also where the fit ended while it was put together
+        with the sketch (then as with ``fuse=False``); before that, the sketch. ``raw`` keeps all numbers. If some
+        numbers had not been released yet, a fit to those that were: less precise, at the same price, since the part of
+        the budget that was not used is not given back.
 
     Raises
     ------
@@ -283,7 +284,7 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             warn_after_spending(message, RuntimeWarning, stacklevel=3)
 
     def released(guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any]) -> None:
-        latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **facts)]
+        latest[:] = [Checkpoint(guarantee=guarantee, raw=raw, noise=noise, **answered(facts, noise))]
         write()
 
     try:

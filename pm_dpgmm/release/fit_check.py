@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_text, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_flag, check_text, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
@@ -23,6 +24,9 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import check_order
+
+if TYPE_CHECKING:
+    import xarray
 
 N_SIMULATED = 999
 STEP = 1e-4  # of the parameters, for derivatives of expected counts
@@ -60,6 +64,9 @@ class FitCheck:
     private: bool = True
     __reduce__ = by_constructor
 
+    def __post_init__(self) -> None:
+        check_flag(private=self.private)
+
     def summary(self) -> str:
         """One sentence."""
         whom = f"{self.n_draws} posterior draws explain" if self.n_draws else "the released mixture explains"
@@ -84,7 +91,9 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     Parameters
     ----------
     idata : InferenceData, DataTree or Dataset
-        Whose posterior has ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D).
+        Whose posterior has ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D). The
+        components are along the dimension of the weights, wherever it stands; where the others do not have it, along
+        the first, or the one of length K, and that must be clear.
     name : str, optional
         Not needed when there is only one such set.
     n_draws : int
@@ -96,7 +105,8 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     TypeError
         If ``idata`` is no inference data.
     ValueError
-        If there is no such set of variables, or several and no ``name``, or the features are in another order.
+        If there is no such set of variables, or several and no ``name``, or the features are in another order, or K is
+        D and nothing tells which dimension the components are along.
     """
     check_count(n_draws=n_draws)
     if name is not None:
@@ -112,15 +122,16 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
             f"name must be that of one set of variables <name>_weights, _means and _covariances in the posterior, got"
             f" {shown(name)} of {', '.join(sets or names) or 'none'}"
         )
-    check_order(last_labels(posterior[f"{sets[0]}_means"]), features, name=f"{sets[0]}_means")
     stacked = []
-    for part in parts:
+    for place, part in enumerate(parts):
         variable = posterior[f"{sets[0]}_{part}"]
         if variable.dtype.kind not in "iuf" or not {"chain", "draw"} <= set(variable.dims):
             rule = "must hold numbers, with dimensions chain and draw"
             raise TypeError(f"{variable.name} {rule}, got values of type {variable.dtype} and {variable.dims}")
-        values = variable.transpose("chain", "draw", ...).values
-        stacked.append(values.reshape(-1, *values.shape[2:]))
+        variable = _components_first(variable, posterior[f"{sets[0]}_weights"], ndim=place + 1)
+        if part == "means":
+            check_order(last_labels(variable), features, name=f"{sets[0]}_means")
+        stacked.append(variable.values.reshape(-1, *variable.shape[2:]))
     if not len(stacked[0]):
         raise ValueError("idata must hold at least one draw, got none")
     chosen = np.unique(np.linspace(0, len(stacked[0]) - 1, min(n_draws, len(stacked[0]))).round().astype(int))
@@ -128,6 +139,30 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
     weights = weights / weights.sum(axis=1, keepdims=True)
     covariances = (covariances + covariances.swapaxes(-1, -2)) / 2
     return [Mixture(*draw) for draw in zip(weights, means, covariances, strict=True)]
+
+
+def _components_first(variable: xarray.DataArray, weights: xarray.DataArray, *, ndim: int) -> xarray.DataArray:
+    """Chain, draw, components, then the ``ndim`` - 1 dimensions of the features."""
+    own = [dim for dim in variable.dims if dim not in ("chain", "draw")]
+    others = [dim for dim in weights.dims if dim not in ("chain", "draw")]
+    if len(own) != ndim or len(others) != 1:
+        rule = f"must have {ndim} dimensions beside chain and draw, and the weights one"
+        raise ValueError(f"{variable.name} {rule}, got {variable.dims} and {weights.dims}")
+    dim, k = others[0], weights.sizes[others[0]]
+    numbered = [re.fullmatch(r".*_dim_(\d+)", str(one)) for one in own]  # as ArviZ names what has no name
+    if dim in own:
+        first = dim
+    elif all(numbered):
+        first = min(own, key=lambda one: int(str(one).rsplit("_", 1)[1]))
+    else:
+        long = {one for one in own if variable.sizes[one] == k}
+        if len(long) > 1 and k > 1:
+            rule = f"must have the dimension {dim!r} of the weights, as more than one has {k} entries"
+            raise ValueError(f"{variable.name} {rule}, got {variable.dims}")
+        first = next(iter(long), own[0]) if k > 1 else own[0]
+    if variable.sizes[first] != k:
+        raise ValueError(f"{variable.name} must have {k} components, as the weights, got {dict(variable.sizes)}")
+    return variable.transpose("chain", "draw", first, *(one for one in own if one != first))
 
 
 def check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:

@@ -13,7 +13,7 @@ from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.em import run as em
 from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.local import method as local
-from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.outcome import AUTOMATIC, Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
 from pm_dpgmm.mixture.mixture import Mixture
@@ -38,7 +38,7 @@ def resumed_sketch(source: Interrupted) -> Outcome:
     A crude release alone is :func:`pm_dpgmm.release.checkpoint._crude_outcome`.
     """
     law = dict(source.law)
-    crude = {name: law.pop(name) for name in ("crude",) if name in law}
+    crude = {name: law.pop(name) for name in ("crude", AUTOMATIC) if name in law}
     if source.numbers != source.asked and "duels" in law:  # a duel was between mixtures of the numbers asked for
         law["duels"] = []
     found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)

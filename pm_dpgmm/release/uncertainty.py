@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import (
     FloatArray,
     check_count,
+    check_flag,
     check_probability,
     frozen,
     printable,
@@ -71,6 +72,7 @@ class StandardErrors:
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
+        check_flag(private=self.private)
         for name in ("weights", "means", "standard_deviations"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
@@ -114,6 +116,7 @@ class Band:
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
+        check_flag(private=self.private)
         for name in ("estimate", "lower", "upper"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
 

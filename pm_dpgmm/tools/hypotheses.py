@@ -14,7 +14,7 @@ from pm_dpgmm.mechanisms.hypothesis_selection import MOST_HYPOTHESES, check_sele
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng
-from pm_dpgmm.tools.spending import check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger, spent
 
 LogDensity = Callable[[Any], Any]  # of rows (N, D) or (N,): (N,), each a function of its own row
 
@@ -104,11 +104,12 @@ def select_hypothesis(
     guarantee = spent(
         epsilon, 0.0, relation, "private hypothesis selection (tools/hypotheses.md)", ledger=ledger, private=rng is None
     )
-    with unheard():  # a warning would tell of a record
-        logs = _logs(log_densities, rows)
-        inside = np.array([(logs[j] > logs).sum(axis=1) for j in range(m)], dtype=np.int64)
-    scores = selection_scores(inside, len(rows), own=own, other=other, accuracy=accuracy, slack=slack)
-    return Selected(noisy_best(scores, epsilon=epsilon, rng=rng), guarantee)
+    with accounted(guarantee):
+        with unheard():  # a warning would tell of a record
+            logs = _logs(log_densities, rows)
+            inside = np.array([(logs[j] > logs).sum(axis=1) for j in range(m)], dtype=np.int64)
+        scores = selection_scores(inside, len(rows), own=own, other=other, accuracy=accuracy, slack=slack)
+        return Selected(noisy_best(scores, epsilon=epsilon, rng=rng), guarantee)
 
 
 def _rows(values: Any, name: str) -> FloatArray:

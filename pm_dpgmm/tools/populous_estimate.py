@@ -22,14 +22,14 @@ from pm_dpgmm._arguments import (
     finite_numbers,
     shown,
 )
-from pm_dpgmm.learners.quiet import unheard
+from pm_dpgmm.learners.quiet import outside_events, unheard
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.privacy.curves import CompositionProfile, PointProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng, discrete_laplace, laplace_scale
-from pm_dpgmm.tools.spending import check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger, spent
 
 GRID_STEPS = 2**20  # grid points in one unit
 LARGEST = 2.0**30  # of a number, in units: the grid stays exact
@@ -158,8 +158,9 @@ def populous_estimate(
     records : array_like, shape (N,) or (N, D)
         Finite numbers. No bounds are needed.
     learner : function of some records, shaped as these
-        Its answer is a point of the space, or None; an exception counts as None. It must depend on its subset alone:
-        functions that keep something between calls break the guarantee. What it prints, logs or warns of is dropped.
+        Its answer is a point of the space, or None; whatever it raises counts as None, an exit too, but for Ctrl-C and
+        what else your signal handlers raise. It must depend on its subset alone: functions that keep something between
+        calls break the guarantee. What it prints, logs or warns of is dropped.
     space : Space
         Distance and mask, such as :class:`Numbers`.
     epsilon, delta : float
@@ -229,11 +230,11 @@ def populous_estimate(
     loss = CompositionProfile(design.test, mask, split=left_for_test(space, epsilon, delta)[0])
     words = "Private Populous Estimator in a space of one's own (tools/populous_estimate.md)"
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=loss)
-    order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
-    parts = np.split(rows[order], edges[1:-1])
-    with unheard():  # a warning would tell of a record
-        answers = [_answer(learner, part) for part in parts]
-        friends = friend_table(answers, space, design.friend_radius)
+    with accounted(guarantee), unheard():  # a warning would tell of a record
+        order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
+        with outside_events() as events:
+            answers = [_unless_it_raises(events, None, learner, part) for part in np.split(rows[order], edges[1:-1])]
+            friends = friend_table(answers, space, design.friend_radius, events)
         value = released(answers, friends, space, design, rng=rng)
     if value is None:
         raise Unstable(
@@ -286,30 +287,35 @@ def _design(t: int, space: Space, epsilon: float, delta: float) -> Design:
     return Design(t, 1 / (2 * space.relaxation), min_friends, min_friends * t, test)
 
 
-def _answer(learner: Callable[[FloatArray], Any], subset: FloatArray) -> Any:
+def _unless_it_raises(
+    events: Sequence[BaseException], otherwise: Any, function: Callable[..., Any], *arguments: Any
+) -> Any:
+    """What a function of the user's own answers, or ``otherwise``; raises ``events`` of signals alone."""
     try:
-        return learner(subset)
-    except Exception:
-        return None
+        found = function(*arguments)
+    except BaseException:  # an exit, too, must not tell of one subset
+        found = otherwise
+    if events:
+        raise events[0]
+    return found
 
 
-def friend_table(answers: Sequence[Any], space: Space, radius: float) -> NDArray[np.bool_]:
+def friend_table(
+    answers: Sequence[Any], space: Space, radius: float, events: Sequence[BaseException] = ()
+) -> NDArray[np.bool_]:
     """Symmetric table (t, t) of answers at a distance of at most ``radius``; None is a friend of nobody but itself."""
     t = len(answers)
     table = np.eye(t, dtype=bool)
     for i in range(t):
         for j in range(i):
             if answers[i] is not None and answers[j] is not None:
-                table[i, j] = table[j, i] = _close(answers[i], answers[j], space, radius)
+                near = _unless_it_raises(events, False, _close, answers[i], answers[j], space, radius)
+                table[i, j] = table[j, i] = near
     return table
 
 
 def _close(one: Any, other: Any, space: Space, radius: float) -> bool:
-    """Whatever is wrong with a distance makes no friends."""
-    try:
-        return bool(space.distance(one, other) <= radius)
-    except Exception:
-        return False
+    return bool(space.distance(one, other) <= radius)
 
 
 def released(

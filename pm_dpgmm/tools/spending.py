@@ -1,10 +1,13 @@
-"""What all tools do before they look at records: make the guarantee, then charge the ledger."""
+"""What all tools do before they look at records: make the guarantee, then charge the ledger; and if they end early."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile
-from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 
 
@@ -30,3 +33,17 @@ def spent(
     if ledger is not None:
         ledger.reserve(float(epsilon), float(delta), relation, mechanism)
     return guarantee
+
+
+@contextlib.contextmanager
+def accounted(guarantee: Guarantee) -> Iterator[None]:
+    """Whatever ends a tool after it has spent says so in a note, and carries ``guarantee``; a refusal does already."""
+    try:
+        yield
+    except Unstable:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # an error of the user's own may refuse it
+            error.guarantee = guarantee  # type: ignore[attr-defined]
+        error.add_note(f"The budget is spent: {guarantee} (its attribute guarantee). Nothing was released.")
+        raise

@@ -15,7 +15,7 @@ from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng
-from pm_dpgmm.tools.spending import check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger, spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def propose_test_release(
     table = pass_probabilities(PointProfile(float(release_epsilon), float(release_delta)), epsilon=epsilon, delta=delta)
     words = "propose, test, release (tools/stability.md)"
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=table.curve)
-    with unheard():  # a warning would tell of a record
+    with accounted(guarantee), unheard():  # a warning would tell of a record
         return tested(records, stability, release, table, guarantee, rng=rng)
 
 

@@ -528,6 +528,22 @@ def test_a_full_disk_is_told_in_one_line_and_the_release_is_printed(table, tmp_p
     assert json.loads(captured.out)["method"] == "sketch"
 
 
+@pytest.mark.filterwarnings("always:checkpoint:RuntimeWarning")
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_release_that_cannot_even_be_printed_is_no_bad_input(
+    written, table, tmp_path, capsys, full_disk, monkeypatch
+):
+    """The status was 2, which says that nothing was spent: a script would fit, and pay, again."""
+    full_disk(written)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        status = main(["fit", str(table), *SKETCH, "--output", str(tmp_path / "r.json")])
+        monkeypatch.undo()
+    told = capsys.readouterr().err
+    assert status == 1 and "the release could not be saved" in told
+    assert ("pm-dpgmm resume" in told) == (tmp_path / "r.partial.json").exists() == bool(written)
+
+
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("always:checkpoint:RuntimeWarning")
 @pytest.mark.parametrize("written", [0, 1, 2])

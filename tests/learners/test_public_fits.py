@@ -130,6 +130,7 @@ def counts():
     return VectorLearner(learner, ("calls",))
 
 
+@pytest.mark.thorough
 def test_only_simulated_rows_share_a_process_and_only_where_the_learner_forgets():
     rows, edges = np.zeros((3 * 8, 1)), 3 * np.arange(9)
     way = {"n_jobs": 1, "progress": lambda *_: None}
@@ -140,6 +141,7 @@ def test_only_simulated_rows_share_a_process_and_only_where_the_learner_forgets(
     assert (fit_parts(counts(), rows, edges, 1, seeds=range(8), **way) == 1).all()
 
 
+@pytest.mark.thorough
 def test_a_process_has_not_more_than_so_many_fits():
     n = 4 * MOST_TOGETHER + 10
     with simulated_fits(counts(), 1, n_jobs=1, progress=lambda *_: None) as fit:

@@ -135,7 +135,7 @@ def powers_without(n):
 def matching_of(order):
     """Pairs that the scale counts are made of, read off the counts themselves."""
     n = len(order)
-    counts = box._scale_counts(powers_without(n), np.array(order))
+    counts = box.pair_distance_counts(powers_without(n), np.array(order))
     even = counts[:, (box.EXPONENTS % 2 == 0) & (box.EXPONENTS >= 0)]
     return frozenset(frozenset((j, int(partner))) for j, partner in np.argwhere(even))
 
@@ -172,8 +172,8 @@ def test_a_matching_without_one_record_is_a_uniform_matching_of_the_others(n):
         for matching in drawn:
             rest = without(matching, gone, n)
             derived[rest] += 1
-            change = box._scale_counts(records, order_of(matching, n))
-            change -= box._scale_counts(np.delete(records, gone, axis=0), order_of(rest, n - 1))
+            change = box.pair_distance_counts(records, order_of(matching, n))
+            change -= box.pair_distance_counts(np.delete(records, gone, axis=0), order_of(rest, n - 1))
             changes.append(np.square(change).sum())
         assert derived.keys() == others.keys() and len(set(derived.values())) == 1
         assert max(changes) == (2 * 2 if n % 2 else 2)  # in two columns: 2 d, or d where only a pair is lost
@@ -185,7 +185,9 @@ def test_a_replaced_record_moves_the_counts_of_one_pair(n):
     other = records.copy()
     other[0] = 3.0e9, -5.0e-9
     changes = [
-        np.square(box._scale_counts(records, np.array(order)) - box._scale_counts(other, np.array(order))).sum()
+        np.square(
+            box.pair_distance_counts(records, np.array(order)) - box.pair_distance_counts(other, np.array(order))
+        ).sum()
         for order in itertools.permutations(range(n))
     ]
     assert max(changes) == 2 * 2

@@ -221,6 +221,7 @@ def test_a_release_says_what_it_is():
     assert seeded == dpg.robust_normal(quantiles(1500), epsilon=1.0, delta=1e-6, random_seed=1)
 
 
+@pytest.mark.thorough(quick=["1e-100"])
 @pytest.mark.parametrize("unit", [1e-100, 1e-5, 2e3, 1e100])
 def test_a_release_follows_the_unit(unit):
     records = quantiles(1500)
@@ -265,6 +266,7 @@ def test_bad_arguments_are_refused(changed, error, words):
         dpg.robust_normal(**({"X": quantiles(1500), "epsilon": 1.0, "delta": 1e-6} | changed))
 
 
+@pytest.mark.thorough
 def test_refusals_and_answers_come_as_often_as_the_table_says():
     """A level in the middle of the table: a binomial at 1e-5."""
     n, _ = fewest(1.0, 1e-2)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,6 +16,7 @@ from pm_dpgmm.planning import plan as plan_module
 from pm_dpgmm.planning import trials as plan_trials
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.planning.trials import public_mixture
+from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -164,3 +167,23 @@ def test_a_weak_guarantee_is_warned_of_once():
     with pytest.warns(dpg.WeakGuarantee, match="epsilon should be at most 10") as caught:
         dpg.plan(500, 1, 1, **weak)
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_a_plan_leaves_the_filters_of_all_other_threads_alone(monkeypatch):
+    """It set filters for the process, so two plans at once left them set, and others' warnings were lost meanwhile."""
+    seen = []
+
+    def fit(*given, **settings):
+        with ThreadPoolExecutor(1) as other:  # what another thread may say now
+            seen.append((list(warnings.filters), warnings.showwarning, other.submit(fits_may_warn).result()))
+        return dpg.fit_gmm(*given, **settings)
+
+    monkeypatch.setattr(plan_trials, "fit_gmm", fit)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        before = list(warnings.filters), warnings.showwarning
+        dpg.plan(60, 1, 2, epsilon=0.3, method="histogram", n_simulations=1)  # such a fit warns
+    assert seen == [(*before, True)] and not told
+    assert fits_may_warn()
+    with pytest.warns(dpg.WeakGuarantee):  # of the plan itself, once
+        dpg.plan(60, 1, 1, epsilon=30.0, method="histogram", n_simulations=1)

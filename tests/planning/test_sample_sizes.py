@@ -37,11 +37,26 @@ def test_the_mask_of_the_package_hides_at_least_what_the_lemmas_say():
     radius = min(mask_radii(k, d, concentration=a, failure=failure, epsilon=epsilon, delta=delta).values())
     spread = math.log(3 * k / failure)
     noise = MaskNoise(
-        a / math.sqrt(2 * (1 + spread)),
+        a / (1 + k * (1 + a)) / math.sqrt(2 * (1 + spread)),
         a / math.sqrt(3 * (d + spread)),
         a / (7 * math.sqrt(d) * (math.sqrt(d) + math.sqrt(math.log(4) + spread))),
     )
     assert radius <= largest_radius(epsilon=epsilon, delta=delta, noise=noise, n_features=d, n_components=k)
+
+
+def test_weights_stay_near_when_they_are_divided_by_their_sum():
+    """The worst case of ``mask_radii``: every weight off by a/(1 + k (1 + a)), up or down, clipped at 0."""
+    rng = np.random.default_rng(1)
+    for k in (2, 5, 20):
+        for a in (0.01, 0.3, 1.0):
+            signs = rng.choice([-1.0, 1.0], (2000, k))
+            signs[0], signs[1] = 1, -1
+            weights = rng.dirichlet(np.full(k, 0.05), 2000)
+            moved = np.maximum(weights + signs * a / (1 + k * (1 + a)), 0)
+            assert np.abs(moved / moved.sum(axis=1, keepdims=True) - weights).max() <= a + 1e-12
+    few, many = (dpg.populous_size(k, 1, accuracy=0.5, epsilon=1.0, delta=1e-6).terms for k in (2, 50))
+    assert few["radius of the weight mask"] > few["radius of the covariance mask"]
+    assert many["radius of the weight mask"] < many["radius of the covariance mask"]
 
 
 def test_populous_multiplies_subsets_by_what_the_learner_asks_for():

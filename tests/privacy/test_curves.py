@@ -13,6 +13,7 @@ from pm_dpgmm.privacy.curve_values import values
 from pm_dpgmm.privacy.curves import (
     SPLITS,
     CompositionProfile,
+    EitherProfile,
     GaussianProfile,
     GeometricProfile,
     MaximumProfile,
@@ -34,6 +35,7 @@ LOSSES = [
     RenyiProfile((2.0, 4.0, 8.0), (0.1, 0.2, 0.4)),
     TableProfile((0.0, 1.0, 2.0), (0.5, 0.1, 0.0)),
     CompositionProfile(GeometricProfile(2.0, 1), TruncatedLaplaceProfile(20.0, 100, 7), 0.5),
+    EitherProfile((GaussianProfile(0.3, failure=1e-9), PointProfile(1.0, 1e-5))),
 ]
 
 

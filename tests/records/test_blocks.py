@@ -166,10 +166,12 @@ def test_one_column_and_another_site_come_in_blocks_too():
 
 def test_the_scale_of_many_records_is_that_of_a_sample(monkeypatch):
     """Off by more than 6 standard deviations once in 500 million."""
-    rows, sizes, real = np.repeat(CLUSTERS.to_numpy(), 15, axis=0), [], box._scale_counts
+    rows, sizes, real = np.repeat(CLUSTERS.to_numpy(), 15, axis=0), [], box.pair_distance_counts
     rows = rows + np.random.default_rng(0).normal(scale=0.1, size=rows.shape)
     monkeypatch.setattr(location, "PAIRED", 20_000)
-    monkeypatch.setattr(box, "_scale_counts", lambda sample, order: sizes.append(len(sample)) or real(sample, order))
+    monkeypatch.setattr(
+        box, "pair_distance_counts", lambda sample, order: sizes.append(len(sample)) or real(sample, order)
+    )
     ordered = RecordBlocks(rows[np.argsort(rows[:, 0])], rows_per_block=7_000)
     release = dpg.fit_gmm(ordered, 2, **BUDGET)
     assert abs(sizes[0] - 20_000) < 6 * np.sqrt(20_000)

@@ -92,7 +92,7 @@ def test_draws_are_found_by_name():
         )
     }
     arrays = {
-        name: (tuple(f"{name}_{dim}" if dim in "abc" else dim for dim in dims), values)
+        name: (tuple(f"{name}_dim_{'abc'.index(dim)}" if dim in "abc" else dim for dim in dims), values)
         for name, (dims, values) in arrays.items()
     }
     (found,) = mixtures_of(xarray.Dataset(arrays), name="h", n_draws=5)
@@ -103,6 +103,47 @@ def test_draws_are_found_by_name():
         mixtures_of(xarray.Dataset(arrays), name="x", n_draws=5)
     with pytest.raises(ValueError, match="got None of none"):
         mixtures_of(xarray.Dataset(), name=None, n_draws=5)
+
+
+def named(mixture, dims):
+    """One draw of a mixture with these names of its dimensions, (component, feature, other feature) at first."""
+    values = {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+    return xarray.Dataset(
+        {f"g_{part}": (("chain", "draw", *dims[part]), array[None, None]) for part, array in values.items()}
+    )
+
+
+SQUARE = dpg.Mixture([0.3, 0.7], [[0.0, 5.0], [9.0, -2.0]], [[[1.0, 0.5], [0.5, 2.0]], [[4.0, 0.0], [0.0, 3.0]]])
+
+
+def test_components_are_along_the_dimension_of_the_weights_wherever_it_stands():
+    """Axes were told apart by place: where K = D, transposed means were those of another mixture, in silence."""
+    dims = {"weights": ["k"], "means": ["k", "d"], "covariances": ["k", "d", "e"]}
+    draws = named(SQUARE, dims)
+    numbered = named(SQUARE, {part: [f"g_{part}_dim_{i}" for i in range(len(own))] for part, own in dims.items()})
+    for given in (draws, numbered):
+        for reverse in (False, True):
+            if reverse:
+                given = given.map(lambda one: one.transpose(*one.dims[::-1]))
+            (found,) = mixtures_of(given, name=None, n_draws=1)
+            for part in ("weights", "means", "covariances"):
+                np.testing.assert_array_equal(getattr(found, part), getattr(SQUARE, part))
+
+
+def test_axes_that_nothing_tells_apart_are_refused():
+    wide = dpg.Mixture([0.3, 0.7], [[0.0, 5.0, 1.0], [9.0, -2.0, 0.0]], [np.eye(3)] * 2)
+    dims = {"weights": ["a"], "means": ["k", "d"], "covariances": ["k", "d", "e"]}
+    (found,) = mixtures_of(named(wide, dims).transpose("d", ...), name=None, n_draws=1)  # one has length K
+    np.testing.assert_array_equal(found.means, wide.means)
+    with pytest.raises(ValueError, match="g_means must have the dimension 'a' of the weights, as more than one has 2"):
+        mixtures_of(named(SQUARE, dims), name=None, n_draws=1)
+    flat = named(SQUARE, dims | {"weights": ["k"]})
+    with pytest.raises(ValueError, match="g_covariances must have 3 dimensions beside chain and draw"):
+        mixtures_of(flat.assign(g_covariances=flat["g_means"]), name=None, n_draws=1)
+    three = dpg.Mixture([0.2, 0.3, 0.5], np.zeros((3, 1)), np.ones((3, 1, 1)))
+    other = named(three, dims)
+    with pytest.raises(ValueError, match="g_means must have 3 components, as the weights"):
+        mixtures_of(flat.rename(k="f").assign(g_weights=other["g_weights"]), name=None, n_draws=1)
 
 
 def test_a_release_of_parameters_alone_has_nothing_to_compare_with():

@@ -3,8 +3,10 @@
 import doctest
 import logging
 import math
+import signal
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,6 +213,71 @@ def test_a_function_that_raises_is_charged_and_its_error_is_for_the_curator(tmp_
         with pytest.raises(ArithmeticError, match="mine"):
             tools.propose_test_release(records, *functions, ledger=ledger, **BUDGET)
     assert ledger.spent[0] == 3.0
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
+def test_an_exit_of_a_learner_tells_of_no_record(error, tmp_path):
+    """One record could end the program after the budget was spent: whether it ended told of that record."""
+
+    def exits(rows):
+        if rows.max() > 1e3:
+            raise error("leaks")
+        return np.median(rows)
+
+    def measure(one, other):
+        if one < -1e9:
+            raise error("leaks")
+        return abs(one - other)
+
+    records = np.append(np.random.default_rng(1).normal(size=60_000), 2e3)
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=9.0, delta=1e-3)
+    assert abs(tools.populous_estimate(records, exits, SPACE, ledger=ledger, **BUDGET).value[0]) < 120
+    assert ledger.spent[0] == 1.0
+    space = SimpleNamespace(epsilon=0.5, delta=0.0, relaxation=1.0, distance=measure)
+    assert not friend_table([-1e10, 0.0], space, 0.5)[0, 1]
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_an_interrupt_from_outside_ends_an_estimate_and_says_what_was_spent(swallowed, tmp_path):
+    def interrupted(rows):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            if not swallowed:
+                raise
+        return 0.0
+
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=9.0, delta=1e-3)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        tools.populous_estimate(np.zeros(60_000), interrupted, SPACE, ledger=ledger, **BUDGET)
+    assert ledger.spent[0] == ended.value.guarantee.epsilon == 1.0
+    assert "The budget is spent: epsilon = 1" in " ".join(ended.value.__notes__)
+
+
+class Stubborn(Exception):
+    """Refuses an attribute."""
+
+    @property
+    def guarantee(self):
+        return None
+
+
+@pytest.mark.parametrize("error", [SystemExit, Stubborn])
+def test_what_ends_a_tool_says_what_was_spent(error):
+    def fails(rows, *more):
+        if rows.max() > 1e3:
+            raise error("mine")
+        return DENSITIES[0](rows)
+
+    records = np.append(DRAWS[0], 2e3)
+    for run in (
+        lambda: tools.select_hypothesis(records, [fails, *DENSITIES[1:]], DRAWS, **CHOICE),
+        lambda: tools.propose_test_release(records, fails, majority, **BUDGET),
+    ):
+        with pytest.raises(error, match="mine") as ended:
+            run()
+        assert "The budget is spent" in ended.value.__notes__[0]
+        assert error is Stubborn or ended.value.guarantee.epsilon == 1.0
 
 
 def functions_of_the_example():

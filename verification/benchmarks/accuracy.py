@@ -33,13 +33,20 @@ from verification.benchmarks.peers import Peer
 from verification.benchmarks.sets import RECIPES, data_set
 
 DEFAULT_REPEATS = 10
-LOOSE_SETS = ("A-1e3", "A-1e4", "C-1e4")  # of "sketch, loose bounds"; elsewhere it says little that these do not
+# sets of methods that say little elsewhere, or take long
+ONLY = {
+    "sketch, loose bounds": ("A-1e3", "A-1e4", "C-1e4"),
+    "local": ("A-1e4", "A-1e5", "B-1e5"),
+    "gaps": ("A-1e4", "A-1e5"),
+    "auto, no bounds": ("A-1e3", "A-1e4", "A-1e5"),
+    "aggregate": ("A-1e4", "B-8e3", "C-1e4"),
+}
 
 
 def run(sets: list[str], methods: list[str], repeats: int, peer: Peer) -> Iterator[list[Score]]:
     """Scores of one set at a time."""
     for name in sets:
-        chosen = [method for method in methods if method != "sketch, loose bounds" or name in LOOSE_SETS]
+        chosen = [method for method in methods if name in ONLY.get(method, (name,))]
         wanted = min(repeats, RECIPES[name].most_repeats)
         yield [score for repeat in range(wanted) for score in scores(data_set(name, repeat), chosen, peer)]
 

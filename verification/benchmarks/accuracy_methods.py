@@ -18,7 +18,7 @@ from verification.benchmarks.sets import DataSet
 
 LOOSE = 60  # how many times too wide the loose bounds are
 UNITS, OFFSET = (1e-3, 1e3), 1e6  # of the columns without bounds: unknown units, far from 0
-PURE = ("histogram", "central")  # without delta
+PURE = ("histogram", "central", "local")  # without delta
 N_DRAWS = 4_000  # for the total variation of two components in several columns
 
 Fit = Callable[[DataSet, Peer], tuple[Mixture, float]]  # mixture and seconds
@@ -84,6 +84,28 @@ def by_central(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     return _package(data, "central", data.recipe.domain.box)
 
 
+def by_local(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "local" of this package with the box of the set: nobody holds the records, pure DP of every report."""
+    return _package(data, "local", data.recipe.domain.box)
+
+
+def by_gaps(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "gaps" of this package, in one column without bounds."""
+    if data.training.shape[1] > 1:
+        raise NotRunError("at most 1 column")
+    return _package(data, "gaps", None)
+
+
+def by_auto(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "auto" of this package without bounds, which picks "sketch" or "gaps" in one column."""
+    return _package(data, "auto, no bounds", None, method="auto")
+
+
+def by_aggregate(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
+    """Method "aggregate" of this package with the box of the set and its own learner, compiled EM."""
+    return _package(data, "aggregate", data.recipe.domain.box)
+
+
 def by_two_stage(data: DataSet, peer: Peer) -> tuple[Mixture, float]:
     """Noisy Lloyd, then locally clipped moments."""
     return _by_recipe(data, "two-stage", two_stage)
@@ -106,6 +128,10 @@ METHODS: dict[str, Fit] = {
     "histogram": by_histogram,
     "em": by_em,
     "central": by_central,
+    "local": by_local,
+    "gaps": by_gaps,
+    "auto, no bounds": by_auto,
+    "aggregate": by_aggregate,
     "two-stage": by_two_stage,
     "histogram + EM": by_histogram_em,
     "diffprivlib": by_diffprivlib,

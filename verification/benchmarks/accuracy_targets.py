@@ -22,7 +22,8 @@ RESOLUTION = 5e-5  # nats; smaller differences are chance of the held-out rows, 
 RIVALS = ("two-stage", "histogram + EM")
 
 # least median gap, least worst gap, largest median total variation; None: no target
-SKETCH: dict[str, tuple[float | None, float | None, float | None]] = {
+Limits = dict[str, tuple[float | None, float | None, float | None]]
+SKETCH: Limits = {
     "A-1e3": (-0.006, None, 0.10),
     "A-1e4": (-0.0005, None, 0.025),
     "B-8e3": (-0.0005, None, None),
@@ -34,12 +35,14 @@ SKETCH: dict[str, tuple[float | None, float | None, float | None]] = {
     "E20-1e5": (-0.022, None, None),
 }
 UNBOUNDED_D = -0.3
-EM = {
+EM: Limits = {
     "A-1e4": (-0.01, None, 0.15),
     "B-8e3": (-0.005, None, None),
     "C-1e4": (-0.03, None, None),
     "C-1e5": (-0.001, None, None),
 }
+LOCAL: Limits = {"A-1e4": (-0.05, None, None), "A-1e5": (-0.008, None, 0.10), "B-1e5": (-0.06, None, None)}
+TABLES: dict[str, Limits] = {"sketch": SKETCH, "em": EM, "local": LOCAL}
 OTHERS = {
     ("A-1e3", "histogram"): -0.03,
     ("A-1e4", "histogram"): -0.002,
@@ -121,9 +124,9 @@ def targets(summaries: Iterable[Summary]) -> list[Target]:
     table = {(one.set_name, one.method): one for one in summaries}
     found = []
     for (set_name, method), one in table.items():
-        least, least_worst, most_tv = (EM if method == "em" else SKETCH).get(set_name, (None, None, None))
+        least, least_worst, most_tv = TABLES.get(method, SKETCH).get(set_name, (None, None, None))
         limits: list[tuple[str, float | None, float]] = []
-        if method in ("sketch", "em"):
+        if method in TABLES:
             limits = [("median gap", least, one.median), ("worst gap", least_worst, one.worst), ("TV", most_tv, one.tv)]
         elif method == "sketch, no bounds" and least is not None:
             loosened = min(UNBOUNDED_FACTOR * least, least - UNBOUNDED_SLACK)

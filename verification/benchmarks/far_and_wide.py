@@ -20,7 +20,7 @@ from pm_dpgmm.mixture.scheffe_sets import Lines, scheffe_sets
 EPSILON, DELTA = 1.0, 1e-6
 LEAST_RECORDS, RECORDS_OF_LEAST = 20_000, 3_000  # n = max(these, over the least weight)
 GOOD = 0.1
-METHODS = ("gaps", "sketch", "histogram", "populous")
+METHODS = ("auto", "gaps", "sketch", "histogram", "populous")
 REACH = 6.0  # deviations of the true bounds beyond the components
 
 CASES: dict[str, tuple[list[float], list[float], list[float]]] = {

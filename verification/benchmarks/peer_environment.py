@@ -6,11 +6,13 @@ files. Without the network, or with one that has no such versions, there is a re
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 PIP = ("-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -27,8 +29,26 @@ def normalised(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\s=<>!~;\[#@]", requirement.strip(), maxsplit=1)[0]).lower()
 
 
+def found_python(versions: Sequence[str]) -> str | None:
+    """The first Python of these minor versions ("3.11") that runs here: this one, or one on the path."""
+    if "{}.{}".format(*sys.version_info[:2]) in versions:
+        return sys.executable
+    for name in (f"python{version}" for version in versions):
+        for folder in os.get_exec_path():
+            command = shutil.which(name, path=folder)
+            # a version manager's shim may stand for an interpreter that is not there
+            if command and not subprocess.run([command, "-I", "-c", ""], capture_output=True, check=False).returncode:
+                return command
+    return None
+
+
 def interpreter(
-    folder: Path, requirements: Path, *, no_deps: Collection[str] = (), check: str = ""
+    folder: Path,
+    requirements: Path,
+    *,
+    no_deps: Collection[str] = (),
+    check: str = "",
+    python: str | None = None,
 ) -> tuple[Path | None, str | None]:
     """Interpreter of the environment in ``folder``, made when it is missing or outdated.
 
@@ -42,13 +62,16 @@ def interpreter(
         Names in ``requirements`` whose declared dependencies are left out, unless the file lists them too.
     check : str
         Python statements that the new environment must run without an error.
+    python : str, optional
+        Interpreter to make the environment with (:func:`found_python`); default this one.
 
     Returns
     -------
     (Path, None) or (None, str)
         The interpreter, or why there is none.
     """
-    python, stamp = folder.absolute() / "bin" / "python", folder / "requirements.txt"
+    maker = python or sys.executable
+    made, stamp = folder.absolute() / "bin" / "python", folder / "requirements.txt"
     wanted = requirements.read_text()
     bare_names = {normalised(name) for name in no_deps}
     lines = [line for line in wanted.splitlines() if normalised(line)]
@@ -56,17 +79,17 @@ def interpreter(
     if unknown := bare_names - {normalised(line) for line in lines}:
         raise ValueError(f"no_deps must be names in {requirements.name}, got {sorted(unknown)}")
     wanted += "".join(f"# without dependencies: {line}\n" for line in bare)
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return python, None
+    if made.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return made, None
     print(f"Making {folder} from {requirements.name} ...", file=sys.stderr)
     with tempfile.TemporaryDirectory() as scratch:
         full = Path(scratch, "requirements.txt")
         full.write_text("\n".join(line for line in lines if line not in bare) + "\n")
         commands = [
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(python), *PIP, "-r", str(full)],
-            *([[str(python), *PIP, "--no-deps", *bare]] if bare else []),
-            [str(python), "-I", "-c", check],
+            [maker, "-m", "venv", "--clear", str(folder)],
+            [str(made), *PIP, "-r", str(full)],
+            *([[str(made), *PIP, "--no-deps", *bare]] if bare else []),
+            [str(made), "-I", "-c", check],
         ]
         try:
             for command in commands:
@@ -74,4 +97,4 @@ def interpreter(
             stamp.write_text(wanted)  # last: a half-made environment is made again
         except (subprocess.CalledProcessError, OSError) as error:
             return None, last_line(error)
-    return python, None
+    return made, None

@@ -185,7 +185,9 @@ def _recipes() -> list[Recipe]:
     return [
         _simulated("A-1e3", 1_000, a, ball_a, "three overlapping components in one column"),
         _simulated("A-1e4", 10_000, a, ball_a, "the same"),
+        _simulated("A-1e5", 100_000, a, ball_a, "the same"),
         _simulated("B-8e3", 8_000, b, Domain.ball(1.0, 2, floor=1e-4), "three round clusters in a disc"),
+        _simulated("B-1e5", 100_000, b, Domain.ball(1.0, 2, floor=1e-4), "the same"),
         _simulated("C-1e4", 10_000, c, ball_c, "three separated clusters, 5 columns"),
         _simulated("C-1e5", 100_000, c, ball_c, "the same"),
         _simulated("C-1e4-eps.3", 10_000, c, ball_c, "the same at epsilon 0.3", epsilon=0.3),

@@ -35,7 +35,8 @@ EPSILON, DELTA = 1.0, 1e-6
 STRONG = 0.1  # epsilon of "central": its noise is then three times the sampling error of most numbers
 N_RECORDS = 4000
 HALF_WIDTH = 6.0  # of the bounds of every column
-N_DRAWS = 1500
+N_DRAWS = {2: 1500, 3: 4000}  # of every posterior, by the number of components
+WIDER = 4.0  # covariance of a first proposal, in that of the posterior before
 WITH_RECORDS = 20  # replications whose posterior from the records gives the widths: it costs most
 PLACES = {2: [(-1.8, -0.5), (1.8, 0.5)], 3: [(-3.0, 0.8), (0.0, -1.0), (3.0, 0.8)]}  # of the means, one row a component
 
@@ -111,7 +112,8 @@ def study(
     names, centre, spread = prior(n_components, n_features)
     rng = np.random.default_rng(seed)
     truths = centre + spread * rng.normal(size=(n_replications, len(centre)))
-    draws, worth, offsets, at = [], [], [], []
+    draws: list[FloatArray] = []
+    worth, offsets, at = [], [], []
     for i, truth in enumerate(truths):
         w, mu, chol = kernels.parameters(truth, n_features)
         records = Mixture(w, mu, chol @ np.swapaxes(chol, 1, 2)).sample(N_RECORDS, rng=rng)
@@ -123,12 +125,18 @@ def study(
         }
         release = fit_gmm(records, n_components, epsilon=epsilon, delta=DELTA, **ways)
         own = prior_density(centre, spread, log_likelihood(statistics_of(release)))
-        one = sample_weighted(own, centre, spread, n_draws=N_DRAWS, rng=rng)
-        draws.append(one.draws)
         at.append(point_of(release.mixture, mu))
+        # from the fit, as wide as the posterior before: it spares rounds, and nothing else
+        start = (at[-1], WIDER * np.cov(draws[-1].T)) if draws else (centre, None)
+        one = sample_weighted(own, start[0], spread, covariance=start[1], n_draws=N_DRAWS[n_components], rng=rng)
+        draws.append(one.draws)
         if i < WITH_RECORDS:
             whole = sample_weighted(
-                prior_density(centre, spread, of_records(records)), centre, spread, n_draws=N_DRAWS, rng=rng
+                prior_density(centre, spread, of_records(records)),
+                centre,
+                spread,
+                n_draws=N_DRAWS[n_components],
+                rng=rng,
             )
             offsets.append(whole.draws - whole.draws.mean(axis=0))
         worth.append(one.effective)

@@ -33,7 +33,13 @@ class Weighted:
 
 
 def sample_weighted(
-    log_density: LogDensity, centre: FloatArray, spread: FloatArray, *, n_draws: int, rng: np.random.Generator
+    log_density: LogDensity,
+    centre: FloatArray,
+    spread: FloatArray,
+    *,
+    n_draws: int,
+    rng: np.random.Generator,
+    covariance: FloatArray | None = None,
 ) -> Weighted:
     """Draws from one posterior.
 
@@ -45,20 +51,31 @@ def sample_weighted(
         Of the first proposal: the prior's.
     n_draws : int
         Of the last round; rounds before it use a quarter while tempered, then half as many.
+    covariance : ndarray, shape (P, P), optional
+        Of the first proposal, in place of ``spread``.
+
+    Raises
+    ------
+    ArithmeticError
+        No proposal becomes like the posterior: ``LEAST_EFFECTIVE`` effective draws for each parameter.
     """
-    mean, covariance = np.array(centre, dtype=float), np.diag(np.square(spread))
-    refined = 0
+    mean = np.array(centre, dtype=float)
+    covariance = np.diag(np.square(spread)) if covariance is None else covariance
+    least, refined = LEAST_EFFECTIVE * len(mean), 0
     for _ in range(MOST_ROUNDS):
-        points, log_weights = _weighted(log_density, mean, covariance, n_draws // (2 if refined else 4), rng)
-        power = _power(log_weights, LEAST_EFFECTIVE * len(mean))
+        last = refined > REFINEMENTS
+        share = 1 if last else 2 if refined else 4
+        points, log_weights = _weighted(log_density, mean, covariance, n_draws // share, rng)
+        power = _power(log_weights, least)
+        if last and power == 1.0:
+            break
         weights = special.softmax(power * log_weights)
         mean = weights @ points
         rest = points - mean
         covariance = (rest * weights[:, None]).T @ rest / (1 - np.square(weights).sum())
-        refined += power == 1.0
-        if refined > REFINEMENTS:
-            break
-    points, log_weights = _weighted(log_density, mean, covariance, n_draws, rng)
+        refined = refined + 1 if power == 1.0 else 0
+    else:
+        raise ArithmeticError(f"no proposal after {MOST_ROUNDS} rounds is worth {least} draws of {n_draws}")
     weights = special.softmax(log_weights)
     # systematic resampling: less noise than independent choices
     places = np.searchsorted(np.cumsum(weights), (np.arange(n_draws) + rng.random()) / n_draws * (1 - 1e-12))

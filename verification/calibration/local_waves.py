@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 from pm_dpgmm.methods.local.method import reported
 from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.responses import WaveResponses
-from pm_dpgmm.methods.local.waves import positive_sides
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from verification.calibration import mixture_kernels as kernels
 from verification.calibration.importance import FloatArray, LogDensity, sample_weighted
 from verification.calibration.intervals import Row, rows
 
@@ -70,7 +70,11 @@ def study(n_replications: int, *, d: int, k: int, seed: int) -> list[Row]:
             if name == "records" and number >= WITH_RECORDS:
                 draws[name].append(draws[name][number % WITH_RECORDS])
                 continue
-            found = sample_weighted(posterior(likelihood, centre, spread), centre, spread, n_draws=N_DRAWS, rng=rng)
+            first = draws["aware"][-1] if name == "naive" else None  # not far: it spares rounds
+            start = (centre, None) if first is None else (first.mean(axis=0), np.cov(first.T))
+            found = sample_weighted(
+                posterior(likelihood, centre, spread), start[0], spread, covariance=start[1], n_draws=N_DRAWS, rng=rng
+            )
             draws[name].append(found.draws)
             if name == "aware":
                 worth.append(found.effective)
@@ -108,13 +112,11 @@ def log_likelihood(chart: Coordinates, responses: WaveResponses) -> LogDensity:
     """Of counts of bits, at points (W, P), up to a constant."""
     true, other = responses.channel
 
+    asked, ones = responses.asked.astype(float), responses.ones.astype(float)
+    waves = responses.frequencies, responses.phases
+
     def value(points: FloatArray) -> FloatArray:
-        weights, means, factors = chart.at(points)
-        turns = np.einsum("md,wkd->wmk", responses.frequencies, means) + responses.phases[:, None]
-        along = np.einsum("md,wkde->wmke", responses.frequencies, factors)
-        sides = np.einsum("wmk,wk->wm", positive_sides(turns, np.linalg.norm(along, axis=3)), weights)
-        chances = np.clip(other + (true - other) * sides, LEAST, 1 - LEAST)
-        return np.asarray(np.log(chances) @ responses.ones + np.log1p(-chances) @ (responses.asked - responses.ones))
+        return kernels.wave_log_likelihoods(*chart.at(points), *waves, asked, ones, true, other)
 
     return value
 

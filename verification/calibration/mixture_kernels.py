@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 LOG_2PI = math.log(2 * math.pi)
+FARTHEST = 8.0  # standard deviations, and radians of one, beyond which what is left is below 1e-13
 
 
 @numba.njit(cache=True, fastmath=True, error_model="numpy")
@@ -218,3 +219,61 @@ def normal_log_density(
         white[i] = entry / root[i, i]
         log_density -= 0.5 * white[i] * white[i] + math.log(root[i, i])
     return log_density
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy")
+def wave_log_likelihoods(
+    weights: FloatArray,
+    means: FloatArray,
+    factors: FloatArray,
+    frequencies: FloatArray,
+    phases: FloatArray,
+    asked: FloatArray,
+    ones: FloatArray,
+    true: float,
+    other: float,
+) -> FloatArray:
+    """Of randomised sides of square waves, up to a constant, for mixtures (W, K), (W, K, D), (W, K, D, D), shape (W,).
+
+    ``frequencies`` (M, D), ``phases``, ``asked`` and ``ones`` (M,); ``true`` and ``other``: probabilities of a bit on
+    and off the positive side. The formulas are those of :mod:`pm_dpgmm.methods.local.waves`.
+    """
+    n_points, n_components, d = means.shape
+    out = np.zeros(n_points)
+    for i in range(n_points):
+        for m in range(len(phases)):
+            share = 0.0
+            for k in range(n_components):
+                turn, square = phases[m], 0.0
+                for b in range(d):
+                    turn += frequencies[m, b] * means[i, k, b]
+                    along = 0.0
+                    for a in range(b, d):
+                        along += frequencies[m, a] * factors[i, k, a, b]
+                    square += along * along
+                share += weights[i, k] * positive_side(turn, math.sqrt(square))
+            chance = other + (true - other) * share
+            out[i] += ones[m] * math.log(chance) + (asked[m] - ones[m]) * math.log1p(-chance)
+    return out
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy")
+def positive_side(turn: float, deviation: float) -> float:
+    """P[cos(t) > 0] for t normal."""
+    m = turn - 2 * math.pi * np.round(turn / (2 * math.pi))
+    if deviation > FARTHEST:
+        return 0.5
+    if deviation >= 1:
+        found, sign = 0.5, 2 / math.pi
+        for n in range(1, 10, 2):
+            if n * deviation > FARTHEST:
+                break
+            found += sign / n * math.exp(-0.5 * (n * deviation) ** 2) * math.cos(n * m)
+            sign = -sign
+        return found
+    found = 0.0
+    for j in range(-1, 2):
+        low, high = (2 * math.pi * j - math.pi / 2 - m) / deviation, (2 * math.pi * j + math.pi / 2 - m) / deviation
+        if low < FARTHEST and high > -FARTHEST:
+            found += 0.5 * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -19,6 +20,7 @@ CLASSES = {
 LINES = {Kind.NONE: ":", Kind.PRINTED: "--", Kind.SOUND: "-"}
 OTHERS = "-."  # a rate, a size
 BESIDE = ", digitised"  # end of the name of a curve of the paper itself
+LEGEND_COLUMNS, LEGEND_ROW = 3, 0.16  # inches
 FINDINGS = ("statement", "paper", "here", "verdict", "why")
 MECHANISMS = ("mechanism", "kind", "its epsilon is a parameter of", "guarantee that it really gives")
 
@@ -45,7 +47,9 @@ def panel_svg(panel: Panel, mechanisms: Sequence[Mechanism], name: str) -> str:
         ax.set_yscale("log")
     if panel.y_range is not None:
         ax.set_ylim(*panel.y_range)
-    ax.legend(fontsize=6.5, framealpha=0.7)
+    rows = math.ceil(len(panel.curves) / LEGEND_COLUMNS)
+    figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + LEGEND_ROW * rows)
+    figure.legend(loc="outside lower center", ncols=LEGEND_COLUMNS, fontsize=6.5, frameon=False)  # covers no curve
     return to_svg(figure, name, panel.title)
 
 

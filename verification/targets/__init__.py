@@ -19,6 +19,7 @@ BESIDE_SPECIMENS = ("histogram_release", "populous_single_release", "slices_rele
 def all_targets() -> list[Specimen]:
     """Sound targets and their planted faults; ``broken`` says which the audit must catch."""
     from verification.targets import (
+        automatic,
         averages,
         ball_sums,
         before_sketch,
@@ -64,6 +65,7 @@ def all_targets() -> list[Specimen]:
         em,
         central,
         gaps,
+        automatic,
         tools,
         robust,
     )

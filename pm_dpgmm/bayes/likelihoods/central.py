@@ -1,4 +1,6 @@
-"""Noise-aware evidence of noisy sums of cells: the normal law of :mod:`pm_dpgmm.methods.em.law` in PyTensor.
+"""Noise-aware evidence of noisy sums of cells: the normal law of :mod:`pm_dpgmm.methods.em.law`.
+
+Compiled in one column, by the operation of EM sums; a PyTensor graph in several.
 
 The layout of a release is in :mod:`pm_dpgmm.methods.central.statistics`. No latent variable is added to the model.
 """
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
-from pm_dpgmm.bayes.likelihoods.em import LIKELIHOODS
+from pm_dpgmm.bayes.likelihoods.em import LIKELIHOODS, MOST_EXACT
+from pm_dpgmm.bayes.likelihoods.em_operation import sums_density
 from pm_dpgmm.bayes.likelihoods.feature_sums import normal_log_density, step_features
 from pm_dpgmm.methods.central.statistics import CentralStatistics, cell_polynomials
 
@@ -51,6 +54,10 @@ def log_likelihood(
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     statistics = CentralStatistics.of(release)
+    if statistics.shape[2] == 1:  # features at the nodes of one column are numbers, whatever they are of
+        exact = likelihood == "exact" or (likelihood == "auto" and len(statistics.values) <= MOST_EXACT)
+        found: TensorVariable = sums_density(statistics, None if exact else release.mixture, weights, means, chol)
+        return found
 
     def features(points: Any) -> Any:
         """:meth:`CentralStatistics.features` of a tensor (N, D)."""

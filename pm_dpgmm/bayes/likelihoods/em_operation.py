@@ -12,7 +12,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.compiled.value_with_slopes import ValueWithSlopes, value_of
 from pm_dpgmm.bayes.likelihoods import em_graph, em_kernel
 from pm_dpgmm.methods.em.law import grid, moments, noisy_covariance, normal_nodes
-from pm_dpgmm.methods.em.statistics import EMStatistics
+from pm_dpgmm.methods.em.statistics import EMStatistics, FeatureSums
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 
 
@@ -42,10 +42,13 @@ class SpaceSums(ValueWithSlopes):
 line_of, space_of = LineSums(), SpaceSums()
 
 
-def sums_density(statistics: EMStatistics, held_at: Mixture | None, weights: Any, means: Any, chol: Any) -> Any:
+def sums_density(
+    statistics: EMStatistics | FeatureSums, held_at: Mixture | None, weights: Any, means: Any, chol: Any
+) -> Any:
     """Log density of the sums, shape (): with the covariance at ``held_at``, or at the parameters themselves.
 
-    Its numbers are shared variables: compiled code is the same for every release of so many steps and components.
+    In one column of any features, in several of EM steps. Its numbers are shared variables: compiled code is the same
+    for every release of so many steps and components.
     """
     operation = line_of if statistics.shape[2] == 1 else space_of
     fixed = (*_nodes(statistics), *_law(statistics, held_at))
@@ -53,7 +56,7 @@ def sums_density(statistics: EMStatistics, held_at: Mixture | None, weights: Any
     return value_of(operation, weights, means, chol, *shared)
 
 
-def _nodes(statistics: EMStatistics) -> tuple[FloatArray, ...]:
+def _nodes(statistics: EMStatistics | FeatureSums) -> tuple[FloatArray, ...]:
     """Of the kernel's integrals, and the features there or what they are made of."""
     _, _, d = statistics.shape
     scales = statistics.noise_scales
@@ -61,6 +64,7 @@ def _nodes(statistics: EMStatistics) -> tuple[FloatArray, ...]:
         x, step = grid(statistics)
         features = statistics.features(np.append(x, statistics.bounds[0])[:, None]) / scales
         return x, np.log(step), features, statistics.bounds[0]
+    assert isinstance(statistics, EMStatistics)
     whiteners = np.linalg.inv(np.linalg.cholesky(statistics.covariances))
     logs = np.log(statistics.weights) + np.log(np.diagonal(whiteners, axis1=2, axis2=3)).sum(axis=2)
     reach = statistics.unit * statistics.radii[:, :, None]
@@ -68,7 +72,7 @@ def _nodes(statistics: EMStatistics) -> tuple[FloatArray, ...]:
     return (*normal_nodes(d, float(statistics.n_records)), logs, whiteners, *balls, statistics.bounds, scales)
 
 
-def _law(statistics: EMStatistics, held_at: Mixture | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _law(statistics: FeatureSums, held_at: Mixture | None) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The sums in standard deviations of their noise, the inverse root of a held covariance, and numbers."""
     values, n, scales = statistics.values, float(statistics.n_records), statistics.noise_scales
     constant = float(np.log(scales).sum() + 0.5 * len(values) * LOG_2PI)

@@ -15,7 +15,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, frozen
 from pm_dpgmm.bayes.parameters.anchor import Anchor, is_auto, lifted_weights, offsets_of, plain_anchor, weak_deviations
 from pm_dpgmm.bayes.parameters.count_information import bins_covariance, histogram_covariance
-from pm_dpgmm.bayes.parameters.fit_information import responses_covariance, sums_covariance
+from pm_dpgmm.bayes.parameters.fit_information import cells_covariance, responses_covariance, sums_covariance
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.statistic import Statistic
@@ -37,7 +37,7 @@ def anchor_of(release: Released) -> Anchor:
     * Histogram: inverse of the Fisher information of the noisy counts, which counts noise, sampling, overlap and the
       width of cells.
     * Gaps: the same for its bins of unequal widths, of the block of records that they count.
-    * Local and EM: the same for people's responses and for the noisy sums of all steps.
+    * Local, EM and central: the same for people's responses and for the noisy sums of all steps or cells.
     * Populous and populous-single: the law of the mask to first order (for relative noise eta: log factors eta, below
       the diagonal sqrt(2) eta; means their own noise, or sqrt(2) eta in the lifted mask), plus the sampling error of
       as many records as a component has, each with a known label: components of such a release are well separated.
@@ -185,7 +185,7 @@ ERROR_LAWS: dict[Statistic, ErrorLaw | None] = {
     Statistic.MASK: ErrorLaw(_masked, "mask noise and sampling"),
     Statistic.AVERAGE: ErrorLaw(_average, "noise of the average, of the waves that it leans on, and sampling"),
     Statistic.EM_SUMS: ErrorLaw(sums_covariance, "Fisher information of the noisy sums"),
-    Statistic.CELL_SUMS: None,
+    Statistic.CELL_SUMS: ErrorLaw(cells_covariance, "Fisher information of the noisy sums"),
     Statistic.BIN_COUNTS: ErrorLaw(bins_covariance, "Fisher information of the noisy counts of bins"),
     Statistic.LOCAL_RESPONSES: ErrorLaw(responses_covariance, "Fisher information of the responses"),
     Statistic.UNKNOWN: None,

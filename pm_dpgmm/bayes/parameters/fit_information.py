@@ -1,4 +1,4 @@
-"""Fisher information of local responses and of noisy EM sums about the mixture. Imports no PyMC."""
+"""Fisher information of local responses and of noisy sums of EM and of cells about the mixture. Imports no PyMC."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.parameters.anchor import weak_deviations
 from pm_dpgmm.mechanisms.em_sums import Squares
+from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.em.fit import Objective
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.local.design import Frame
@@ -48,7 +49,15 @@ def sums_covariance(release: Released, mixture: Mixture) -> FloatArray:
 
     Weights below a hundredth count as that.
     """
-    objective = Objective(EMStatistics.of(release), mixture, Squares.FULL)
+    return _of_sums(Objective(EMStatistics.of(release), mixture, Squares.FULL), mixture)
+
+
+def cells_covariance(release: Released, mixture: Mixture) -> FloatArray:
+    """The same of the noisy sums of cells."""
+    return _of_sums(Objective(CentralStatistics.of(release), mixture, Squares.FULL), mixture)
+
+
+def _of_sums(objective: Objective, mixture: Mixture) -> FloatArray:
     found = objective.moments(np.zeros(Coordinates.about(mixture).size))
     moved = objective.n_records * found.slopes
     return _inverse(moved.T @ np.linalg.solve(objective.covariance(found), moved), mixture)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pymc as pm
 
-from pm_dpgmm._arguments import FloatArray, check_choice, shown
+from pm_dpgmm._arguments import FloatArray, check_choice, check_flag, shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels
 from pm_dpgmm.bayes.marks import CENTRED, mark
 from pm_dpgmm.bayes.parameters.anchor import (
@@ -66,6 +66,9 @@ class GMMParams:
     anchor: Anchor
     feature_names: tuple[str, ...] | None = None
     private: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag(private=self.private)
 
     def __repr__(self) -> str:
         mixture = self.anchor.mixture

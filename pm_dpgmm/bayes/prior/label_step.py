@@ -11,7 +11,7 @@ from scipy.special import log_softmax
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.coords import model_of
-from pm_dpgmm.bayes.prior.label_variable import MixtureLabelRV, licences_of, license_density, read_elsewhere
+from pm_dpgmm.bayes.prior.label_variable import Licence, MixtureLabelRV, read_elsewhere
 from pm_dpgmm.bayes.pymc_compat import (
     BlockedStep,
     Competence,
@@ -116,10 +116,8 @@ class MixtureLabels(BlockedStep):
         self.possible = np.flatnonzero(operation.mixture.weights)
         self.log_density = model.compile_logp(**(compile_kwargs or {}))
         self.exact = not read_elsewhere(model, variable, model[self.offset], model[operation.latent])
-        licences = licences_of(variable)
-        license_density(licences, 1)
         # at exit nobody needs the count, and a forked worker must not touch its parent's
-        weakref.finalize(self, license_density, licences, -1).atexit = False
+        weakref.finalize(self, Licence(variable).give_back).atexit = False
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

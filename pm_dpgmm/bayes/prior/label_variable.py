@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import pymc as pm
@@ -13,7 +14,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from pm_dpgmm.bayes.coords import model_of
-from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of
+from pm_dpgmm.bayes.pymc_compat import CategoricalRV, CheckAndRaise, is_known, log_density_of, running_samplers
 from pm_dpgmm.mixture.mixture import Mixture
 
 REFUSAL = (
@@ -42,6 +43,29 @@ class MixtureLabelRV(CategoricalRV):
         self.offset = offset
 
 
+class Licence:
+    """Of one step, to have the density of its label evaluated: until the step, or the ``pm.sample`` that made it, ends.
+
+    A step can outlive its sampler: an exception that ended it holds the step for as long as somebody holds the
+    exception, as notebooks do. The next sampler of the model, whatever moves its labels, is not licensed by that step.
+    """
+
+    def __init__(self, label: Any) -> None:
+        generator = label.owner.inputs[0]
+        self.licences, self.held = licences_of(label), True
+        self.sampler = next(iter(running_samplers().get(threading.get_ident(), ())), None)  # None: made by hand
+        license_density(self.licences, 1)
+        _HOLDERS.setdefault(generator, WeakSet()).add(self)
+
+    def give_back(self) -> None:
+        """Once, however often it is asked."""
+        if self.held:
+            self.held = False
+            license_density(self.licences, -1)
+
+
+# By the random generator of a label, as below.
+_HOLDERS: WeakKeyDictionary[Any, WeakSet[Licence]] = WeakKeyDictionary()
 # By the random generator of a label: the operation is shared by the copies of a model, the generator is each one's own.
 _LICENCES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
@@ -57,6 +81,16 @@ def _licences(generator: Any) -> Any:
     return _LICENCES[generator]
 
 
+def withdraw_finished(generator: Any) -> None:
+    """Take back the licences of steps whose sampler has ended."""
+    holders = list(_HOLDERS.get(generator, ()))
+    if holders:
+        running = {sampler for samplers in running_samplers().values() for sampler in samplers}
+        for licence in holders:
+            if licence.sampler is not None and licence.sampler not in running:
+                licence.give_back()
+
+
 def license_density(licences: Any, change: int) -> None:
     """Count a living step, or an open context, in or out."""
     licences.set_value(licences.get_value() + change)
@@ -69,6 +103,7 @@ def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: 
     found = pm.logp(pm.Categorical.dist(p=inputs[-1]), value)
     if is_known(value):
         return found
+    withdraw_finished(inputs[0])  # whoever builds a density is about to evaluate it
     licensed = _licences(inputs[0]) > 0
     # PyTensor leaves checks out where it compiles with JAX; NUTS then stops at a density that is no number
     found = pt.switch(licensed, found, np.nan)

@@ -86,6 +86,7 @@ class MixturePrior:
 
     def create_variable(self, name: str, xdist: bool = False) -> Any:
         """Add the variable to the model on the context stack; with ``xdist`` as a variable with named dimensions."""
+        check_flag(xdist=xdist)
         if xdist and self.dims is None:
             raise ValueError("dims must be given for a variable with named dimensions, got None")
         variable = self._vector(name, self.dims)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from pm_dpgmm._arguments import FloatArray, check_count
+from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.mixture.kmeans_start import mixture_of_cells
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 
@@ -189,8 +189,7 @@ def compiled_posterior(n_components: int, n_features: int) -> CompiledPosterior:
 def _compiled(inputs: Any, outputs: Any, mode: str | None) -> Any:
     import pytensor
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")  # no matrix products here
+    with without_warnings(message="PyTensor could not link to a BLAS"):  # no matrix products here
         return pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
 
 

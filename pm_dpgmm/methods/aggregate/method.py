@@ -242,19 +242,17 @@ class Aggregate(Method):
             released(guarantee, found.raw, law)
             return found
 
-        found = outcome(*given)
+        found = tell(outcome(*given))  # before it is put together with the sketch, which takes as long as a fit
         alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
         if alike and "average_weights" in found.raw:
             try:
                 with simulated_fits(learner, problem.n_components, **way) as fit:
                     both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
-                found = both if "average_weights" in both.raw else found
-            except Exception:  # of simulated records
-                pass  # the average alone remains
-            except BaseException:
-                tell(found)
-                raise
-        return tell(found)
+            except Exception:  # of simulated records: the average alone remains
+                return found
+            if "average_weights" in both.raw:
+                return tell(both)
+        return found
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:

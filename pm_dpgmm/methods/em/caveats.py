@@ -9,6 +9,10 @@ from pm_dpgmm.methods.sketch.caveats import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 INTERRUPTED = "the fit was interrupted before its last step: the mixture is that of what was released until then"
+MISSED = (
+    "no mixture of this kind explains the released sums: records with point masses, such as rounded ones, or bounds"
+    " that cut off many; the mixture has the moments of the last step instead, and its likelihood (observe) misleads"
+)
 TOLD = 2.0  # noise of a component's squares, in the records that it has, up to which its covariance is measured
 NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
 

@@ -31,9 +31,12 @@ LIMITS = (-5.0, 5.0)  # of the logarithms of a factor's diagonal, from the crude
 LEAST_WEIGHT = 0.01  # of a component that a fit starts from
 COARSE = 512  # nodes of each component while starts are compared, in two columns and more
 STEPS, LAST_STEPS = 25, 12  # of scoring, from every start and from the best ones at all nodes
+FIRST_STEPS, GO_ON = 8, 3  # of STEPS that every start has, and how many starts have the others; several columns
 KEPT, SAME = 2, 0.05  # ends that go on at all nodes, unless their log densities differ by less than SAME
 CONVERGED, NEARLY = 1e-2, 0.1  # length of the last step, in standard errors; while starts are compared
 LONGEST = 1.0  # change of a coordinate in one step
+MISFIT, SURE = 0.03, 6.0  # nats a record; standard deviations of a chi-square, below which it may be chance
+CHUNK = 512  # nodes that are worked on together
 START_SEED = 20246  # public: starts are post-processing
 
 
@@ -104,6 +107,15 @@ class Objective:
         rest = linalg.solve_triangular(root, self.values - self.n_records * found.mean, lower=True)
         return float(-0.5 * (rest @ rest + point @ self.precision @ point) - np.log(np.diagonal(root)).sum())
 
+    def excess(self, mixture: Mixture) -> float:
+        """Of :func:`explained`; of what leaves, whose means are within the bounds."""
+        parts = mixture.weights, mixture.means, np.asarray(np.linalg.cholesky(mixture.covariances), dtype=float)
+        mean, second, _ = self._in_a_line(*parts) if self._nodes is None else self._in_space(*parts)
+        total = self.covariance(Moments(mean, second - np.outer(mean, mean), second[:0]))
+        rest = self.values - self.n_records * mean
+        more = float(rest @ linalg.cho_solve(linalg.cho_factor(total, lower=True), rest)) - len(rest)
+        return more / (2 * self.n_records) if more > SURE * np.sqrt(2 * len(rest)) else 0.0
+
     def _in_a_line(self, weights: FloatArray, means: FloatArray, factors: FloatArray) -> Line:
         """On the grid of one column."""
         x, log_step = self._grid
@@ -137,15 +149,20 @@ class Objective:
         n_values = len(self.values)
         each, second = np.empty((n_values, k)), np.zeros((n_values, n_values))
         by_means, by_factors = np.empty((n_values, k, d)), np.empty((n_values, k, d, d))
-        products = (u[:, :, None] * u[:, None, :]).reshape(len(u), d * d)
+        by_u, by_products = np.zeros((n_values, d)), np.zeros((n_values, d * d))
         for j in range(k):
-            h = self.statistics.features(means[j] + u @ factors[j].T) / self.scales
-            weighted = h.T * q
-            each[:, j] = weighted.sum(axis=1)
-            second += weights[j] * (weighted @ h)
+            each[:, j], by_u[:], by_products[:] = 0.0, 0.0, 0.0
+            for some in _chunks(len(u)):
+                at, chance = u[some], q[some]
+                h = self.statistics.features(means[j] + at @ factors[j].T)
+                weighted = h.T * (chance / self.scales[:, None])
+                each[:, j] += weighted.sum(axis=1)
+                second += weights[j] / self.scales * (weighted @ h)
+                by_u += weighted @ at
+                by_products += weighted @ (at[:, :, None] * at[:, None, :]).reshape(len(at), d * d)
             inverse = linalg.solve_triangular(factors[j], np.eye(d), lower=True)
-            by_means[:, j] = weights[j] * (weighted @ u) @ inverse
-            turned = (weighted @ products).reshape(n_values, d, d) - each[:, j, None, None] * np.eye(d)
+            by_means[:, j] = weights[j] * by_u @ inverse
+            turned = by_products.reshape(n_values, d, d) - each[:, j, None, None] * np.eye(d)
             by_factors[:, j] = weights[j] * np.einsum("ji,pjl->pil", inverse, turned)
         return each @ weights, second, (each, by_means, by_factors)
 
@@ -183,6 +200,24 @@ def fit_sums(
     Mixture
         Never fails: without any answer, the crude mixture.
     """
+    settings = {"covariance": covariance, "starts": starts, "n_random": n_random, "last": last}
+    return explained(statistics, crude, **settings)[0]  # type: ignore[arg-type]
+
+
+def explained(
+    statistics: FeatureSums,
+    crude: Mixture,
+    *,
+    covariance: Squares = Squares.FULL,
+    starts: Iterable[Mixture] = (),
+    n_random: int | None = None,
+    last: bool = True,
+) -> tuple[Mixture, float]:
+    """As :func:`fit_sums`, and by how much the mixture misses the sums, in nats a record.
+
+    That is their chi-square less their number, over twice the records, and 0 while it may be chance. Above ``MISFIT``
+    no mixture of this kind explains them, and the search is cut short.
+    """
     d = crude.n_features
     objective = Objective(statistics, crude, covariance, n_nodes=COARSE)
     points = [np.zeros(objective.free.shape[1])]
@@ -192,16 +227,27 @@ def fit_sums(
         except (ValueError, np.linalg.LinAlgError):  # one start less: the budget is spent
             continue
     points += _random_starts(objective, points, (8 if d == 1 else 3) if n_random is None else n_random)
-    found = _scored(objective, points, STEPS, CONVERGED if d == 1 else NEARLY)
-    if d > 1 and found and last:
-        whole = Objective(statistics, crude, covariance)
-        found = _scored(whole, _distinct(found), LAST_STEPS, CONVERGED) or found
+    if d == 1:
+        found = _scored(objective, points, STEPS, CONVERGED)
+    else:  # hopeless starts show early
+        first = _scored(objective, points, FIRST_STEPS, NEARLY)
+        found = _scored(objective, [point for _, point in first[:GO_ON]], STEPS - FIRST_STEPS, NEARLY) or first
+    best = _first(objective, found)
+    if d > 1 and last and best is not None and best[1] <= 2 * MISFIT:
+        objective = Objective(statistics, crude, covariance)
+        best = _first(objective, _scored(objective, _distinct(found), LAST_STEPS, CONVERGED) or found)
+    return best or (Mixture(crude.weights, crude.means, shaped(crude.covariances, covariance)), 0.0)
+
+
+def _first(objective: Objective, found: Sequence[tuple[float, FloatArray]]) -> tuple[Mixture, float] | None:
+    """The first end that is a mixture, and what :func:`explained` says of it."""
     for _, point in found:
         try:
-            return objective.mixture(point)
+            mixture = objective.mixture(point)
+            return mixture, objective.excess(mixture)
         except (ValueError, np.linalg.LinAlgError):
             continue
-    return Mixture(crude.weights, crude.means, shaped(crude.covariances, covariance))
+    return None
 
 
 def shaped(covariances: FloatArray, kind: Squares) -> FloatArray:
@@ -250,6 +296,11 @@ def _nodes(n_features: int, n_records: float, most: int | None) -> tuple[FloatAr
     return np.ascontiguousarray(linalg.solve_triangular(factor, kept.T, lower=True).T), np.full(
         len(kept), 1 / len(kept)
     )
+
+
+def _chunks(size: int) -> list[slice]:
+    """Nodes that are worked on together: so few that their features stay in the cache."""
+    return [slice(i, min(i + CHUNK, size)) for i in range(0, size, CHUNK)]
 
 
 def _random_starts(objective: Objective, points: Sequence[FloatArray], number: int) -> list[FloatArray]:

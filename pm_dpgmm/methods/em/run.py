@@ -28,8 +28,8 @@ from pm_dpgmm._arguments import FloatArray, finite_numbers, shown
 from pm_dpgmm.mechanisms.em_sums import NoisyEMSums, Squares
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
-from pm_dpgmm.methods.em.caveats import INTERRUPTED, em_caveats
-from pm_dpgmm.methods.em.fit import fit_sums, shaped
+from pm_dpgmm.methods.em.caveats import INTERRUPTED, MISSED, em_caveats
+from pm_dpgmm.methods.em.fit import MISFIT, explained, shaped
 from pm_dpgmm.methods.em.maximisation import maximised
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
@@ -59,6 +59,7 @@ class Run:
     steps: EMStatistics | None = None
     mixture: Mixture | None = None  # of the steps
     crude: tuple[Mixture, ...] = field(default=())  # of the last level: the best, then others
+    missed: bool = False  # no mixture explains the sums, so it is that of the M-step
 
     @classmethod
     def of(
@@ -159,10 +160,13 @@ class Run:
             return replace(self, mixture=plain)
         run = self.with_start()
         before = [] if self.mixture is None else [self.mixture]
-        found = fit_sums(
+        found, excess = explained(
             self.steps, run.crude[0], covariance=self.covariance, starts=[*run.crude[1:], plain, *before], last=last
         )
-        return replace(run, mixture=found)
+        # the likelihood takes the law of clipped normal records literally: where they are not like that (point masses),
+        # its optimum lies far outside of the bounds, while moments stay moments
+        missed = excess > MISFIT
+        return replace(run, mixture=plain if missed else found, missed=missed)
 
     # ------------------------------------------------------------------ what leaves
     def law(self) -> dict[str, Any]:
@@ -194,7 +198,7 @@ class Run:
     def outcome(self, guarantee: Guarantee) -> Outcome:
         """After the last step."""
         assert self.steps is not None and self.mixture is not None
-        law = self.law() | {"caveats": em_caveats(self.steps, self.mixture)}
+        law = self.law() | {"caveats": [*([MISSED] if self.missed else []), *em_caveats(self.steps, self.mixture)]}
         return Outcome(self.mixture, guarantee, self.raw(last=True), law)
 
 

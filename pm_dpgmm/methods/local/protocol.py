@@ -5,14 +5,17 @@ This module and what it imports load without NumPy, in milliseconds; :meth:`Loca
 
 A report has 16 bytes:
 
-===========  =====  ================================================================================================
-what         bytes  meaning
-===========  =====  ================================================================================================
-version      1      of this layout
-protocol     3      first bytes of the protocol's fingerprint
-output       L      of the randomiser, big-endian; of "one-bit" the number of the wave, doubled, plus the bit
-mark         12-L   random, so that a report that arrives twice is known from two that are alike
-===========  =====  ================================================================================================
+========  ======  =====================================================================================================
+what      bytes   meaning
+========  ======  =====================================================================================================
+version   1       of this layout
+output    L       of the randomiser, big-endian; of "one-bit" the number of the wave, doubled, plus the bit
+mark      15-L-T  random, so that a report that arrives twice is known from two that are alike
+tag       T       first bytes of SHA-256 of the protocol's fingerprint and all before; T = 6, or half of 15-L where less
+========  ======  =====================================================================================================
+
+The tag says of which protocol a report is. The mark is part of what is hashed, so nobody can make two protocols whose
+reports have the same tags.
 """
 
 from __future__ import annotations
@@ -31,10 +34,12 @@ from pm_dpgmm.privacy.device_noise import below, source_of
 if TYPE_CHECKING:
     from pm_dpgmm.methods.local.aggregation import LocalReports
 
-SCHEMA, SCHEMA_VERSION = "pm_dpgmm.local_protocol", 1
+SCHEMA, SCHEMA_VERSION = "pm_dpgmm.local_protocol", 2
 PARTS = ("frequencies", "phases", "edges", "centre", "scale")
-REPORT_VERSION, REPORT_SIZE, HEADER = 1, 16, 4
+REPORT_VERSION, REPORT_SIZE, HEADER = 2, 16, 1
+LONGEST_TAG = 6  # bytes: a report of another protocol passes with a chance of 2^-48, of 2^-24 with 64 cells
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-6, 1e15
+OLDER = ": before 2, reports name their protocol by 24 bits, which a server can forge; make the protocol again"
 LONGEST_TEXT = 100_000_000  # characters of a protocol that is read
 
 
@@ -67,7 +72,8 @@ class LocalProtocol:
     One report is epsilon-locally differentially private: for any two records x, x' of the person and every report r,
     P[respond(x) = r] <= e^epsilon P[respond(x') = r], exactly (chances are rational numbers). Two reports of one
     person cost 2 epsilon: a device keeps its report and sends the same one again. Who reports, and when, is not
-    hidden. Proof: protocol.md.
+    hidden. ``epsilon`` is that of the protocol which this device was given: whoever sends the text chooses it, so a
+    device compares ``epsilon`` and the whole ``fingerprint`` with what its person agreed to. Proof: protocol.md.
 
     Examples
     --------
@@ -80,7 +86,7 @@ class LocalProtocol:
     """
 
     __slots__ = (
-        "_head", "_law", "_shift", "_size", "centre", "edges", "epsilon", "frequencies", "phases", "randomiser", "scale"
+        "_law", "_output", "_seal", "_tag", "centre", "edges", "epsilon", "frequencies", "phases", "randomiser", "scale"
     )  # fmt: skip
     randomiser: str
     epsilon: float
@@ -90,9 +96,9 @@ class LocalProtocol:
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     _law: Randomiser
-    _head: bytes
-    _size: int
-    _shift: int
+    _output: int  # bytes
+    _tag: int  # bytes
+    _seal: Any  # of the fingerprint
 
     def __init__(
         self,
@@ -136,11 +142,11 @@ class LocalProtocol:
             "centre": middle,
             "scale": size,
             "_law": law,
-            "_size": ((n_outputs - 1).bit_length() + 7) // 8,
+            "_output": ((n_outputs - 1).bit_length() + 7) // 8,
         }.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_head", bytes([REPORT_VERSION]) + bytes.fromhex(self.fingerprint)[: HEADER - 1])
-        object.__setattr__(self, "_shift", REPORT_SIZE - HEADER - self._size)
+        object.__setattr__(self, "_tag", min(LONGEST_TAG, (REPORT_SIZE - HEADER - self._output) // 2))
+        object.__setattr__(self, "_seal", hashlib.sha256(bytes.fromhex(self.fingerprint)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a protocol is frozen, {name} cannot be set")
@@ -158,7 +164,7 @@ class LocalProtocol:
         what = f"{len(self.phases)} waves" if self.phases else f"{self.n_places} cells"
         return (
             f"LocalProtocol({self.randomiser!r}, epsilon {self.epsilon:g}, {what} in {self.n_features} columns,"
-            f" {self.fingerprint[:8]})"
+            f" {self.fingerprint[:16]})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,7 +187,7 @@ class LocalProtocol:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of :meth:`to_json`: protocols are the same when this is."""
+        """SHA-256 of :meth:`to_json`: protocols are the same when this is, all 64 digits of it."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
@@ -241,7 +247,14 @@ class LocalProtocol:
             output = 2 * wave + self._law.draw(self._side(values, wave), uniform)
         else:
             output = self._law.draw(self._cell(values), uniform)
-        return self._head + output.to_bytes(self._size, "big") + source(self._shift)
+        mark = source(REPORT_SIZE - HEADER - self._output - self._tag)
+        return self._sealed(bytes([REPORT_VERSION]) + output.to_bytes(self._output, "big") + mark)
+
+    def _sealed(self, body: bytes) -> bytes:
+        """With the tag behind it."""
+        seal = self._seal.copy()
+        seal.update(body)
+        return body + bytes(seal.digest()[: self._tag])
 
     def _values(self, record: Any) -> list[float]:
         try:
@@ -276,10 +289,10 @@ class LocalProtocol:
         if len(text) != REPORT_SIZE:
             raise ValueError(f"a report must have {REPORT_SIZE} bytes, got {len(text)}")
         if text[0] != REPORT_VERSION:
-            raise ValueError(f"a report must be of version {REPORT_VERSION}, got {text[0]}")
-        if text[:HEADER] != self._head:
-            raise ValueError(f"a report must be of protocol {self._head[1:].hex()}, got {text[1:HEADER].hex()}")
-        output = int.from_bytes(text[HEADER : HEADER + self._size], "big")
+            raise ValueError(f"a report must be of version {REPORT_VERSION}, got {text[0]}{OLDER * (text[0] == 1)}")
+        if text != self._sealed(text[: -self._tag]):
+            raise ValueError(f"a report must be of protocol {self.fingerprint[:16]}, whole, got {text.hex()}")
+        output = int.from_bytes(text[HEADER : HEADER + self._output], "big")
         if not (output < 2 * len(self.phases) if self.phases else self._law.valid(output)):
             raise ValueError(f"a report must hold what a {self.randomiser!r} randomiser returns, got {output}")
         return output
@@ -329,7 +342,8 @@ class LocalProtocol:
             raise ValueError(f"a protocol must have schema {SCHEMA!r}, got {shown(fields)}")
         version = fields.get("schema_version")
         if isinstance(version, bool) or version != SCHEMA_VERSION:
-            raise ValueError(f"schema_version must be {SCHEMA_VERSION} for this version, got {shown(version)}")
+            older = OLDER if version == 1 and not isinstance(version, bool) else ""
+            raise ValueError(f"schema_version must be {SCHEMA_VERSION} for this version, got {shown(version)}{older}")
         missing = [name for name in ("randomiser", "epsilon") if name not in fields]
         unknown = set(fields) - {"schema", "schema_version", "randomiser", "epsilon", *PARTS}
         if missing or unknown:

@@ -30,7 +30,7 @@ from scipy import optimize, special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
 from pm_dpgmm.methods.sketch.covariance_types import FULL
@@ -93,6 +93,9 @@ class Misfit:
     flagged: bool
     tail: float | None = None
     private: bool = field(default=True, compare=False)
+
+    def __post_init__(self) -> None:
+        check_flag(flagged=self.flagged, private=self.private)
 
     def __repr__(self) -> str:
         told = ("statistic", "gain", "shortfall", "flagged", "tail")

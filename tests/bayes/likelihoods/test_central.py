@@ -44,6 +44,7 @@ def test_the_law_is_that_of_simulated_sums(d):
     assert (np.abs(np.cov(h.T) - covariance) < 6 * error + 1e-5).all()
 
 
+@pytest.mark.thorough(quick=["exact-replace-one-1", "gaussian-add-remove-2"])
 @BOTH
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("likelihood", ["exact", "gaussian"])

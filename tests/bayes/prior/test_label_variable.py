@@ -116,6 +116,27 @@ def test_a_step_that_lives_licenses_the_density_and_one_that_is_gone_does_not(mo
     assert set(draws.data_vars) == {"x", "x_label", "x_offset", "s"} and refuses(model)
 
 
+@pytest.mark.thorough
+def test_a_sampler_that_failed_licenses_no_other_one(model):
+    """Its exception keeps its step alive: the next sampler, such as a Gibbs step for the label, was let pass."""
+
+    def fails(trace, draw):
+        raise ArithmeticError("mine")
+
+    with model, pytest.raises(ArithmeticError, match="mine") as kept:
+        pm.sample(callback=fails, **QUICK)
+    assert licences(model) == 1 and refuses(model) and licences(model) == 0
+    with model, pytest.raises(ArithmeticError, match="mine") as again:
+        pm.sample(callback=fails, **QUICK)  # its own step is licensed while it runs, and later builds see that it ended
+    with model, pytest.raises(pm.exceptions.SamplingError, match=REFUSED):
+        pm.sample(step=pm.CategoricalGibbsMetropolis([model["x_label"]]), **QUICK)
+    with model:
+        pm.sample(**QUICK)
+    del kept, again
+    gc.collect()
+    assert licences(model) == 0
+
+
 def test_the_density_is_that_of_the_two_parts_inside_the_context_and_nothing_outside(model):
     point = {"x_label": np.array(0), "x_offset": np.zeros(1), "s_log__": np.array(0.0)}
     with label_density(model), label_density(model):

@@ -199,7 +199,7 @@ def plane():
     return truth, truth.sample(20_000, rng=np.random.default_rng(5))
 
 
-@pytest.mark.thorough(quick=["diag"])
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["diag", "tied"])
 def test_a_learner_of_simpler_covariances_keeps_them(plane, kind, tmp_path):
     """Directions in which its answers never differ get no noise, and say nothing in a posterior."""
@@ -242,6 +242,7 @@ def of_line(table, checkpoint):
     return dpg.fit_gmm(table, 1, learner=learner, checkpoint=checkpoint, **QUICK)
 
 
+@pytest.mark.thorough
 def test_an_answer_may_be_numbers_of_any_unit(table, of_line, tmp_path):
     """Standard errors are right up to sampling: 6 of them are passed once in 5e8."""
     assert of_line.answer.names == ("slope", "intercept")
@@ -279,7 +280,7 @@ def telling(place):
     return dpg.VectorLearner(means, ("mean",))
 
 
-@pytest.mark.thorough(quick=["sound"])
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", [False, True], ids=["sound", "fault"])
 def test_every_subset_of_records_has_a_process_of_its_own_and_simulated_ones_share(tmp_path, monkeypatch, fault):
     """A learner finds fresh memory for records; the fault, their fits in a call for public rows, would be seen."""
@@ -311,6 +312,7 @@ def test_a_learner_that_nobody_tried_has_a_process_for_every_simulated_fit(tmp_p
     assert np.loadtxt(tmp_path / "calls", dtype=int)[:, 1].tolist() == [1] * 8
 
 
+@pytest.mark.thorough
 def test_an_answer_is_kept_by_files_pickles_and_checkpoints(of_line, checkpoint, tmp_path):
     again = dpg.load(of_line.save(tmp_path / "r.json"))
     assert again.to_dict() == of_line.to_dict() and again.answer.values.tobytes() == of_line.answer.values.tobytes()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
+import subprocess
+import sys
+import textwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -170,3 +174,28 @@ def test_an_interruption_while_the_two_are_put_together_leaves_the_average(recor
         dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     alone = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0, fuse=False), **BUDGET)
     assert dpg.resume(ended.value.released).means.tobytes() == alone.means.tobytes()
+
+
+@pytest.mark.thorough
+def test_a_kill_while_the_two_are_put_together_leaves_average_and_sketch(records, tmp_path):
+    """The file held the sums and the sketch: the average was lost."""
+    path, table = tmp_path / "c.json", tmp_path / "records.npy"
+    np.save(table, records)
+    script = f"""
+        import os, signal
+        import numpy as np
+        import pm_dpgmm as dpg
+        from pm_dpgmm.methods.aggregate import method
+
+        method.with_the_sketch = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+        settings = dpg.Aggregate(records_per_number=12.0)
+        dpg.fit_gmm(np.load({str(table)!r}), 2, method=settings, checkpoint={str(path)!r}, **{BUDGET!r})
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=600)
+    assert ended.returncode == -signal.SIGKILL
+    alone = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0, fuse=False), **BUDGET)
+    again = dpg.resume(path)
+    assert {name: values.tobytes() for name, values in again.raw.items()} == {
+        name: values.tobytes() for name, values in alone.raw.items()
+    }
+    assert again.means.tobytes() == alone.means.tobytes() and again.noise["average"] == alone.noise["average"]

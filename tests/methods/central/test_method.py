@@ -34,6 +34,7 @@ def problem(n_features=1, n_components=2, **change):
     return Problem(1000, n_features, n_components, neighbouring=Neighbouring.REPLACE_ONE, **given | change)
 
 
+@pytest.mark.thorough(quick=["truth0-public-gaussian-replace-one", "truth1-found-laplace-add-remove"])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("truth, cells", [(LINE, "public"), (LINE, "found"), (PLANE, "found")])
@@ -169,6 +170,7 @@ def test_a_few_records_make_a_release_that_warns():
     assert np.isfinite(release.means).all() and "too few" in release.flag
 
 
+@pytest.mark.thorough
 def test_bounds_much_too_wide_warn_and_found_cells_do_not_need_them():
     records = LINE.sample(20_000, rng=np.random.default_rng(1))
     wide = BUDGET | {"bounds": (-1000, 1000), "random_seed": 1}
@@ -179,6 +181,7 @@ def test_bounds_much_too_wide_warn_and_found_cells_do_not_need_them():
     np.testing.assert_allclose(np.sort(release.means[:, 0]), LINE.means[:, 0], atol=0.2)
 
 
+@pytest.mark.thorough(quick=["1-add-remove", "4-replace-one"])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("stop", [1, 3, 4])
 def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, neighbouring, tmp_path):

@@ -27,6 +27,7 @@ def fitted(truth, n_records, *, seed=1, **settings):
     return dpg.fit_gmm(records, truth.n_components, method="em", random_seed=seed, **BUDGET, **settings)
 
 
+@pytest.mark.thorough(quick=["line-replace-one"])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("truth", [LINE, PLANE], ids=["line", "plane"])
 def test_it_finds_the_mixture(truth, neighbouring):

@@ -1,5 +1,6 @@
 """What runs on devices, and what a server does with it: reports, their law, hostile ones, files."""
 
+import hashlib
 import json
 import math
 import pickle
@@ -161,8 +162,9 @@ def test_a_protocol_is_frozen():
     "change, words",
     [
         ({"schema": "x"}, "a protocol must have schema"),
-        ({"schema_version": 2}, "schema_version must be 1"),
-        ({"schema_version": True}, "schema_version must be 1"),
+        ({"schema_version": 1}, "schema_version must be 2 .* got 1: before 2, reports name their protocol by 24 bits"),
+        ({"schema_version": 3}, "schema_version must be 2"),
+        ({"schema_version": True}, "schema_version must be 2 for this version, got True$"),
         ({"more": 1}, "a protocol must have randomiser, epsilon"),
         ({"epsilon": None}, "epsilon must be a real number"),
         ({"epsilon": 0}, "epsilon must be from 1e-06"),
@@ -234,12 +236,14 @@ def test_counts_are_those_of_the_reports(kind):
 
 
 BAD = {
-    "other version": lambda report: b"\x02" + report[1:],
+    "older version": lambda report: b"\x01" + report[1:],
+    "other version": lambda report: b"\x03" + report[1:],
+    "changed on its way": lambda report: report[:2] + bytes([report[2] ^ 1]) + report[3:],
     "other protocol": lambda report: protocol("one-bit", 2.0).respond(RECORDS[0]),
     "short": lambda report: report[:-1],
     "long": lambda report: report + b"\x00",
     "empty": lambda report: b"",
-    "no such wave": lambda report: report[:HEADER] + b"\xff" + report[HEADER + 1 :],
+    "no such wave": lambda report: protocol("one-bit")._sealed(b"\x02\xff" + bytes(8)),
     "text": lambda report: "report" * 3,
     "number": lambda report: 16,
     "none": lambda report: None,
@@ -280,7 +284,7 @@ def test_one_report_moves_one_count():
     asked = protocol("one-bit")
     good = [asked.respond(record) for record in RECORDS]
     for output in range(6):
-        forged = good[0][:HEADER] + bytes([output]) + b"\x07" * (REPORT_SIZE - HEADER - 1)
+        forged = asked._sealed(good[0][:HEADER] + bytes([output]) + b"\x07" * 8)
         more = asked.aggregate([*good, forged]).responses
         less = asked.aggregate(good).responses
         assert (more.asked - less.asked).sum() == 1 and np.abs(more.ones - less.ones).sum() == output % 2
@@ -340,7 +344,32 @@ def test_counts_are_of_the_protocol_beside_them():
 
 
 def test_the_table_of_a_report_is_that_of_the_module():
-    assert protocol_module.REPORT_VERSION == 1 and json.loads(protocol("one-bit").to_json())["schema_version"] == 1
+    assert protocol_module.REPORT_VERSION == 2 and json.loads(protocol("one-bit").to_json())["schema_version"] == 2
+    for kind, output, tag in [("one-bit", 1, 6), ("k-ary", 1, 6), ("subset", 2, 6)]:
+        report = protocol(kind).respond(RECORDS[0])
+        body = bytes.fromhex(protocol(kind).fingerprint) + report[: 16 - tag]
+        assert report[0] == 2 and report[-tag:] == hashlib.sha256(body).digest()[:tag]
+        assert int.from_bytes(report[1 : 1 + output], "big") == protocol(kind).output_of(report)
+    sixty_four = LocalProtocol("optimised", 1.0, edges=[[*range(63)]])
+    assert len({sixty_four.respond([5.5])[9:13] for _ in range(50)}) == 50  # the mark: 4 bytes
+
+
+def test_no_two_protocols_can_be_ground_whose_reports_pass_for_each_other():
+    """The header was 24 bits of the fingerprint: among some thousand protocols two share them."""
+    seen, pair = {}, None
+    for i in range(40_000):
+        asked = LocalProtocol("k-ary", 1.0, edges=[[0.0]], centre=[i])
+        head = asked.fingerprint[:6]
+        if head in seen:
+            pair = seen[head], asked
+            break
+        seen[head] = asked
+    assert pair is not None  # of 40,000 there are none with probability exp(-47)
+    one, other = pair
+    for report in [one.respond([x]) for x in (-1.0, 1.0) for _ in range(20)]:  # false alarm: 40 / 2^48
+        assert one.output_of(report) in (0, 1)
+        with pytest.raises(ValueError, match=f"a report must be of protocol {other.fingerprint[:16]}, whole"):
+            other.output_of(report)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from verification.reproductions.harrington_mayolo.runs import (
 PAPER = "Harrington, Mayolo: local and central differentially private Gaussian mixtures"
 QUANTITIES = ("weights", "means", "variances")
 CELLS = "central, printed statistics made sound"
+HISTOGRAM, SUMS, WAVE = "central, sound: histogram", "central, sound: sums of cells", "local, sound: one bit each"
+METHODS = {HISTOGRAM: "histogram", SUMS: "central", WAVE: "local"}  # of this package
 MANY = 20  # starts
 
 
@@ -50,8 +52,7 @@ def fitted(task: Task) -> FloatArray:
         return printed_local(x, k, epsilon, rng)
     if task.mechanism == CELLS:
         return sound_sums(x, k, epsilon, task.bounds, rng)
-    method = {"central, sound": "histogram", "local, sound": "local"}[task.mechanism]
-    return sound_fit(x, k, epsilon, task.bounds, method=method, seed=seed)
+    return sound_fit(x, k, epsilon, task.bounds, method=METHODS[task.mechanism], seed=seed)
 
 
 def mechanisms(n_records: int, k: int, epsilon: float, words: str) -> tuple[Mechanism, ...]:
@@ -75,6 +76,12 @@ def mechanisms(n_records: int, k: int, epsilon: float, words: str) -> tuple[Mech
             "none: bins are the values that occur (delta 1); with public bins epsilon for half of it on every bit, as"
             " in the code, and twice epsilon for all of it, as in equations 8 and 9",
         ),
-        Mechanism("central, sound", Kind.SOUND, each, "epsilon, replace-one, of a noisy histogram in public bounds"),
-        Mechanism("local, sound", Kind.SOUND, each + " for each person", "epsilon for each person, one bit of a wave"),
+        Mechanism(HISTOGRAM, Kind.SOUND, each, "epsilon, replace-one, of a noisy histogram in public bounds"),
+        Mechanism(
+            SUMS,
+            Kind.SOUND,
+            each,
+            "epsilon, replace-one, of noisy counts, sums and sums of squares of public cells (method central)",
+        ),
+        Mechanism(WAVE, Kind.SOUND, each + " for each person", "epsilon for each person, one bit of a wave"),
     )

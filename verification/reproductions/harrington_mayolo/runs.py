@@ -171,7 +171,7 @@ def sound_sums(
 def sound_fit(
     records: FloatArray, k: int, epsilon: float, bounds: tuple[float, float], *, method: str, seed: int
 ) -> FloatArray:
-    """This package's "histogram" (central) or "local", with public bounds."""
+    """This package's "histogram" or "central" (both central), or "local", with public bounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         release = fit_gmm(
