@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_probability,
+    finite_numbers,
+    plain_numbers,
+    shown,
+)
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
@@ -21,6 +29,7 @@ from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS, kernel_for
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
@@ -66,6 +75,12 @@ class SketchMethod(Method):
         in scikit-learn; never from the records. Use it where columns have point masses or are rounded: components
         then do not shrink onto single values. Default 0. Part of the model, so the fit knows of it. At most the
         squared width of the bounds; without bounds no more than 100 half-widths of the interval found are added.
+    covariance_type : {"full", "tied", "diag", "spherical", "auto"}
+        What the covariances of the components are, by scikit-learn's names: any; one for all components; without
+        correlations; one variance in all columns, in the unit of the columns as they are given. "auto" fits all four to
+        the released numbers and takes the one that they make most likely: post-processing, so it costs no budget, and
+        four times the time of the fit. ``release.covariance_type`` is what was taken, and
+        ``release.refit(covariance_type=...)`` makes another of it.
 
     Guarantee
     ---------
@@ -77,6 +92,7 @@ class SketchMethod(Method):
     order: int | None = None
     like: Any = None
     reg_covar: Any = 0.0
+    covariance_type: str = FULL
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
     streams: ClassVar[bool] = True  # records may come in blocks
@@ -89,6 +105,7 @@ class SketchMethod(Method):
                 raise ValueError(f"order must be None with like, whose frequencies are used, got {self.order}")
         if self.like is not None:
             object.__setattr__(self, "like", Reference.of(self.like))
+        check_choice(COVARIANCE_TYPES, covariance_type=self.covariance_type)
         given = np.asarray(self.reg_covar)
         if given.dtype.kind not in "fiu" or given.ndim > 1 or not (np.isfinite(given).all() and (given >= 0).all()):
             rule = "reg_covar must be a finite number of at least 0, or one for each column"
@@ -106,6 +123,8 @@ class SketchMethod(Method):
     def recorded(self) -> dict[str, Any]:
         """Settings as a release holds them: the reference by the fingerprint of its frequencies."""
         settings: dict[str, Any] = {"order": self.order, "reg_covar": np.asarray(self.reg_covar).tolist()}
+        if self.covariance_type != FULL:
+            settings["covariance_type"] = self.covariance_type
         if self.like is not None:
             settings["like"] = self.like.evidence.fingerprint
         return settings
@@ -243,6 +262,7 @@ class SketchMethod(Method):
             own: dict[str, Any] = {
                 "variance_floor": self.variance_floor(given.unit, given.resolution),
                 "bounds": problem.bounds,
+                "covariance_type": self.covariance_type,
             }
 
             def heard(part: SketchStatistics) -> None:
@@ -279,9 +299,8 @@ class SketchMethod(Method):
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = SketchStatistics(
-                (sketch,), unit, variance_floor=variance_floor, bounds=problem.bounds, resolution=resolution
-            )
+            own = {"bounds": problem.bounds, "resolution": resolution, "covariance_type": self.covariance_type}
+            evidence = SketchStatistics((sketch,), unit, variance_floor=variance_floor, **own)
             released(guarantee, *unfinished(raw, evidence))
             progress(1, 2)
             choice = choose(evidence, problem.component_choices)
@@ -304,6 +323,7 @@ class SketchMethod(Method):
                 rng=rng,
                 variance_floor=variance_floor,
                 resolution=resolution,
+                covariance_type=self.covariance_type,
                 known=None if known is None else leaves_about(known, centre, unit),
                 released=after_rounds,
             )
@@ -325,12 +345,11 @@ def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
+    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
     noise["caveats"] = sketch_caveats(evidence, fit, raw)
-    if len(choice.fits) > 1:
-        noise["k_scores"] = choice.to_dict()
-    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise | choice.told(), fit.background)
 
 
 def unfinished(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_non_negative, check_positive, check_real, finite_numbers
+from pm_dpgmm._arguments import check_choice, check_non_negative, check_positive, check_real, finite_numbers
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import LEAST_SCALE, MOST_NUMBERS
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES
 from pm_dpgmm.records.resolution import check_resolution, on_grid
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def check_sketch_statistics(evidence: SketchStatistics) -> None:
         _check_within("resolution in units", evidence.resolution / unit, 0, LARGEST_PART)
         if not np.array_equal(on_grid(centre, evidence.resolution), centre):
             raise ValueError(f"centre must be a multiple of the resolution, got {centre.tolist()}")
+    check_choice(COVARIANCE_TYPES, covariance_type=evidence.covariance_type)
 
 
 def check_law(evidence: SketchStatistics, name: str) -> None:
