@@ -43,7 +43,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start, check_widths
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -54,7 +54,6 @@ COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
 FASTEST, LEAST_ORDER = 2.5, 4  # highest frequency for a rounded column, radians per step; least length of a ladder
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
 WIDEST_FLOOR = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
-NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,24 +187,9 @@ class SketchMethod(Method):
         if not isinstance(self.reg_covar, float) and len(self.reg_covar) != problem.n_features:
             raise ValueError(f"reg_covar must have {problem.n_features} numbers or be one, got {shown(self.reg_covar)}")
         if problem.bounds is not None:
-            width = problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2
-            if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
-                raise ValueError(
-                    f"bounds must lie within 1e100 and 1e-100 apart, got {problem.bounds.tolist()}; rescale"
-                )
-            if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
-                given = problem.bounds.tolist()
-                raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
-            if (np.sqrt(self.reg_covar) > 2 * width).any():
-                rule = "reg_covar must be at most the squared width of the bounds"
-                raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
+            check_widths(problem.bounds, self.reg_covar)
         check_numbers(problem.component_choices, problem.n_features)
         if self.like is not None:
-            known = self.like.evidence.resolution
-            if problem.resolution is not None and not np.array_equal(problem.resolution, known):
-                told = shown(None if known is None else known.tolist())
-                rule = f"resolution must be that of like, {told}, or left out"
-                raise ValueError(f"{rule}, got {shown(problem.resolution.tolist())}")
             check_numbers(problem.component_choices, problem.n_features, self.like.evidence.n_numbers)
             self.like.check(problem, budget)
         if problem.n_features == 1:
