@@ -85,15 +85,6 @@ class Released:
         return self.mixture.covariances
 
     @property
-    def covariance_type(self) -> str:
-        """What the covariances were restricted to: "full" (nothing), "tied", "diag" or "spherical".
-
-        As it was asked for or, with "auto", what the released numbers chose; ``noise["covariance_scores"]`` then has
-        minus twice the log evidence of each.
-        """
-        return str(self.noise.get("covariance_type", "full"))
-
-    @property
     def n_components(self) -> int:
         """Number of components, K."""
         return self.mixture.n_components

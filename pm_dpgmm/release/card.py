@@ -45,7 +45,7 @@ def summary(release: Released) -> str:
     choice = release.noise.get(AUTOMATIC)
     if isinstance(choice, Mapping):
         lines.append(f"Chosen by method 'auto': {release.method!r}, since {printable(str(choice.get('reason')))}")
-    if release.covariance_type != "full" or "covariance_scores" in release.noise:
+    if "covariance_type" in release.noise or "covariance_scores" in release.noise:
         lines.append(_covariances(release))
     if not release.private:
         lines.append(
@@ -80,7 +80,7 @@ def summary(release: Released) -> str:
 
 def _covariances(release: Released) -> str:
     """What the covariances are restricted to, and whether the released numbers chose it."""
-    told = f"Covariances: {printable(release.covariance_type)}"
+    told = f"Covariances: {printable(str(release.noise.get('covariance_type', 'full')))}"
     scores = release.noise.get("covariance_scores")
     if not isinstance(scores, Mapping):
         return told

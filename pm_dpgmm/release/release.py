@@ -60,6 +60,15 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         when the records were public anyway.
     """
 
+    @property
+    def covariance_type(self) -> str:
+        """What the covariances were restricted to: "full" (nothing), "tied", "diag" or "spherical".
+
+        As it was asked for or, with "auto", what the released numbers chose; ``noise["covariance_scores"]`` then has
+        minus twice the log evidence of each.
+        """
+        return str(self.noise.get("covariance_type", "full"))
+
     # ------------------------------------------------------------------ answers that are no mixture
     @property
     def answer(self) -> Answer:
