@@ -105,7 +105,7 @@ def instance(seed: int) -> Instance:
     return Instance(seed, truth, orders, n, bounds)
 
 
-def fit(problem: Instance) -> Release | None:
+def fit(problem: Instance, method: str = "auto") -> Release | None:
     """The private fit, None if the method refused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
@@ -116,6 +116,7 @@ def fit(problem: Instance) -> Release | None:
                 epsilon=EPSILON,
                 delta=DELTA,
                 bounds=problem.bounds,
+                method=method,
                 random_seed=problem.seed,
                 progress=False,
             )
@@ -123,10 +124,10 @@ def fit(problem: Instance) -> Release | None:
             return None
 
 
-def result(seed: int) -> Result:
+def result(seed: int, method: str = "auto") -> Result:
     """Draw, fit and score one problem."""
     problem = instance(seed)
-    release, truth = fit(problem), problem.truth
+    release, truth = fit(problem, method), problem.truth
     return Result(
         seed,
         problem.n_records,
