@@ -22,6 +22,8 @@ _PUBLIC = {
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "records.blocks",
     "Release": "release.release",
+    "Transformation": "records.transformation",
+    "TransformedMixture": "records.transformed_mixture",
     "BackgroundWarning": "mixture.background",
     "ComponentWarning": "methods.fit_warnings",
     "FitWarning": "methods.fit_warnings",
@@ -114,6 +116,8 @@ if TYPE_CHECKING:
     from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
     from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.records.blocks import RecordBlocks
+    from pm_dpgmm.records.transformation import Transformation
+    from pm_dpgmm.records.transformed_mixture import TransformedMixture
     from pm_dpgmm.release.answer import Answer
     from pm_dpgmm.release.checkpoint import Checkpoint, resume
     from pm_dpgmm.release.combining import combine

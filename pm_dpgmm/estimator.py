@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_, means_, covariances_ : ndarray
-        Released parameters of the K components.
+        Released parameters of the K components; in the transformed unit of columns with a ``transform``.
     release_ : Release
         The release, with its guarantee.
     n_features_in_ : int
@@ -59,8 +59,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: ArrayLike | None = None,
+        bounds: ArrayLike | Mapping[str, Any] | None = None,
         resolution: Any = None,
+        transform: Any = None,
         method: Any = "auto",
         neighbouring: str = "replace-one",
         learner: Any = None,
@@ -75,6 +76,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.delta = delta
         self.bounds = bounds
         self.resolution = resolution
+        self.transform = transform
         self.method = method
         self.neighbouring = neighbouring
         self.learner = learner
@@ -139,19 +141,24 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """Posterior probability of each of the K components, given that the row is in one of them, shape (N, K)."""
         points = self._points(X)
         warn_without_background(self.release_, "predict_proba() is of the components alone")
-        return self.release_.mixture.responsibilities(points)
+        return self._responsibilities(points)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable component of every row, shape (N,)."""
         points = self._points(X)
         warn_without_background(self.release_, "predict() is of the components alone")
-        return np.asarray(self.release_.mixture.responsibilities(points).argmax(axis=1))
+        return np.asarray(self._responsibilities(points).argmax(axis=1))
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
         """Synthetic rows (n_samples, D) of the released density, and the most probable of the K components of each."""
         check_is_fitted(self, "release_")
         points = self.release_.sample(n_samples, random_seed=self.random_state)
-        return points, self.release_.mixture.responsibilities(points).argmax(axis=1)
+        return points, self._responsibilities(points).argmax(axis=1)
+
+    def _responsibilities(self, points: FloatArray) -> FloatArray:
+        """Of the components for rows in the unit of the records; a row outside a transformation is at its nearest."""
+        columns = self.release_.transformations
+        return self.release_.mixture.responsibilities(points if columns is None else columns.of_records(points))
 
 
 def _has_names(X: Any) -> bool:

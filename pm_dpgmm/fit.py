@@ -41,7 +41,8 @@ from pm_dpgmm.methods.local.method import LocalMethod
 from pm_dpgmm.methods.outcome import AUTOMATIC, Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
-from pm_dpgmm.methods.released_checks import LONGEST_NAME, check_names
+from pm_dpgmm.methods.problem import read_problem
+from pm_dpgmm.methods.released_checks import LONGEST_NAME
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
@@ -49,9 +50,6 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
-from pm_dpgmm.records.feature_names import names_of_features
-from pm_dpgmm.records.reading import read_bounds, read_records
-from pm_dpgmm.records.resolution import read_resolution
 from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
 from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.making import release_or_lost
@@ -71,8 +69,9 @@ def fit_gmm(
     *,
     epsilon: float,
     delta: float | None = None,
-    bounds: ArrayLike | None = None,
+    bounds: ArrayLike | Mapping[str, Any] | None = None,
     resolution: Any = None,
+    transform: Any = None,
     method: str | Method = "auto",
     neighbouring: str = "replace-one",
     learner: Any = None,
@@ -101,15 +100,20 @@ def fit_gmm(
     delta : float, optional
         Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate", "gaps" and the
         populous methods, unused by "histogram", "slices", "local" and nearly always "central".
-    bounds : None, (low, high) or array (D, 2), optional
+    bounds : None, (low, high), array (D, 2) or dict by name of column, optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
-        count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must
-        be the names of the columns, in any order.
+        count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows, or
+        the keys of a dict, must be the names of the columns, in any order.
     resolution : None, number, sequence of D numbers or dict by name of column, optional
         Steps h of columns that are rounded or whole by public knowledge: records are then taken for the nearest
         multiples of h of values from the mixture (ages in completed years: add a half); 0 or no name for others.
         Parameters are those of the mixture before it is rounded. "sketch" and "histogram" alone know of it. Nothing
         is asked of the records: others than multiples fit the model badly, that is all.
+    transform : None, "log", "logit", "asinh", Transformation, list of D of these or dict by name of column, optional
+        Public maps of columns before anything else; the mixture is that of the mapped records, what the release says
+        of records is in their own unit. "log" has its floor from the bounds (a millionth of the upper one, where the
+        lower is not above 0), "logit" its ends; smaller and larger values count as the nearest. See
+        :class:`pm_dpgmm.Transformation`.
     method : {"auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
         "populous-single", "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with
         bounds, "histogram" for one or two columns and "slices" for more. In one column without bounds, with delta,
@@ -208,7 +212,8 @@ def fit_gmm(
         progress=progress,
         random_seed=random_seed,
     )
-    records, feature_names, problem = _read(X, choices, epsilon, delta, bounds, resolution, relation)
+    public = {"bounds": bounds, "resolution": resolution, "transform": transform}
+    records, feature_names, problem = read_problem(X, choices, epsilon, delta, relation, **public)
     chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
     _check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
@@ -255,34 +260,6 @@ def _checked(
     if isinstance(method, str):
         check_choice(("auto", *METHODS), method=method)
     return choices, relation, rng
-
-
-def _read(
-    X: Any,
-    choices: tuple[int, ...],
-    epsilon: float,
-    delta: float | None,
-    bounds: ArrayLike | None,
-    resolution: Any,
-    relation: Neighbouring,
-) -> tuple[Any, tuple[str, ...], Problem]:
-    """The records, the names of their columns, and the public facts of the fit."""
-    records: Any = X
-    if isinstance(X, RecordBlocks):
-        n_records, feature_names = X.n_records, X.feature_names
-    else:
-        records, feature_names = read_records(X)
-        n_records = len(records)
-    check_names(feature_names)
-    n_features = len(feature_names)
-    if n_records < choices[-1]:
-        raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
-    own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
-    limits = read_bounds(bounds, n_features, own)
-    steps = read_resolution(resolution, feature_names, limits)
-    spent = float(epsilon), float(delta or 0.0)
-    problem = Problem(n_records, n_features, choices[-1], *spent, limits, relation, choices, steps)
-    return records, feature_names, problem
 
 
 def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem, *, streamed: bool) -> Method:
@@ -363,6 +340,7 @@ def _public_facts(chosen: Method, problem: Problem, feature_names: tuple[str, ..
         "feature_names": feature_names,
         "n_records": problem.public_records,
         "private": private and chosen.private,
+        "transformations": problem.transformations,
     }
 
 
@@ -385,6 +363,8 @@ def _charged(
     with contextlib.ExitStack() as held:
         place = None
         if checkpoint is not None:
+            if problem.transformations is not None:
+                problem.transformations.check_saved(facts["feature_names"], "a fit with a checkpoint")
             taken = (never, None if ledger is None else ledger.path)
             place = held.enter_context(reserved(checkpoint, name="checkpoint", never=taken)).path
         if progress and compiles(chosen.first_kernel(problem.n_features)):

@@ -31,7 +31,8 @@ def to_inferencedata(release: Released) -> Any:
         as ``raw_<name>``; with a background its ``background_mean`` (feature) and ``background_covariance`` (feature,
         feature_bis). Attributes of the group and of the whole, plain numbers and text: ``epsilon``, ``delta``,
         ``neighbouring``, ``mechanism``, ``method``, ``version``, ``n_records`` ("private" under add-remove neighbours),
-        ``private`` (1 or 0), and ``settings`` and ``noise`` as JSON.
+        ``private`` (1 or 0), and ``settings`` and ``noise`` as JSON; ``transformations`` where there are some, in words
+        (parameters are in the transformed unit then).
 
     Examples
     --------
@@ -61,7 +62,7 @@ def to_inferencedata(release: Released) -> Any:
 
 
 def _attributes(release: Released) -> dict[str, str | int | float]:
-    guarantee = release.guarantee
+    guarantee, columns = release.guarantee, release.transformations
     return {
         "epsilon": float(guarantee.epsilon),
         "delta": float(guarantee.delta),
@@ -73,4 +74,5 @@ def _attributes(release: Released) -> dict[str, str | int | float]:
         "private": int(release.private),
         "settings": json.dumps(dict(release.settings)),
         "noise": json.dumps(dict(release.noise)),
+        **({} if columns is None else {"transformations": columns.told(release.feature_names)}),
     }

@@ -62,6 +62,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
             delta=options.delta,
             bounds=bounds,
             resolution=resolution,
+            transform=_transforms(options.transform),
             method=options.method,
             neighbouring=options.neighbouring,
             ledger=ledger,
@@ -318,6 +319,25 @@ def _columns(path: Path, names: list[str]) -> Any:
     return pd.DataFrame(records, columns=list(found))
 
 
+def _transforms(pairs: list[str] | None) -> dict[str, Any] | None:
+    """Transformations by column from NAME=MAP, or NAME=MAP:NUMBER... with the numbers that the map takes."""
+    from pm_dpgmm.records.transformation import NAMES, Transformation
+
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, equals, text = pair.rpartition("=")
+        kind, *numbers = text.split(":")
+        if not name or not equals or kind not in NAMES or name in found:
+            rule = f"--transform must be NAME=MAP with a map among {', '.join(NAMES)}, each column once"
+            raise ValueError(f"{rule}, got {pair!r}")
+        try:
+            parameters = [float(number) for number in numbers]
+            found[name] = getattr(Transformation, kind)(*parameters) if parameters else kind
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"--transform {name} must have the numbers of {kind}, got {text!r}: {error}") from None
+    return found or None
+
+
 def _settings(pairs: list[str]) -> dict[str, Any]:
     """Settings from NAME=VALUE; a value is JSON, or a word."""
     taken = {
@@ -327,6 +347,7 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         "delta",
         "bounds",
         "resolution",
+        "transform",
         "method",
         "neighbouring",
         "ledger",

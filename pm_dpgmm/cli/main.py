@@ -81,6 +81,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="STEP",
         help="public steps of rounded or whole columns: one for all, or one for each, 0 where one is not rounded",
     )
+    fit.add_argument(
+        "--transform",
+        nargs="+",
+        metavar="NAME=MAP",
+        help="public maps of columns: income=log or income=log:FLOOR, share=logit or share=logit:LOW:HIGH,"
+        " balance=asinh:SCALE",
+    )
     fit.add_argument("--method", default="auto")
     fit.add_argument("--neighbouring", default="replace-one")
     fit.add_argument(

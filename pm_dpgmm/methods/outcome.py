@@ -10,6 +10,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 Progress = Callable[[int, int], None]  # steps done, steps in all: both public
 AUTOMATIC = "auto"  # the method that picks another one, by released numbers; and its entry in their law
@@ -26,10 +27,11 @@ class Problem:
     n_components: int
     epsilon: float
     delta: float
-    bounds: FloatArray | None  # (D, 2), in the unit of the records
+    bounds: FloatArray | None  # (D, 2), in the unit of the records as the method sees them
     neighbouring: Neighbouring
     choices: tuple[int, ...] = ()  # numbers of components to choose from, increasing; n_components is the last
     resolution: FloatArray | None = None  # (D,), in the unit of the records: steps of rounded columns, 0 for others
+    transformations: TransformedColumns | None = None  # done already: records and bounds are in the transformed unit
 
     @property
     def component_choices(self) -> tuple[int, ...]:

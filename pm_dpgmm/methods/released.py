@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from pm_dpgmm._arguments import FloatArray, check_flag, frozen, generator_of, printable, read_path, shown
+from pm_dpgmm._arguments import FloatArray, frozen, printable, read_path, shown
 from pm_dpgmm._version import __version__
 from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.fit_warnings import warnings_of
-from pm_dpgmm.methods.released_checks import SCHEMA, SCHEMA_VERSION, check_plain, checked_parts
+from pm_dpgmm.methods.released_checks import SCHEMA, check_plain, checked_parts
+from pm_dpgmm.methods.released_densities import DensityMethods, law_of
 from pm_dpgmm.methods.released_statistics import older_caveats
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
-from pm_dpgmm.records.feature_names import in_order, place_of
-from pm_dpgmm.records.resolution import on_grid
+from pm_dpgmm.records.transformed_columns import (
+    TransformedColumns,
+    check_apart,
+    fields_of_transformations,
+    version_of_file,
+)
+from pm_dpgmm.records.transformed_mixture import TransformedMixture
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Released:
+class Released(DensityMethods):
     """The fields of a :class:`pm_dpgmm.Release`, checked and frozen, with all that depends on nothing but them."""
 
     mixture: Mixture
@@ -45,6 +48,7 @@ class Released:
     version: str = field(default="")
     background_weight: float = 0.0
     background: Mixture | None = None
+    transformations: TransformedColumns | None = None
     _older_caveats: tuple[str, ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,6 +62,7 @@ class Released:
             raise ValueError(
                 f"background_weight must be in (0, 1) with a background, 0 without, got {self.background_weight}"
             )
+        self._check_transformations(names)
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "guarantee", self.guarantee.marked(self.private))
         object.__setattr__(self, "raw", MappingProxyType({name: frozen(v) for name, v in self.raw.items()}))
@@ -65,6 +70,15 @@ class Released:
         object.__setattr__(self, "noise", MappingProxyType(frozen_values(self.noise)))
         if not self.version:
             object.__setattr__(self, "version", __version__)
+
+    def _check_transformations(self, names: tuple[str, ...]) -> None:
+        if self.transformations is None:
+            return
+        if not isinstance(self.transformations, TransformedColumns):
+            raise TypeError(f"transformations must be TransformedColumns or None, got {shown(self.transformations)}")
+        if self.transformations.n_features != len(names):
+            raise ValueError(f"transformations must be {len(names)}, got {self.transformations.n_features}")
+        check_apart(self.resolution, self.transformations, names)
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing of it can change
@@ -76,12 +90,12 @@ class Released:
 
     @property
     def means(self) -> FloatArray:
-        """Component means, shape (K, D)."""
+        """Component means, shape (K, D); in the transformed unit where there is one."""
         return self.mixture.means
 
     @property
     def covariances(self) -> FloatArray:
-        """Component covariances, shape (K, D, D)."""
+        """Component covariances, shape (K, D, D); in the transformed unit where there is one."""
         return self.mixture.covariances
 
     @property
@@ -107,9 +121,14 @@ class Released:
 
     @property
     def density(self) -> Mixture:
-        """All of the released density: the K components, and the background as one more if there is one."""
+        """All of the released density, in the transformed unit: the K components, a background as one more."""
         broad = None if self.background is None else (self.background_weight, self.background)
         return joined(self.mixture, broad)
+
+    @property
+    def law(self) -> Mixture | TransformedMixture:
+        """Law of records in their own unit: ``density`` itself, or what public transformations make of it."""
+        return law_of(self.density, self.transformations, range(self.n_features))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -131,143 +150,6 @@ class Released:
     def misfit(self) -> Misfit | None:
         """Whether the released numbers contradict the mixture, and what that costs; None unless of method "sketch"."""
         return Misfit.of(self.noise, private=self.private)
-
-    def log_density(self, points: ArrayLike) -> FloatArray:
-        """Log of ``density``, background and all, at every point; also of rounded columns before they are rounded.
-
-        Parameters
-        ----------
-        points : array_like or DataFrame, shape (N, D)
-            In the unit of the records. Columns of an array are in the order of ``feature_names``, of a frame in any.
-
-        Returns
-        -------
-        ndarray, shape (N,)
-            Logarithms of densities in one over the unit of each feature.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If points are no numbers of that shape, or columns of a data frame are missing, unknown or too many.
-
-        Examples
-        --------
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
-        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
-        >>> int(release.log_density([[0.0, 0.0], [4.0, 4.0]]).argmax())
-        0
-        """
-        return self.density.log_density(in_order(points, self.feature_names, name="points"))
-
-    def sample(
-        self,
-        n_points: int,
-        *,
-        random_seed: int | np.random.Generator | None = None,
-        as_frame: bool = False,
-        rounded: bool = False,
-    ) -> Any:
-        """Synthetic records from ``density``, background and all.
-
-        Parameters
-        ----------
-        n_points : int
-        random_seed : int or numpy.random.Generator, optional
-            Any seed is safe: what is drawn from has been paid for.
-        as_frame : bool
-            Whether to return a pandas DataFrame with the names of the features.
-        rounded : bool
-            Whether to round columns to their ``resolution``, as the records were.
-
-        Returns
-        -------
-        ndarray or DataFrame, shape (n_points, D)
-            In the unit of the records.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ``n_points`` is no integer of at least 1, the seed is none, or ``as_frame`` no truth value.
-
-        Examples
-        --------
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
-        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
-        >>> release.sample(3, random_seed=1).shape, list(release.sample(3, as_frame=True).columns)
-        ((3, 2), ['x0', 'x1'])
-        """
-        check_flag(as_frame=as_frame, rounded=rounded)
-        points = self.density.sample(n_points, rng=generator_of(random_seed))
-        if rounded and self.resolution is not None:
-            points = on_grid(points, self.resolution)
-        if not as_frame:
-            return points
-        import pandas as pd
-
-        return pd.DataFrame(points, columns=list(self.feature_names))
-
-    def marginal(self, names: Sequence[str]) -> Mixture:
-        """Law of some of the features, background and all.
-
-        Parameters
-        ----------
-        names : sequence of str
-            In the order that the columns of the result shall have.
-
-        Returns
-        -------
-        Mixture
-            In ``len(names)`` dimensions, in the unit of the records.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are not different features of the release.
-
-        Examples
-        --------
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
-        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
-        >>> release.marginal(["x1"]).n_features
-        1
-        """
-        if isinstance(names, str):
-            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
-        return self.density.marginal([place_of(name, self.feature_names, parameter="names") for name in names])
-
-    def conditional(self, given: Mapping[str, float]) -> Mixture:
-        """Law of the other features, in their order, when some are known; background and all.
-
-        Parameters
-        ----------
-        given : mapping of str to float
-            Values of the known features, in the unit of the records.
-
-        Returns
-        -------
-        Mixture
-            In D less ``len(given)`` dimensions, in the unit of the records.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are not features of the release, all of them are given, or a value is no finite number.
-
-        Examples
-        --------
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal(size=(1000, 2))
-        >>> release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-5, 5))
-        >>> release.conditional({"x0": 0.5}).n_features
-        1
-        """
-        if not isinstance(given, Mapping):
-            raise TypeError(f"given must map feature names to values, got {shown(given)}")
-        columns = {place_of(name, self.feature_names, parameter="given"): value for name, value in given.items()}
-        return self.density.conditional(columns)
 
     # ------------------------------------------------------------------ text and files
     def __repr__(self) -> str:
@@ -292,7 +174,7 @@ class Released:
         """
         return {
             "schema": SCHEMA,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": version_of_file(self.transformations),
             "version": self.version,
             "method": self.method,
             "settings": plain_values(self.settings),
@@ -309,6 +191,7 @@ class Released:
             "background": None
             if self.background is None
             else {"means": self.background.means.tolist(), "covariances": self.background.covariances.tolist()},
+            **fields_of_transformations(self.transformations),
         }
 
     @classmethod
@@ -356,6 +239,9 @@ class Released:
         ------
         TypeError, OSError
             If it is no path, or cannot be written; what was there before is still there.
+        ValueError
+            If a transformation is made of functions, before anything is written: a file holds no code.
+            ``dataclasses.replace(release, transformations=None)`` can be saved, all of it in the transformed unit.
 
         Examples
         --------

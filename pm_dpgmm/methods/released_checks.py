@@ -17,9 +17,9 @@ from pm_dpgmm.files.untrusted_json import check_depth
 from pm_dpgmm.methods.released_statistics import MOST_RECORDS, check_released_statistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.records.transformed_columns import transformations_of_file
 
 SCHEMA = "pm_dpgmm.release"
-SCHEMA_VERSION = 1
 FIELDS = (
     "schema",
     "schema_version",
@@ -51,9 +51,8 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not isinstance(fields, Mapping) or fields.get("schema") != SCHEMA:
         raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}")
-    version = fields.get("schema_version")
-    if isinstance(version, bool) or version != SCHEMA_VERSION:
-        raise ValueError(f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm, got {shown(version)}")
+    names = fields.get("feature_names")
+    columns = transformations_of_file(fields, len(names) if isinstance(names, (list, tuple)) else 0)
     for name in FIELDS:
         if name not in fields:
             raise ValueError(f"a release must have the field {name!r}, got {shown(sorted(map(str, fields)))}")
@@ -61,8 +60,8 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("settings", "raw", "noise"):
         if not isinstance(fields[name], Mapping):
             raise ValueError(f"a release must have mappings for settings, raw and noise, got {shown(fields[name])}")
-    names = fields["feature_names"]
     check_names(names)
+    assert isinstance(names, (list, tuple))
     broad = fields.get("background")
     if broad is not None and not (isinstance(broad, Mapping) and {"means", "covariances"} <= set(broad)):
         raise ValueError(f"background must be null or have means and covariances, got {shown(broad)}")
@@ -82,6 +81,7 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         "version": fields["version"],
         "background_weight": float(weight),
         "background": None if broad is None else _mixture([1.0], broad["means"], broad["covariances"]),
+        "transformations": columns,
     }
     check_released_statistics(parts["raw"], parts["noise"], parts["mixture"], parts["guarantee"], parts["method"])
     return parts

@@ -61,7 +61,8 @@ def plan(
     epsilon, delta, method, neighbouring, **settings
         As for :func:`pm_dpgmm.fit_gmm`; of settings objects only :class:`Populous`. ``learner`` and ``n_jobs`` are
         among them: for "populous" the learner itself is tried, so give the one that the fit will have. ``resolution``
-        is in deviations of the components, which are about 1 here; simulated records are rounded to it.
+        is in deviations of the components, which are about 1 here; simulated records are rounded to it. ``transform``
+        is left out: the mixtures here are those of transformed records.
     bounds : bool
         Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
     separation : float
@@ -204,6 +205,9 @@ def _planned(
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
     check_flag(bounds=bounds)
+    if settings.get("transform") is not None:
+        rule = "transform must be left out of a plan, whose mixtures are those of transformed records"
+        raise ValueError(f"{rule}, got {shown(settings['transform'])}")
     name = method.name if isinstance(method, Populous) else method
     truths = _truths(
         n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed

@@ -5,12 +5,11 @@ Errors about values (a NaN, a constant column) are for the curator who holds the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.records.columns import numbers_of
@@ -98,10 +97,8 @@ def check_varies(low: FloatArray, high: FloatArray, n_records: int, feature_name
         )
 
 
-def read_bounds(
-    bounds: ArrayLike | None, n_features: int, feature_names: tuple[str, ...] | None = None
-) -> FloatArray | None:
-    """Bounds as an array (D, 2), from None, (low, high) for all columns, or (D, 2).
+def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | None = None) -> FloatArray | None:
+    """Bounds as an array (D, 2), from None, (low, high) for all columns, (D, 2), or a mapping by name of column.
 
     With two columns, a 2 x 2 array is read as one (low, high) pair per column. Rows of a data frame that are labelled
     by texts are matched with ``feature_names``, the names of the columns where they have some.
@@ -113,6 +110,8 @@ def read_bounds(
     """
     if bounds is None:
         return None
+    if isinstance(bounds, Mapping):
+        bounds = _listed(bounds, names_of_features(feature_names, n_features))
     if feature_names is not None:
         bounds = axes_in_order(bounds, (feature_names, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
@@ -125,3 +124,13 @@ def read_bounds(
     if not (values[:, 0] < values[:, 1]).all():
         raise ValueError(f"bounds must have low < high in every column, got {shown(values.tolist())}")
     return values
+
+
+def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:
+    """Pairs in the order of the columns; ValueError unless every column has one, and nothing else does."""
+    if set(bounds) != set(names):
+        raise ValueError(f"bounds must name the columns {shown(names)} and no others, got {shown(list(bounds))}")
+    pairs = [bounds[name] for name in names]
+    if any(np.shape(pair) != (2,) for pair in pairs):
+        raise ValueError(f"bounds must have (low, high) for every column, got {shown(dict(bounds))}")
+    return pairs

@@ -16,6 +16,7 @@ from pm_dpgmm.release.answer import answer_of
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
+    from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 PRECISE = 1e-6  # of an epsilon, of which four digits are printed
 ROUND = ("noise_scale", "radius", "n_subsets")  # of the law of a sum of answers
@@ -67,6 +68,12 @@ def summary(release: Released) -> str:
             f"{name} to {step:g}" for name, step in zip(names, release.resolution, strict=True) if step > 0
         )
         lines.append(f"Rounded columns: {steps}; the parameters are those before rounding")
+    if release.transformations is not None:
+        told = printable(release.transformations.told(names))
+        lines.append(
+            f"Transformed columns: {told}; means and deviations below are in the transformed unit, log_density, sample,"
+            " plot and prior in that of the records"
+        )
     if "answer" in release.raw:
         lines.append(f"{answer_of(release).summary()}; the mixture is that of the sketch:")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
@@ -75,7 +82,19 @@ def summary(release: Released) -> str:
     for k in np.argsort(-release.weights):
         cells = zip(release.means[k], deviations[k], strict=True)
         lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
+    if release.transformations is not None:
+        lines.extend(_medians(release, release.transformations, names, width))
     return "\n".join(lines)
+
+
+def _medians(release: Released, columns: TransformedColumns, names: list[str], width: int) -> list[str]:
+    """Table of the medians of transformed columns, which an increasing map keeps: of every component."""
+    places = [j for j, one in enumerate(columns.columns) if one is not None]
+    medians = columns.to_units(release.means)[:, places]
+    lines = ["weight  " + "  ".join(f"{names[j]:>{width}}" for j in places) + "  (medians, in the unit of the records)"]
+    for k in np.argsort(-release.weights):
+        lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g}" for m in medians[k]))
+    return lines
 
 
 def _covariances(release: Released) -> str:

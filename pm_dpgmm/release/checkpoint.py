@@ -25,6 +25,12 @@ from pm_dpgmm.methods.released_checks import check_names, check_public, private_
 from pm_dpgmm.methods.released_statistics import check_masked
 from pm_dpgmm.methods.statistic import OF_METHOD, Statistic
 from pm_dpgmm.privacy.guarantee import Guarantee, Unstable
+from pm_dpgmm.records.transformed_columns import (
+    TransformedColumns,
+    fields_of_transformations,
+    transformations_of_file,
+    version_of_file,
+)
 from pm_dpgmm.release.by_statistic import ALLOWED
 from pm_dpgmm.release.interrupted_fits import Interrupted
 from pm_dpgmm.release.late_warnings import warn_after_spending
@@ -32,7 +38,6 @@ from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
 
 SCHEMA = "pm_dpgmm.checkpoint"
-SCHEMA_VERSION = 1
 MODE = 0o600  # numbers that nobody has decided to publish yet
 MOST_ASKED_COMPONENTS = 512  # in a file: two cells of the default histogram, or two frequencies, for each
 MOST_CRUDE = 1_000_000  # numbers of a crude release from a file: factors and eigenvalues take seconds
@@ -60,6 +65,8 @@ class Checkpoint:
         Noisy statistics released so far.
     noise : Mapping
         Their public law.
+    transformations : TransformedColumns or None
+        Public transformations of the columns.
     """
 
     method: str
@@ -72,6 +79,7 @@ class Checkpoint:
     raw: Mapping[str, FloatArray]
     noise: Mapping[str, Any]
     version: str = field(default="")
+    transformations: TransformedColumns | None = None
     __reduce__ = by_constructor  # so that an exception which carries it reaches another process
 
     def __post_init__(self) -> None:
@@ -106,7 +114,7 @@ class Checkpoint:
         """JSON-ready form, with the schema version."""
         return {
             "schema": SCHEMA,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": version_of_file(self.transformations),
             "version": self.version,
             "method": self.method,
             "settings": plain_values(self.settings),
@@ -117,6 +125,7 @@ class Checkpoint:
             "guarantee": self.guarantee.to_dict(),
             "raw": {name: array.tolist() for name, array in self.raw.items()},
             "noise": plain_values(self.noise),
+            **fields_of_transformations(self.transformations),
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -135,10 +144,8 @@ class Checkpoint:
         fields = read_json(place, kind="checkpoint file")
         if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
             raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
-        if fields.get("schema_version") != SCHEMA_VERSION:
-            rule = f"schema_version must be {SCHEMA_VERSION} for this version of pm_dpgmm"
-            raise ValueError(f"{rule}, got {shown(fields.get('schema_version'))} in {str(path)!r}")
         try:
+            names = tuple(fields["feature_names"])
             for name in ("settings", "raw", "noise"):
                 if not isinstance(fields[name], dict):
                     raise ValueError(f"{name} must be a mapping, got {shown(fields[name])}")
@@ -147,13 +154,14 @@ class Checkpoint:
                 method=fields["method"],
                 settings=fields["settings"],
                 n_components=read_choices(fields["n_components"], most=MOST_ASKED_COMPONENTS),
-                feature_names=tuple(fields["feature_names"]),
+                feature_names=names,
                 n_records=fields["n_records"],
                 private=private_in_file(fields["private"], guarantee),
                 guarantee=guarantee,
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
                 noise=fields["noise"],
                 version=fields["version"],
+                transformations=transformations_of_file(fields, len(names)),
             )
         except KeyError as error:
             raise ValueError(f"path must be a checkpoint file with {error}, got {str(path)!r} without") from None
@@ -222,6 +230,7 @@ def resume(
                 n_records=source.n_records,
                 private=source.private,
                 version=source.version,
+                transformations=source.transformations,
             )
     except (AttributeError, IndexError, KeyError) as error:
         raise ValueError(f"source must be a complete checkpoint, got one without {error}") from None

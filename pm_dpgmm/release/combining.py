@@ -41,8 +41,8 @@ def combine(
     Parameters
     ----------
     releases : iterable of Release
-        At least two, of method "sketch", with the same columns, relation, unit and frequencies. A combined release may
-        be among them, but no site twice.
+        At least two, of method "sketch", with the same columns, transformations, relation, unit and frequencies. A
+        combined release may be among them, but no site twice.
     n_components : int or sequence of int, optional
         As for :func:`pm_dpgmm.fit_gmm`. None: the largest number of components among the releases.
     covariance_type : {"full", "tied", "diag", "spherical", "auto"}, optional
@@ -121,6 +121,7 @@ def combine(
         given[0].feature_names,
         n_records,
         private=all(item.private for item in given),
+        transformations=given[0].transformations,
     )
     return with_fit(base, evidence, fit, choice)
 
@@ -177,6 +178,7 @@ def _check_same(place: int, releases: list[Release], found: SketchStatistics, fi
     hint = "make the others with fit_gmm(..., like=the first release)"
     compared: list[tuple[str, Any, Any]] = [
         ("columns", other.feature_names, one.feature_names),
+        ("transformations", other.transformations, one.transformations),
         ("neighbouring", str(other.guarantee.neighbouring), str(one.guarantee.neighbouring)),
         ("numbers of sketches", len(found.sketches), len(first.sketches)),
         ("centres", found.centre.tolist(), first.centre.tolist()),

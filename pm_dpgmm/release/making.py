@@ -9,6 +9,7 @@ from pm_dpgmm._arguments import finite_numbers
 from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.methods.outcome import Outcome, answered
 from pm_dpgmm.methods.released_statistics import check_released_statistics
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 from pm_dpgmm.release.release import Release
 
 
@@ -22,6 +23,7 @@ def release_of(
     private: bool,
     n_components: tuple[int, ...] = (),
     version: str = "",
+    transformations: TransformedColumns | None = None,
 ) -> Release:
     """The release of a finished fit, from what left its method and the public facts of a
     :class:`pm_dpgmm.release.checkpoint.Checkpoint`.
@@ -43,6 +45,7 @@ def release_of(
         version=version,
         background_weight=weight,
         background=background,
+        transformations=transformations,
     )
     for name, values in release.raw.items():
         finite_numbers(values, f"raw[{name!r}]")

@@ -54,7 +54,8 @@ class ParameterMethods:
         Returns
         -------
         GMMParams
-            ``weights`` (K,), ``means`` (K, D), ``covariances`` and ``chol`` (K, D, D), in the unit of the records.
+            ``weights`` (K,), ``means`` (K, D), ``covariances`` and ``chol`` (K, D, D), in the unit of the records, or
+            in the transformed one of columns that have a transformation; ``gmm`` has rows in the unit of the records.
 
         Raises
         ------
@@ -125,7 +126,7 @@ class ParameterMethods:
         Parameters
         ----------
         th : GMMParams, or any object with ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D)
-            In the unit of the records; ``chol`` lower triangular.
+            In the unit of the records, or the transformed one; ``chol`` lower triangular.
             Components of "populous" and "populous-single" come in a random order: K must be the release's; parameters
             made by :meth:`params` are matched with it, and component j of any others is taken to be the release's j.
         name : str
@@ -191,7 +192,7 @@ class ParameterMethods:
         Returns
         -------
         list of dict
-            One for each chain: constrained values by variable name, in the unit of the records.
+            One for each chain: constrained values by variable name, in the unit of the records or the transformed one.
 
         Raises
         ------

@@ -22,6 +22,9 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import place_of
+from pm_dpgmm.records.transformation import Asinh, Log
+from pm_dpgmm.records.transformed_columns import TransformedColumns
+from pm_dpgmm.records.transformed_mixture import TransformedMixture
 from pm_dpgmm.release.uncertainty import band
 
 if TYPE_CHECKING:
@@ -68,24 +71,38 @@ def plot_release(
     ax, canvas = _canvas(ax)
     title = f"{_literal(release.method)}, {_budget(release)}"
     names = [_literal(name) for name in release.feature_names]
+    columns = release.transformations
     if release.n_features == 1:
         grid = _axis(release.density, n_points)
+        slopes: Any = 0.0
+        if columns is not None:  # the same points in the unit of the records, and slopes of the map there
+            inner, grid = grid, columns.to_units(grid[:, None])[:, 0]
+            slopes = columns.of_points(grid[:, None])[1][:, None]
+        else:
+            inner = grid
         ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
         if release.statistic is Statistic.SKETCH:
             around = band(release, grid, n_draws=BAND_DRAWS, random_seed=0)
             ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
-        parts = np.exp(release.density.component_log_densities(grid[:, None])) * release.density.weights
+        parts = np.exp(release.density.component_log_densities(inner[:, None]) + slopes) * release.density.weights
         for k, curve in enumerate(parts.T):
             ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
+        _scale(ax.set_xscale, columns, 0)
         ax.set(xlabel=names[0], ylabel="density", title=title)
         return canvas
     pair = _pair(release, features)
     drawn = release.density.marginal(pair)
-    contours(ax, drawn, n_points=n_points)
+    shown_columns = None if columns is None else columns.of(pair)
+    contours(ax, drawn, n_points=n_points, columns=shown_columns)
     for k, weight in enumerate(drawn.weights.tolist()):
         style = "-" if k < release.n_components else "--"
-        ax.plot(*_ellipse(drawn.means[k], drawn.covariances[k]).T, color="C1", lw=0.8, ls=style)
-        ax.plot(*drawn.means[k], "o", color="C1", ms=2 + 8 * weight**0.5)
+        ellipse, middle = _ellipse(drawn.means[k], drawn.covariances[k]), drawn.means[k][None]
+        if shown_columns is not None:
+            ellipse, middle = shown_columns.to_units(ellipse), shown_columns.to_units(middle)
+        ax.plot(*ellipse.T, color="C1", lw=0.8, ls=style)
+        ax.plot(*middle[0], "o", color="C1", ms=2 + 8 * weight**0.5)
+    _scale(ax.set_xscale, shown_columns, 0)
+    _scale(ax.set_yscale, shown_columns, 1)
     ax.set(xlabel=names[pair[0]], ylabel=names[pair[1]], title=title)
     return canvas
 
@@ -252,16 +269,35 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     return canvas
 
 
-def contours(ax: Any, mixture: Mixture, *, n_points: int = 200) -> None:
-    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture."""
+def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: TransformedColumns | None = None) -> None:
+    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture.
+
+    With ``columns`` the mixture is in the transformed unit, and density and axes are in that of the records.
+    """
     sd = np.sqrt(np.diag(mixture.covariance()))
-    x, y = (np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True))
-    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    density = np.exp(mixture.log_density(points))
-    own = np.sort(np.exp(mixture.log_density(mixture.sample(20_000, rng=np.random.default_rng(0)))))
+    axes = np.column_stack(
+        [np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True)]
+    )
+    sample = mixture.sample(20_000, rng=np.random.default_rng(0))
+    law: Mixture | TransformedMixture = mixture
+    if columns is not None:
+        law = TransformedMixture(mixture, columns)
+        axes, sample = columns.to_units(axes), columns.to_units(sample)
+    points = np.stack(np.meshgrid(*axes.T), axis=-1).reshape(-1, 2)
+    density = np.exp(law.log_density(points))
+    own = np.sort(np.exp(law.log_density(sample)))
     levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
     top = max(density.max(), levels[-1]) * 1.01
-    ax.contourf(x, y, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
+    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
+
+
+def _scale(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:
+    """The scale of an axis whose column is transformed: that of the transformation, where matplotlib has it."""
+    one = None if columns is None else columns.columns[place]
+    if one is not None and isinstance(one.law, Log):
+        set_scale("log")
+    elif one is not None and isinstance(one.law, Asinh):
+        set_scale("asinh", linear_width=one.law.scale)
 
 
 def _axis(mixture: Mixture, n_points: int) -> FloatArray:

@@ -44,7 +44,8 @@ class PriorMethods:
         Returns
         -------
         TensorVariable, shape (..., D)
-            In the unit of the records. A background is component K, the last one.
+            In the unit of the records. A background is component K, the last one. With transformations of columns a
+            Deterministic of ``{name}_transformed``, which is sampled; log, logit and asinh alone, no functions.
 
         Raises
         ------
@@ -65,9 +66,18 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.priors import mixture_prior
 
         me = cast("Release", self)
-        return mixture_prior(
-            name, me.density, feature_names=me.feature_names, dims=dims, form=form, inflate=inflate, model=model
-        )
+        given: dict[str, Any] = {
+            "feature_names": me.feature_names,
+            "dims": dims,
+            "form": form,
+            "inflate": inflate,
+            "model": model,
+        }
+        if me.transformations is not None:
+            from pm_dpgmm.bayes.prior.transformed_prior import transformed_prior
+
+            return cast("TensorVariable", transformed_prior(name, me.density, me.transformations, **given))
+        return cast("TensorVariable", mixture_prior(name, me.density, **given))
 
     def prior_dist(
         self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
@@ -89,7 +99,7 @@ class PriorMethods:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`prior`, or if ``shape`` does not end in D.
+            As :meth:`prior`, or if ``shape`` does not end in D, or the release has transformations of columns.
 
         Examples
         --------
@@ -102,7 +112,9 @@ class PriorMethods:
         """
         from pm_dpgmm.bayes.prior.priors import mixture_dist
 
-        return mixture_dist(cast("Release", self).density, shape=shape, form=form, inflate=inflate)
+        me = cast("Release", self)
+        refuse_transformations(me, "prior_dist", "prior(name), or dpg.gmm.dist(release), in the unit of the records")
+        return mixture_dist(me.density, shape=shape, form=form, inflate=inflate)
 
     def as_prior(
         self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
@@ -123,7 +135,7 @@ class PriorMethods:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`prior`, as far as no model is needed.
+            As :meth:`prior`, as far as no model is needed; or if the release has transformations of columns.
 
         Examples
         --------
@@ -136,6 +148,7 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
 
         me = cast("Release", self)
+        refuse_transformations(me, "as_prior", "prior(name), in the unit of the records")
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
         return MixturePrior(me.density, names, me.feature_names, form, inflate, me.private)
 
@@ -177,7 +190,8 @@ class PriorMethods:
         Raises
         ------
         TypeError, ValueError
-            If an argument is of the wrong kind, has the wrong shape or is out of range.
+            If an argument is of the wrong kind, has the wrong shape or is out of range, or the release has
+            transformations of columns.
 
         Examples
         --------
@@ -193,6 +207,7 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.measured_vectors import measured
 
         me = cast("Release", self)
+        refuse_transformations(me, "measured", "prior(name) and a likelihood: measurements are linear in the records")
         return measured(
             name,
             me,
@@ -205,3 +220,10 @@ class PriorMethods:
             inflate=inflate,
             model=model,
         )
+
+
+def refuse_transformations(release: Release, method: str, instead: str) -> None:
+    """Raise ValueError where a release has transformations of columns, which ``method`` cannot carry."""
+    if release.transformations is not None:
+        told = release.transformations.told(release.feature_names)
+        raise ValueError(f"{method} must be of a release without transformations of columns, got {told}; use {instead}")

@@ -34,7 +34,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
     ----------
     mixture : Mixture
         Released parameters; also ``weights`` (K,), ``means`` (K, D), ``covariances`` (K, D, D), in the unit of
-        the records (squared for covariances), components in no meaningful order; without the background.
+        the records (squared for covariances), components in no meaningful order; without the background. Columns with
+        a transformation are in the transformed unit here, and in all that is a mixture or its parameters.
     guarantee : Guarantee
         What is protected and how strongly.
     method : str
@@ -212,8 +213,9 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
     def summary(self) -> str:
         """What was fitted, what it cost, what speaks against it, and the released parameters, as text for a terminal.
 
-        Parameters are in the unit of the records, heaviest component first; ``(sd)`` are standard deviations. Texts
-        that may come from a file are shown without control characters.
+        Parameters are in the unit of the records, heaviest component first; ``(sd)`` are standard deviations. Columns
+        with a transformation are in the transformed unit, as the text says, and have medians in that of the records.
+        Texts that may come from a file are shown without control characters.
 
         Examples
         --------
@@ -255,6 +257,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
 
     def plot(self, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
         """Density of the release: a curve in one dimension, contours and component ellipses in two. No record is drawn.
+
+        In the unit of the records; axes of columns with a transformation have its scale, logarithmic for "log".
 
         Parameters
         ----------

@@ -40,6 +40,7 @@ from pm_dpgmm.records.feature_names import in_order
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.released_densities import in_transformed_unit, law_of
 
 N_DRAWS, MOST_DRAWS = 1000, 10**6
 
@@ -307,13 +308,16 @@ def band(
             raise ValueError(f"given must be among {release.feature_names}, got {name!r}")
     rows = read_numbers(in_order(points, wanted, name="points"), "points")
     rows = rows[:, None] if rows.ndim == 1 and len(wanted) == 1 else rows
+    columns, names_of_all = release.transformations, release.feature_names
+    moved = in_transformed_unit({names_of_all.index(name): at for name, at in known.items()}, columns, names_of_all)
 
     def density(mixture: Mixture) -> FloatArray:
         if known:
-            mixture = mixture.conditional({release.feature_names.index(name): value for name, value in known.items()})
+            mixture = mixture.conditional(moved)
         if wanted != free:
             mixture = mixture.marginal([free.index(name) for name in wanted])
-        return np.exp(mixture.log_density(rows))
+        law = law_of(mixture, columns, [names_of_all.index(name) for name in wanted])
+        return np.exp(law.log_density(rows))
 
     return interval(release, density, probability=probability, n_draws=n_draws, random_seed=random_seed)
 

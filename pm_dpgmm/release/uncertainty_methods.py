@@ -19,7 +19,8 @@ class UncertaintyMethods:
     """Methods of a :class:`pm_dpgmm.Release` of method "sketch" or "two-phase"; all post-processing, free of budget.
 
     A normal approximation about the released mixture: not to be trusted where ``release.flag`` speaks, or where
-    components could be exchanged.
+    components could be exchanged. Mixtures, means and deviations are in the transformed unit of columns that have a
+    transformation; points, and densities at them, in the unit of the records.
     """
 
     __slots__ = ()

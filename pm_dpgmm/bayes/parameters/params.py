@@ -28,6 +28,7 @@ from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -55,6 +56,8 @@ class GMMParams:
         With which the columns of data frames are compared.
     private : bool
         As of the release, if it was made from one.
+    transformations : TransformedColumns or None
+        Of the release: all parameters are in the transformed unit.
     """
 
     weights: Any
@@ -66,6 +69,7 @@ class GMMParams:
     anchor: Anchor
     feature_names: tuple[str, ...] | None = None
     private: bool = True
+    transformations: TransformedColumns | None = None
 
     def __post_init__(self) -> None:
         check_flag(private=self.private)
@@ -158,7 +162,7 @@ def release_params(
     given = {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}
     if prior == "weak":
         found = _weak(name, release.mixture, _unit_of(release), given, release.feature_names, dims, model)
-        return replace(found, private=release.private)
+        return replace(found, private=release.private, transformations=release.transformations)
     known = {key: value for key, value in given.items() if not isinstance(value, str)}
     if len(known) == len(given):
         anchor = plain_anchor(release.mixture, **known)
@@ -166,7 +170,7 @@ def release_params(
         anchor = with_scales(anchor_of(release), **given)
     with model_of(model) as owner:
         found = _anchored(name, anchor, release, release.feature_names, dims, owner, depth=4)
-        return replace(found, private=release.private)
+        return replace(found, private=release.private, transformations=release.transformations)
 
 
 def mixture_params(

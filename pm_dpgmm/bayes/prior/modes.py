@@ -18,6 +18,7 @@ from pm_dpgmm.bayes.prior.label_variable import label_density, read_elsewhere
 from pm_dpgmm.bayes.prior.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
 from pm_dpgmm.bayes.prior.occupancy import N_BATCHES, Moments, Proposals, batches_of, standard_normal
 from pm_dpgmm.bayes.prior.priors import PriorVariables, prior_variables
+from pm_dpgmm.bayes.prior.transformed_prior import SUFFIX
 from pm_dpgmm.bayes.support import to_unconstrained
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels
@@ -56,7 +57,8 @@ def check_modes(
     release : Release or Mixture
         Whose ``prior`` was used. A background of the release is its component K, the last one.
     name : str, optional
-        Of the vector; needed when several variables of the posterior have D values on their last axis.
+        Of the vector; needed when several variables of the posterior have D values on their last axis. Of a release
+        with transformations it is ``{name}_transformed``.
     model : pymc.Model, optional
         The model of the draws, by default the one on the context stack. With it, the share of each component is
         integrated with the model's own likelihood: vector by vector, all other variables at posterior draws. Without
@@ -122,6 +124,9 @@ def check_modes(
     else:
         mixture, name = record.mixture, record.name
     posterior = posterior_of(idata)
+    if record is None and getattr(release, "transformations", None) is not None and not str(name).endswith(SUFFIX):
+        rule = f"name must be that of the vector in the transformed unit, which ends in {SUFFIX!r}, without a model"
+        raise ValueError(f"{rule}, got {shown(name)}")
     name = name or _vector_name(posterior, mixture)
     draws = _draws_of(posterior, name, mixture)  # (C, S, N, D)
     check_order(last_labels(posterior[name]), getattr(release, "feature_names", None), name=name)

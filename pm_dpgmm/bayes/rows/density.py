@@ -19,8 +19,10 @@ from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_name
 from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.bayes.rows.density_operation import mixture_log_density
 from pm_dpgmm.bayes.rows.missing import BoolArray, patterns, read_rows
+from pm_dpgmm.bayes.rows.transformed import check_graph, check_observed, in_transformed_unit, in_units
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.feature_names import check_columns, check_order
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 
 def gmm(
@@ -44,7 +46,8 @@ def gmm(
     th : GMMParams, Mixture, Release, or any object with ``weights``, ``means`` and ``chol`` (or ``covariances``)
         Parameters: (K,), (K, D), (K, D, D) lower triangular with positive diagonal; arrays or PyTensor variables. Of a
         release its ``density``, background and all. If ``th`` is anchored to a release or observed, the rows must be
-        of other people than that release.
+        of other people than that release. Where that release has transformations of columns, ``th`` is in the
+        transformed unit, and rows, densities and draws are in the unit of the records.
     observed : array_like, DataFrame or Arrow table, shape (N, D), optional
         Data; columns that have names must be the features of ``th``, or else the model's coordinates. NaN, masked and
         NA entries are missing: they are integrated out exactly, assumed missing at random. A row without any value has
@@ -86,6 +89,8 @@ def gmm(
     -4.386
     """
     parameters = _parameters(th)
+    moved = getattr(th, "transformations", None)  # of a release, and of parameters around one
+    check_graph(moved, "th")
     with model_of(model) as owner:
         check_new(owner, name)
         if dims is not None:
@@ -105,6 +110,8 @@ def gmm(
                 if features is None:
                     check_columns(columns, owner.coords.get(dims[1]), name="observed")
             check_order(columns, known, name="observed")
+            if moved is not None:
+                check_observed(rows, moved, features)
             holes = patterns(rows) if np.isnan(rows).any() else None
             # A constant, because PyMC would replace NaN in an array by random variables to sample.
             observed = rows if holes is None else pt.constant(rows, name=f"{name}_data")
@@ -117,7 +124,7 @@ def gmm(
                 check_order(owner.coords.get(dims[1]), known, name=f"coordinates of {dims[1]!r}")
         given = {"dims": dims, "shape": None if shape is None else read_shape(shape), "observed": observed}
         given = {key: value for key, value in given.items() if value is not None}
-        return pm.CustomDist(name, *parameters, **_law(holes), **given, **kwargs)
+        return pm.CustomDist(name, *parameters, **_law(holes, moved), **given, **kwargs)
 
 
 def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> Any:
@@ -140,25 +147,35 @@ def gmm_dist(th: Any, *, shape: Sequence[int] | None = None, **kwargs: Any) -> A
     -0.919
     """
     size = {} if shape is None else {"shape": read_shape(shape)}
-    return pm.CustomDist.dist(*_parameters(th), **_law(None), **size, **kwargs)
+    moved = getattr(th, "transformations", None)
+    check_graph(moved, "th")
+    return pm.CustomDist.dist(*_parameters(th), **_law(None, moved), **size, **kwargs)
 
 
 gmm.dist = gmm_dist  # type: ignore[attr-defined]  # as every distribution of PyMC has it
 
 
-def _law(holes: tuple[BoolArray, IntArray] | None) -> dict[str, Any]:
-    """Arguments of CustomDist; ``holes`` are the patterns of missing values and which of them every row has."""
+def _law(holes: tuple[BoolArray, IntArray] | None, moved: TransformedColumns | None) -> dict[str, Any]:
+    """Arguments of CustomDist; ``holes`` are the patterns of missing values and which of them every row has.
+
+    With ``moved`` rows are in the unit of the records, and parameters in the transformed one.
+    """
 
     def log_density(value: Any, weights: Any, means: Any, chol: Any) -> Any:
-        return mixture_log_density(value, weights, means, chol, holes)
+        if moved is None:
+            return mixture_log_density(value, weights, means, chol, holes)
+        value, slopes = in_transformed_unit(value, moved, missing=holes is not None)
+        return mixture_log_density(value, weights, means, chol, holes) + slopes
 
     def draw(weights: Any, means: Any, chol: Any, size: Any) -> Any:
         label = pm.Categorical.dist(p=weights, size=size)
         offset = pm.Normal.dist(pt.zeros((*label.shape, means.shape[-1])), 1)
-        return means[label] + (chol[label] * offset[..., None, :]).sum(axis=-1)
+        rows = means[label] + (chol[label] * offset[..., None, :]).sum(axis=-1)
+        return rows if moved is None else in_units(rows, moved)
 
     def start(rv: Any, size: Any, weights: Any, means: Any, chol: Any) -> Any:
-        return pt.zeros_like(rv) + means[pt.argmax(weights)]
+        middle = pt.zeros_like(rv) + means[pt.argmax(weights)]
+        return middle if moved is None else in_units(middle, moved)
 
     return {
         "dist": draw,

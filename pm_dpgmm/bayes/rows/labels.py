@@ -17,6 +17,7 @@ from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.posterior_draws import last_labels
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.feature_names import check_columns, check_order
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 BLOCK = 2_000_000  # numbers at a time: draws x rows x components
 
@@ -101,6 +102,7 @@ def label_probs(
     means: str | None = None,
     covariances: str | None = None,
     dim: str = "component",
+    transformations: TransformedColumns | None = None,
 ) -> xarray.DataArray:
     """Posterior probability of every component for rows of data, averaged over the posterior draws.
 
@@ -113,6 +115,9 @@ def label_probs(
         entries are missing and integrated out. A row without any value gets the weights.
     weights, means, covariances, dim : str, optional
         Variables, as for :func:`relabel`.
+    transformations : TransformedColumns, optional
+        ``release.transformations`` of the release that the draws are of, where it has some: their means are in the
+        transformed unit then, rows in that of the records. Numbers that have no value there count as the nearest.
 
     Returns
     -------
@@ -153,6 +158,11 @@ def label_probs(
         raise ValueError("covariances must be positive definite in every draw, got one that is not") from None
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} columns, one for each feature, got {rows.shape[1]}")
+    if transformations is not None:
+        if not isinstance(transformations, TransformedColumns) or transformations.n_features != n_features:
+            rule = f"transformations must be those of a release with {n_features} columns"
+            raise ValueError(f"{rule}, got {shown(transformations)}")
+        rows = np.where(np.isnan(rows), np.nan, transformations.of_records(rows))
     logs = np.log(np.maximum(w, 1e-300))
     result = np.empty((len(rows), n_components))
     result[:] = w.mean(axis=0)  # rows without any value

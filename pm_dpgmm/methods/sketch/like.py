@@ -23,6 +23,7 @@ from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_size
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 SHARE_STEPS, LEAST_SHARE = 10**9, 10**3  # shares of the budget are integers over their sum, about SHARE_STEPS
 LARGEST_SCALE = 2**56  # of noise in grid steps: sums and noise of one record's site fit 64 bits
@@ -41,12 +42,15 @@ class Reference:
     feature_names : tuple of str or None
     private : bool
         Whether its release was; what is made like it says the same.
+    transformations : TransformedColumns or None
+        Of its columns; its numbers are in the transformed unit.
     """
 
     evidence: SketchStatistics
     starts: Mapping[int, ScaledMixture]
     feature_names: tuple[str, ...] | None = None
     private: bool = True
+    transformations: TransformedColumns | None = None
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -86,7 +90,8 @@ class Reference:
                 start = as_start(evidence, like.mixture, like.background_weight)
         except np.linalg.LinAlgError:  # what overflows in the unit of the evidence
             raise ValueError("like must have a mixture of the size of its unit, got one far from it") from None
-        return cls(evidence, {start.n_components: start}, like.feature_names, bool(like.private))
+        columns = getattr(like, "transformations", None)
+        return cls(evidence, {start.n_components: start}, like.feature_names, bool(like.private), columns)
 
     def shares(self, relation: Neighbouring) -> list[Fraction]:
         """Of what is left of a budget, one for each sketch, in the proportions of the reference; they sum to 1.
@@ -110,6 +115,9 @@ class Reference:
                 f"like must have neighbouring {str(problem.neighbouring)!r} as this fit has,"
                 f" got {str(self.evidence.neighbouring)!r}"
             )
+        if problem.transformations != self.transformations:
+            rule = f"transform must be that of like, {shown(self.transformations)}"
+            raise ValueError(f"{rule}, got {shown(problem.transformations)}")
         known = self.evidence.resolution
         if problem.resolution is not None and (known is None or not np.array_equal(problem.resolution, known)):
             told = shown(None if known is None else known.tolist())

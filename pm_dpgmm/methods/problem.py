@@ -1,0 +1,54 @@
+"""From what the front door is given to records, names and the public facts of a fit, before anything is spent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pm_dpgmm._blocks import mapped
+from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.methods.released_checks import check_names
+from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.records.blocks import RecordBlocks
+from pm_dpgmm.records.feature_names import names_of_features
+from pm_dpgmm.records.reading import read_bounds, read_records
+from pm_dpgmm.records.resolution import read_resolution
+from pm_dpgmm.records.transformed_columns import check_apart, read_transform
+
+
+def read_problem(
+    X: Any,
+    choices: tuple[int, ...],
+    epsilon: float,
+    delta: float | None,
+    relation: Neighbouring,
+    *,
+    bounds: Any,
+    resolution: Any,
+    transform: Any,
+) -> tuple[Any, tuple[str, ...], Problem]:
+    """The records as a method sees them, the names of their columns, and the public facts of the fit.
+
+    Columns with a public transformation are in the transformed unit, as are their bounds. Arguments are those of
+    :func:`pm_dpgmm.fit_gmm`. Proof: problem.md.
+    """
+    records: Any = X
+    if isinstance(X, RecordBlocks):
+        n_records, feature_names = X.n_records, X.feature_names
+    else:
+        records, feature_names = read_records(X)
+        n_records = len(records)
+    check_names(feature_names)
+    n_features = len(feature_names)
+    if n_records < choices[-1]:
+        raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
+    own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
+    limits = read_bounds(bounds, n_features, own)
+    steps = read_resolution(resolution, feature_names, limits)
+    columns = read_transform(transform, feature_names, limits)
+    if columns is not None:
+        check_apart(steps, columns, feature_names)
+        limits = None if limits is None else columns.of_bounds(limits, feature_names)
+        records = mapped(records, columns.of_records)
+    spent = float(epsilon), float(delta or 0.0)
+    facts = Problem(n_records, n_features, choices[-1], *spent, limits, relation, choices, steps, columns)
+    return records, feature_names, facts
