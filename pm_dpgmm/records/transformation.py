@@ -191,9 +191,13 @@ class Transformation:
 
     Examples
     --------
-    >>> cube_root = Transformation("cube root", np.cbrt, lambda y: y**3, lambda x: -np.log(3 * np.cbrt(x) ** 2))
-    >>> cube_root, Transformation.log(floor=1.0) == Transformation.log(floor=1.0)
-    (<Transformation: cube root>, True)
+    >>> def signed_log(x):
+    ...     return np.sign(x) * np.log1p(np.abs(x))
+    >>> own = Transformation(
+    ...     "signed log", signed_log, lambda y: np.sign(y) * np.expm1(np.abs(y)), lambda x: -np.log1p(np.abs(x))
+    ... )
+    >>> own, Transformation.log(floor=1.0) == Transformation.log(floor=1.0)
+    (<Transformation: signed log>, True)
     """
 
     name: str

@@ -178,7 +178,7 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         idata : InferenceData, DataTree or Dataset, optional
             None checks the released mixture. Otherwise the posterior predictive check of the mixtures in the posterior:
             ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D), in the unit of the
-            records.
+            records, or the transformed one.
         name : str, optional
             Needed where ``idata`` has several such sets.
         n_draws : int

@@ -53,6 +53,11 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
         (["--columns", "age", "--bounds", "0", "1", "2"], "--bounds must be pairs"),
         (["--columns", "age", "--epsilon", "0"], "epsilon must be finite and greater than 0"),
         (["--columns", "age", "--method", "magic"], "method must be one of"),
+        (["--columns", "age", "--transform", "age=sqrt"], "--transform must be NAME=MAP with a map among log, logit"),
+        (["--columns", "age", "--transform", "age=log", "age=asinh"], "each column once, got 'age=asinh'"),
+        (["--columns", "age", "--transform", "age=log:1:2"], "--transform age must have the numbers of log, got"),
+        (["--columns", "age", "--transform", "age=log:x"], "--transform age must have the numbers of log, got"),
+        (["--columns", "age", "--transform", "size=log"], "transform must have names of columns among"),
         (["--columns", "age", "--set", "n_cells"], "--set must be NAME=VALUE, got 'n_cells'"),
         (["--columns", "age", "--set", "n_cells=4", "n_cells=5"], "each once, got 'n_cells=5'"),
         (["--columns", "age", "--set", "n_cells=4", "--set", "n_cells=5"], "each once, got 'n_cells=5'"),
@@ -74,6 +79,17 @@ def test_bad_input_is_one_line_and_status_2(table, capsys, change, words):
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
     assert not out.exists()
+
+
+def test_transformations_are_given_by_name(table, capsys):
+    out = table.parent / "release.json"
+    arguments = ["fit", str(table), "--columns", "age", "weight", "--n-components", "1", "--epsilon", "1"]
+    given = ["--bounds", "0", "100", "0", "120", "--transform", "age=log", "weight=logit:-5:125"]
+    assert main([*arguments, *given, "--output", str(out)]) == 0
+    assert "Transformed columns: age: log, floor 0.0001; weight: logit, low -5, high 125, margin 0.001" in (
+        capsys.readouterr().out
+    )
+    assert (dpg.load(out).sample(20, random_seed=1) > [0, -5]).all()
 
 
 def test_settings_of_every_set_count(table, capsys):

@@ -80,8 +80,14 @@ def entries(folder: Path) -> Entries:
     return {
         "fit_gmm histogram": (dpg.fit_gmm, fit | {
             "bounds": (-2, 8), "method": "histogram", "neighbouring": "replace-one", "n_cells": 8, "random_seed": 1,
-            "delta": None, "n_jobs": None, "learner": None, "checkpoint": None,
+            "delta": None, "n_jobs": None, "learner": None, "checkpoint": None, "transform": ["asinh"],
         }),
+        "Transformation": (dpg.Transformation, {
+            "name": "same", "forward": np.copy, "inverse": np.copy, "log_jacobian": np.zeros_like, "domain": (-9, 9),
+        }),
+        "Transformation.log": (dpg.Transformation.log, {"floor": 1.0}),
+        "Transformation.logit": (dpg.Transformation.logit, {"low": 0, "high": 1, "margin": 0.01}),
+        "Transformation.asinh": (dpg.Transformation.asinh, {"scale": 1.0}),
         "fit_gmm sketch": (dpg.fit_gmm, fit | {
             "bounds": (-2, 8), "method": "sketch", "delta": 1e-6, "order": 8, "reg_covar": 0.1, "like": None,
             "covariance_type": "auto", "random_seed": 1,

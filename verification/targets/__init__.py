@@ -42,6 +42,7 @@ def all_targets() -> list[Specimen]:
         sketches,
         slices,
         tools,
+        transformed,
     )
 
     modules = (
@@ -68,6 +69,7 @@ def all_targets() -> list[Specimen]:
         automatic,
         tools,
         robust,
+        transformed,
     )
     return [target for module in modules for target in module.targets()]
 
