@@ -303,7 +303,7 @@ class Transformation:
     # ------------------------------------------------------------------ at records and at points
     def of_records(self, x: FloatArray) -> FloatArray:
         """Numbers of records (N,) in the transformed unit, always finite; every one by itself."""
-        kept = np.clip(x, *self.domain)
+        kept = np.clip(x, *self.domain) + 0.0  # of zeros there is one
         return self.forward(kept) if self.law is not None else _forced(self.forward, kept)
 
     def of_points(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -338,7 +338,7 @@ def _forced(forward: Function, x: FloatArray) -> FloatArray:
             found = values_of(forward, x)
         except Exception:
             found = np.array([_alone(forward, x[i : i + 1]) for i in range(len(x))])
-    return np.clip(np.where(np.isnan(found), 0.0, found), -MOST, MOST)
+    return np.clip(np.where(np.isnan(found), 0.0, found), -MOST, MOST) + 0.0
 
 
 def values_of(function: Function, x: FloatArray) -> FloatArray:

@@ -75,7 +75,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
     def answer(self) -> Answer:
         """What a :class:`pm_dpgmm.VectorLearner` said of the records, in private: ``method="aggregate"`` alone.
 
-        The mixture is then that of the sketch, which the learner has no part in.
+        The mixture is then that of the sketch, which the learner has no part in. Columns with a transformation were in
+        the transformed unit when the learner saw them.
 
         Raises
         ------
