@@ -13,6 +13,7 @@ from pm_dpgmm.records.reading import read_bounds
 from pm_dpgmm.records.transformed_columns import TransformedColumns, read_transform
 from pm_dpgmm.records.transformed_mixture import TransformedMixture
 from tests.builders.examples import examples
+from tests.builders.transformations import of_size, signed_log
 
 T = dpg.Transformation
 NAMED = {
@@ -20,19 +21,6 @@ NAMED = {
     "logit": (T.logit(-1, 3), np.array([-0.99, 0.0, 1.0, 2.9])),
     "asinh": (T.asinh(10.0), np.array([-1e6, -1.0, 0.0, 3.0, 1e9])),
 }
-
-
-def of_size(x):
-    return np.sign(x) * np.log1p(np.abs(x))
-
-
-def signed_log(**changed):
-    parts = {
-        "forward": of_size,
-        "inverse": lambda y: np.sign(y) * np.expm1(np.abs(y)),
-        "log_jacobian": lambda x: -np.log1p(np.abs(x)),
-    }
-    return T("signed log", **(parts | changed))
 
 
 @pytest.mark.parametrize("name", NAMED)

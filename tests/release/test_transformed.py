@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
-from tests.records.test_transformation import signed_log
+from tests.builders.transformations import signed_log
 
 T = dpg.Transformation
 BOUNDS = {"income": (0, 1e6), "age": (0, 110)}

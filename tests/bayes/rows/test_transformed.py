@@ -10,7 +10,7 @@ import xarray
 import pm_dpgmm as dpg
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.records.transformed_columns import TransformedColumns
-from tests.records.test_transformation import signed_log
+from tests.builders.transformations import signed_log
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 T = dpg.Transformation
