@@ -15,6 +15,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm import demo
 from pm_dpgmm import fit as front_door
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.methods import problem
 from pm_dpgmm.methods.counts import histogram
 from pm_dpgmm.methods.sketch import method as sketch
 
@@ -433,6 +434,7 @@ def fit_here(place, extra=()):
         import sys
         from pm_dpgmm import fit
         from pm_dpgmm.cli.main import main
+from pm_dpgmm.methods import problem
 
         def stopped(*given, **settings):
             print("ready", flush=True)
@@ -502,7 +504,7 @@ def fail(*given, **settings):
 
 @pytest.mark.parametrize("error, status", [(stop, 130), (fail, 2)])
 def test_a_fit_that_spent_nothing_leaves_nothing(error, status, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(front_door, "read_records", error)
+    monkeypatch.setattr(problem, "read_records", error)
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == status
     assert os.listdir(tmp_path) == ["people.csv"]
 
