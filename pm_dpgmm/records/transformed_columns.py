@@ -97,6 +97,11 @@ class TransformedColumns:
         """Which column is what, as text."""
         return "; ".join(f"{names[j]}: {one.told}" for j, one in self._made)
 
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names for numbers in the transformed unit, such as "income (log)"."""
+        pairs = zip(names, self.columns, strict=True)
+        return tuple(name if one is None else f"{name} ({one.name})" for name, one in pairs)
+
     # ------------------------------------------------------------------ files
     def check_saved(self, names: Sequence[str], what: str) -> None:
         """Raise ValueError where functions of a user's own would have to be in a file."""

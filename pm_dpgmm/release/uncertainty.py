@@ -53,7 +53,8 @@ class StandardErrors:
     ----------
     weights : ndarray, shape (K,)
     means, standard_deviations : ndarray, shape (K, D)
-        In the unit of the records; the second are errors of the component's standard deviation in every column.
+        In the unit of the records; the second are errors of the component's standard deviation in every column. Columns
+        with a transformation are in the transformed unit, and have its name behind their own: "income (log)".
     mixture : Mixture
         What they are errors of.
     feature_names : tuple of str
@@ -143,8 +144,9 @@ def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Gener
     Returns
     -------
     list of Mixture
-        In the unit of the records, component k everywhere that of the release; without the background, so that the mean
-        of their densities is not ``release.density``: for that use :func:`interval` and :func:`band`.
+        In the unit of the records, or the transformed one, component k everywhere that of the release; without the
+        background, so that the mean of their densities is not ``release.density``: for that use :func:`interval` and
+        :func:`band`.
 
     Raises
     ------
@@ -181,7 +183,7 @@ def standard_errors(release: Released) -> StandardErrors:
     >>> bool((release.standard_errors().means < 0.2).all())
     True
     """
-    law = laplace(release)
+    law, columns = laplace(release), release.transformations
     found, root, unit = law.found, law.root, law.data.unit
     k, d = found.means.shape
     _, means, factors = fit_coordinates(k, d, found.background is not None).blocks
@@ -199,7 +201,7 @@ def standard_errors(release: Released) -> StandardErrors:
         means=np.linalg.norm(root[means], axis=1).reshape(k, d) * unit,
         standard_deviations=np.linalg.norm(by_column, axis=2),
         mixture=release.mixture,
-        feature_names=release.feature_names,
+        feature_names=release.feature_names if columns is None else columns.labels(release.feature_names),
         flag=_caution(release),
         private=release.private,
     )

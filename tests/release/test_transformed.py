@@ -194,6 +194,7 @@ def test_sites_need_equal_transformations(tmp_path):
     assert both.transformations == north.transformations and both.select_k([1]).release.transformations is not None
     with pytest.raises(ValueError, match="releases must have equal transformations"):
         dpg.combine([north, replace(south, transformations=None)])
+    assert "income (log) mean" in repr(both.standard_errors())
     inside, outside = both.band([[3_000.0, 40.0], [-1.0, 40.0]], n_draws=20).upper
     assert inside > 0 and outside == 0
     at = both.band([3_000.0], names=["income"], given={"age": 40.0}, n_draws=20)
