@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
 from pm_dpgmm.methods.sketch.start import merged_pair
 
 ODDS = 0.25  # before the numbers are seen, that some records are in no component
+HOPELESS = 0.5  # rise of the objective, under weights that do not depend on the mixture, at which no more is tried
 FINISHED = 3  # of the mixtures with the background among their components
 
 
@@ -42,7 +43,10 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     if found.background is not None:
         plain, other = without_background(data, found, prior), found
     start = replace(plain, weights=plain.weights * (1 - FIRST_BACKGROUND), background=FIRST_BACKGROUND)
-    broad = finished(data, start, prior)
+    broad = refined(data, start, prior)
+    if other is None and broad.objective > refined(data, plain, prior).objective + HOPELESS:
+        return fit
+    broad = full_weights(data, broad, prior)
     costs = [surprise(data, one, prior, quick=True) for one in (plain, broad)]
     if other is not None and (cost := surprise(data, other, prior, quick=True)) < costs[1]:
         broad, costs[1] = other, cost
