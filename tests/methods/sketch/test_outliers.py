@@ -60,6 +60,7 @@ def test_a_few_far_records_are_in_no_component_and_cost_little():
 def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, gain):
     plain = fit_of(clean)
     broad = replace(plain.found, weights=plain.found.weights * 0.98, background=0.02)
+    monkeypatch.setattr(outliers, "refined", lambda data, start, prior: broad)
     monkeypatch.setattr(outliers, "finished", lambda data, start, prior: broad)
     monkeypatch.setattr(
         outliers, "surprise", lambda data, found, prior, quick: 0.0 if found.background is None else -gain
