@@ -22,6 +22,7 @@ KINDS = {
     "em": Statistic.EM_SUMS,
     "gaps": Statistic.BIN_COUNTS,
     "histogram": Statistic.GRID_COUNTS,
+    "histogram_transformed": Statistic.GRID_COUNTS,
     "local": Statistic.LOCAL_RESPONSES,
     "populous": Statistic.LIFTED_MASK,
     "populous_single": Statistic.MASK,

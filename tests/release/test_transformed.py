@@ -201,6 +201,16 @@ def test_sites_need_equal_transformations(tmp_path):
     assert at.estimate == pytest.approx(np.exp(both.conditional({"age": 40.0}).log_density([[3_000.0]])))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["em", "central", "local", "gaps", "aggregate"])
+def test_every_method_sees_transformed_records(method):
+    """Seeded. In the unit of the records the means are thousands apart."""
+    income = np.exp(np.random.default_rng(1).normal(np.repeat([3.0, 8.0], 2_500), 0.5))
+    delta, bounds = None if method in ("central", "local") else 1e-5, None if method == "gaps" else (0, 1e5)
+    found = fitted(income, transform=[signed_log()], bounds=bounds, method=method, epsilon=8.0, delta=delta)
+    assert np.sort(found.means[:, 0]) == pytest.approx([3.05, 8.0], abs=0.3)
+
+
 def test_rounded_and_transformed_columns_are_apart():
     X = people(500)
     with pytest.raises(ValueError, match=r"resolution must be 0, or left out, for columns with a tran.*\['income'\]"):
