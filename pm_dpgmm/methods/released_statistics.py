@@ -28,6 +28,7 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.em.k_means import cluster_steps
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.gaps.caveats import gap_caveats
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
@@ -218,6 +219,15 @@ def _check_em(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) ->
         raise ValueError(f"sums of EM must have {mixture.n_features} columns as the mixture, got {n_features}")
 
 
+def _check_clusters(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the sums of all steps of k-means fit each other and the mixture."""
+    if not raw:
+        return
+    found = cluster_steps(raw)[0][-1].sums.shape
+    if found != mixture.means.shape:
+        raise ValueError(f"sums of k-means must have the shape of the means, {mixture.means.shape}, got {found}")
+
+
 def _check_cells(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
     """Raise unless the sums of all levels, if they are there, fit each other and the mixture's columns."""
     if not raw:
@@ -351,6 +361,7 @@ RULES = {
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_em),
+    Statistic.CLUSTER_SUMS: StatisticRules(_check_clusters),
     Statistic.CELL_SUMS: StatisticRules(_check_cells),
     Statistic.BIN_COUNTS: StatisticRules(_check_bins, gap_caveats),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),

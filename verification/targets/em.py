@@ -127,7 +127,7 @@ def lloyd(
 def lloyd_as_printed(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the printed noise, for a record that comes or goes, where records are replaced, in one step of two."""
 
-    def printed(n_features: int, n_steps: int, epsilon: float, neighbouring: Neighbouring) -> float:
+    def printed(n_features: int, n_steps: int, epsilon: float, neighbouring: Neighbouring, *, squares: bool) -> float:
         return lloyd_scale(n_features, 1, epsilon, ADD_REMOVE)
 
     return lloyd(records, n_samples, rng, noise=rng, lloyd_scale=printed)
