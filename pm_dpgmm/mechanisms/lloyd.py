@@ -8,7 +8,7 @@ Proof: lloyd.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,6 +29,7 @@ GRID = 2**30  # steps of a half-width, and of one record
 RADIUS = 1.0  # of the ball around a centre, in half diagonals of the box
 LEAST_REACH = 0.05  # of the cube in which a cluster's squares are measured, in half-widths
 MOST_STEPS, MOST_CLUSTERS = 1000, 2**14
+BLOCK = 2**16  # records whose distances are in memory
 LARGEST_EPSILON = 1e9  # of Laplace noise: it must be wider than the grid
 
 
@@ -82,14 +83,14 @@ class ClusterSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyLloyd:
-    """Centres of J steps and what they were made of; all of it is released.
+    """J steps, and the centres that follow from them; all of it is released.
 
     Attributes
     ----------
-    centres : ndarray, shape (J + 1, K, D)
-        The public start, then those after each step, in the unit of the records, within the box.
+    centres : ndarray, shape (K, D)
+        After the last step, in the unit of the records, within the box.
     steps : tuple of ClusterSums
-        J of them.
+        J of them; each has the centres that it began with.
     guarantee : Guarantee
     """
 
@@ -99,13 +100,7 @@ class NoisyLloyd:
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        _, k, d = np.shape(self.centres)
-        freeze(self, centres=(len(self.steps) + 1, k, d))
-
-    @property
-    def counts(self) -> FloatArray:
-        """Records in the cells of the centres before each step, with noise, (J, K)."""
-        return np.array([step.counts for step in self.steps])
+        freeze(self, centres=np.shape(self.steps[-1].centres))
 
 
 def noisy_lloyd(
@@ -118,7 +113,7 @@ def noisy_lloyd(
     delta: float = 0.0,
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     squares: bool = False,
-    told: Callable[[tuple[ClusterSums, ...]], None] | None = None,
+    told: Told | None = None,
     rng: Rng = None,
 ) -> NoisyLloyd:
     """Steps of k-means from a public start.
@@ -139,7 +134,8 @@ def noisy_lloyd(
     squares : bool
         Whether the last step has squared lengths, too, around the centres that it begins with.
     told : function, optional
-        Called after every step with all that is released by then, before the records are read again.
+        Called after every step with all that is released by then, before the records are read again. What it gives are
+        the next centres, (any number, D); None: those that the step moved to.
     rng : numpy.random.Generator, optional
         None draws from OpenDP (release); a generator simulates.
 
@@ -161,7 +157,7 @@ def noisy_lloyd(
     >>> records = np.random.default_rng(1).normal([[-2.0]] * 500 + [[2.0]] * 500)
     >>> found = noisy_lloyd(records, [[-1.0], [1.0]], bounds=[[-5.0, 5.0]], n_steps=3, epsilon=1.0)
     >>> found.centres.shape, found.steps[0].sums.shape, found.guarantee.delta
-    ((4, 2, 1), (2, 1), 0.0)
+    ((2, 1), (2, 1), 0.0)
     """
     box, first = np.asarray(bounds, dtype=float), np.asarray(start, dtype=float)
     rows = np.asarray(records, dtype=float)
@@ -185,15 +181,18 @@ def noisy_lloyd(
     else:
         clipped = np.clip(np.where(np.isfinite(rows), rows, middle), box[:, 0], box[:, 1])
         release = _Gaussian(clipped, middle, half, GaussianFilter.of(epsilon, delta), relation, rng)
-    at = [np.clip((first - middle) / half, -1.0, 1.0)]  # in half-widths
+    at = np.clip((first - middle) / half, -1.0, 1.0)  # in half-widths
     steps: tuple[ClusterSums, ...] = ()
     shares = lloyd_shares(n_steps, squares=squares)
     for t, share in enumerate(shares):
-        steps = (*steps, release.step(at[-1], share, squares=squares and t + 1 == n_steps))
-        if told is not None:
-            told(steps)
-        at.append(np.clip((steps[-1].moved - middle) / half, -1.0, 1.0))
-    return NoisyLloyd(middle + half * np.array(at), steps, guarantee)
+        steps = (*steps, release.step(at, share, squares=squares and t + 1 == n_steps))
+        following = None if told is None else told(steps)
+        moved = steps[-1].moved if following is None else following
+        at = np.clip((moved - middle) / half, -1.0, 1.0)
+    return NoisyLloyd(middle + half * np.clip((steps[-1].moved - middle) / half, -1.0, 1.0), steps, guarantee)
+
+
+Told = Callable[[tuple[ClusterSums, ...]], FloatArray | None]
 
 
 # ---------------------------------------------------------------------- one step
@@ -281,15 +280,16 @@ def lloyd_shares(n_steps: int, *, squares: bool) -> list[Fraction]:
 
 def lloyd_noise(
     n_features: int,
-    n_clusters: int,
-    n_steps: int,
+    sizes: Sequence[int],
     *,
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring,
     squares: bool,
 ) -> float:
-    """Standard deviation of the noise of a sum in half-widths, as :func:`noisy_lloyd` will have it.
+    """Standard deviation of the noise of a sum in half-widths, as :func:`noisy_lloyd` has it.
+
+    ``sizes`` are the numbers of clusters, step by step.
 
     Raises
     ------
@@ -299,11 +299,11 @@ def lloyd_noise(
     if delta == 0:
         if epsilon > LARGEST_EPSILON:
             raise ValueError(f"epsilon must be at most {LARGEST_EPSILON:g} for integer noise, got {epsilon:g}")
-        return math.sqrt(2) * lloyd_scale(n_features, n_steps, epsilon, neighbouring, squares=squares) / GRID
+        return math.sqrt(2) * lloyd_scale(n_features, len(sizes), epsilon, neighbouring, squares=squares) / GRID
     budget, found = GaussianFilter.of(epsilon, delta), 0.0
-    for t, share in enumerate(lloyd_shares(n_steps, squares=squares)):
-        kind = Squares.ISOTROPIC if squares and t + 1 == n_steps else Squares.NONE
-        scale, budget = noise_scale(kind, neighbouring, n_clusters, n_features, budget=budget, share=share)
+    for t, (k, share) in enumerate(zip(sizes, lloyd_shares(len(sizes), squares=squares), strict=True)):
+        kind = Squares.ISOTROPIC if squares and t + 1 == len(sizes) else Squares.NONE
+        scale, budget = noise_scale(kind, neighbouring, k, n_features, budget=budget, share=share)
         found = max(found, scale * math.sqrt(n_features) * RADIUS)
     return found
 
@@ -329,13 +329,15 @@ def cell_sums(inside: IntArray, centres: FloatArray, radii: FloatArray | None = 
     With ``radii`` the sums are of offsets from the centre in cubes of these half-sides, and a last column has the means
     of their squares, (K, 2 + D).
     """
-    y = np.ascontiguousarray(inside) / GRID  # else the order of a sum over columns depends on how many rows there are
-    nearest = np.stack([np.square(y - centre).sum(axis=1) for centre in centres], axis=1).argmin(axis=1)
-    each = [np.full((len(inside), 1), GRID, dtype=np.int64), inside]
-    if radii is not None:
-        z = np.clip((y - centres[nearest]) / radii[nearest][:, None], -1.0, 1.0)
-        means = np.clip(np.square(z).sum(axis=1, keepdims=True) / z.shape[1], 0.0, 1.0)
-        each[1:] = [np.rint(z * GRID).astype(np.int64), np.rint(means * GRID).astype(np.int64)]
-    out = np.zeros((len(centres), sum(part.shape[1] for part in each)), dtype=np.int64)
-    np.add.at(out, nearest, np.concatenate(each, axis=1))
+    width = 1 + inside.shape[1] + (radii is not None)
+    out = np.zeros((len(centres), width), dtype=np.int64)
+    for i in range(0, len(inside), BLOCK):
+        each = inside[i : i + BLOCK]
+        y = np.ascontiguousarray(each) / GRID  # else the order of a sum over columns depends on how many rows there are
+        nearest = np.stack([np.square(y - centre).sum(axis=1) for centre in centres], axis=1).argmin(axis=1)
+        if radii is not None:
+            z = np.clip((y - centres[nearest]) / radii[nearest][:, None], -1.0, 1.0)
+            means = np.clip(np.square(z).sum(axis=1, keepdims=True) / z.shape[1], 0.0, 1.0)
+            each = np.rint(np.concatenate([z, means], axis=1) * GRID).astype(np.int64)
+        np.add.at(out, nearest, np.concatenate([np.full((len(each), 1), GRID, dtype=np.int64), each], axis=1))
     return out

@@ -116,7 +116,7 @@ def lloyd(
 
     def run() -> FloatArray:
         found = noisy_lloyd(records, [[-0.5], [0.5]], neighbouring=neighbouring, rng=noise, **ways)
-        return np.concatenate([found.counts.ravel(), found.centres[1:].ravel()])
+        return np.concatenate([part.ravel() for step in found.steps for part in (step.counts, step.moved)])
 
     with ExitStack() as held:
         for name, fault in patches.items():

@@ -29,7 +29,14 @@ from pm_dpgmm.mechanisms.em_sums import Squares, noisy_em_sums
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.moments import first_kernel, noisy_moments
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
-from pm_dpgmm.methods.em.k_means import check_clusters, clusters_guarantee, fit_clusters, read_start, spent_delta
+from pm_dpgmm.methods.em.k_means import (
+    check_clusters,
+    clusters_guarantee,
+    fit_clusters,
+    read_start,
+    sizes_of,
+    spent_delta,
+)
 from pm_dpgmm.methods.em.maximisation import MapPrior
 from pm_dpgmm.methods.em.run import COVARIANCES, MOST_STEPS, Run
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
@@ -79,8 +86,8 @@ class EM(Method):
     prior : MapPrior, optional
         Of "map", and only of that: Dirichlet and normal-inverse-Wishart. None: ``MapPrior()``, which is weak.
     start : rows of numbers (K, D), optional
-        Of "k-means", and only of that: public centres to begin with, in the unit of the records. None: spread evenly
-        over the bounds.
+        Of "k-means", and only of that: public centres to begin with, in the unit of the records, as DPLloyd is
+        printed. None: the first two steps find them, with more cells that fill the bounds.
 
     Guarantee
     ---------
@@ -96,7 +103,7 @@ class EM(Method):
     ((2, 1), (2, 2))
     >>> clusters = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15), method=dpg.EM(estimate="k-means"))
     >>> clusters.raw["kmeans_counts"].shape, clusters.guarantee.delta
-    ((5, 2), 0.0)
+    ((3, 2), 0.0)
     """
 
     n_steps: int | None = None
@@ -145,6 +152,10 @@ class EM(Method):
         """How many there are."""
         return self.n_steps or (CLUSTER_STEPS if self.estimate == K_MEANS else STEPS)
 
+    def sizes(self, problem: Problem) -> list[int]:
+        """Numbers of cells of k-means, step by step."""
+        return sizes_of(problem.n_components, self.steps, self.start)
+
     @property
     def squares(self) -> Squares:
         """Second moments that such covariances need."""
@@ -157,7 +168,7 @@ class EM(Method):
     def cost(self, problem: Problem) -> tuple[float, float]:
         """The whole budget; of k-means with Laplace noise all of epsilon."""
         if self.estimate == K_MEANS:
-            return problem.epsilon, spent_delta(problem, self.steps)
+            return problem.epsilon, spent_delta(problem, self.sizes(problem))
         return problem.epsilon, problem.delta
 
     def budget(self, problem: Problem) -> GaussianFilter:
@@ -167,7 +178,7 @@ class EM(Method):
     def guarantee(self, problem: Problem) -> Guarantee:
         """What :meth:`release` promises; made before anything is spent."""
         if self.estimate == K_MEANS:
-            return clusters_guarantee(problem, self.steps)
+            return clusters_guarantee(problem, self.sizes(problem))
         words = "private EM in balls around the components (methods/em/method.md)"
         loss = self.budget(problem).loss()
         return Guarantee(problem.epsilon, problem.delta, problem.neighbouring, words, loss)
@@ -187,7 +198,7 @@ class EM(Method):
         if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
             raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
         if self.estimate == K_MEANS:
-            check_clusters(problem, self.steps, self.start)
+            check_clusters(problem, self.sizes(problem), self.start)
             self.guarantee(problem).check_storable()
             return
         k, d = problem.n_components, problem.n_features
@@ -214,7 +225,7 @@ class EM(Method):
         """Lloyd, E-steps, fit, or steps of k-means; see the class for the guarantee."""
         if self.estimate == K_MEANS:
             own: dict[str, Any] = {"progress": progress, "rng": rng, "released": released}
-            return fit_clusters(records, problem, n_steps=self.steps, start=self.start, **own)
+            return fit_clusters(records, problem, sizes=self.sizes(problem), start=self.start, **own)
         guarantee, budget = self.guarantee(problem), self.budget(problem)
         assert problem.bounds is not None
         records = np.clip(records, problem.bounds[:, 0], problem.bounds[:, 1])
