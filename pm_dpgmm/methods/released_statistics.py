@@ -223,9 +223,10 @@ def _check_clusters(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarant
     """Raise unless the sums of all steps of k-means fit each other and the mixture."""
     if not raw:
         return
-    found = cluster_steps(raw)[0][-1].sums.shape
-    if found != mixture.means.shape:
-        raise ValueError(f"sums of k-means must have the shape of the means, {mixture.means.shape}, got {found}")
+    n_cells, n_features = cluster_steps(raw)[0][-1].sums.shape
+    k, d = mixture.means.shape
+    if n_features != d or n_cells < k or (n_cells > k and "kmeans_counts" in raw):
+        raise ValueError(f"sums of k-means must be of {k} clusters of {d} columns, got {n_cells} of {n_features}")
 
 
 def _check_cells(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:

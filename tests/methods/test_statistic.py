@@ -20,6 +20,7 @@ RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
 KINDS = {
     "central": Statistic.CELL_SUMS,
     "em": Statistic.EM_SUMS,
+    "em_k_means": Statistic.CLUSTER_SUMS,
     "gaps": Statistic.BIN_COUNTS,
     "histogram": Statistic.GRID_COUNTS,
     "local": Statistic.LOCAL_RESPONSES,
