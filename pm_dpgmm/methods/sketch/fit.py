@@ -88,14 +88,21 @@ def penalty(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
     return float(np.square((_packed(data, found) - middle) / spread).sum())
 
 
-def surprise(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
+def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: bool = False) -> float:
     """Minus twice the logarithm of Laplace's approximation of the evidence, up to a constant of the numbers.
 
     A parameter of which the numbers tell nothing costs nothing, whatever their number, as the prior is all that is
     known of it; so it compares kinds of covariances, whose parameters the prior shrinks. Numbers are weighed as in a
-    fit: all up to MOST_WEIGHED, of more every second or third frequency.
+    fit: all up to MOST_WEIGHED, of more every second or third frequency. ``quick``: where sampling hardly matters, by
+    the noise and the most that sampling can vary; up to another constant.
     """
-    data, k, has_background = _thinned(data, MOST_WEIGHED), found.n_components, found.background is not None
+    k, has_background = found.n_components, found.background is not None
+    if quick and not data.sampling_matters:
+        theta = _packed(data, found)
+        slopes = _slopes(data, theta, k, None, has_background) * _prior_rows(data, k, prior, has_background)[1]
+        misses = _residuals(data, theta, k, prior, None, has_background)
+        return float(misses @ misses + np.linalg.slogdet(np.eye(slopes.shape[1]) + slopes.T @ slopes)[1])
+    data = _thinned(data, MOST_WEIGHED)
     try:
         _, residuals, slopes, log_determinant = _weighed(data, found)
     except linalg.LinAlgError:
