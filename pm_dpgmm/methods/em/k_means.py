@@ -121,7 +121,9 @@ def spread_start(bounds: FloatArray, n_clusters: int) -> FloatArray:
     d = len(bounds)
     n_points = min(POINTS * n_clusters, MOST_POINTS)
     points = qmc.Sobol(d, scramble=False).random_base2(int(np.ceil(np.log2(n_points))))
-    centres, _ = kmeans2(points, points[:n_clusters], iter=20, minit="matrix")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a cell without points: its centre stays
+        centres, _ = kmeans2(points, points[:n_clusters], iter=20, minit="matrix")
     low, high = bounds.T
     return np.asarray(low * (1 - centres) + high * centres)
 
