@@ -41,6 +41,7 @@ def fitted(records=RECORDS, **change):
     return dpg.fit_gmm(records, 3, **(GIVEN | change))
 
 
+@pytest.mark.thorough(quick=["replace-one-None-found", "add-remove-1e-06-public"])
 @pytest.mark.parametrize("start", [None, START], ids=["found", "public"])
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
@@ -141,6 +142,7 @@ def test_an_unseeded_fit_is_private():
     assert release.private and "NOT PRIVATE" not in release.summary() and "DPLloyd" in release.summary()
 
 
+@pytest.mark.thorough(quick=["2", "5"])
 @pytest.mark.parametrize("stop", [1, 2, 3, 5])
 def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
     whole, heard, steps = fitted(), [], EM.release
