@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pm_dpgmm.methods.sketch.estimate import SketchFit, finished, full_weights, less_floor, prior_about
-from pm_dpgmm.methods.sketch.fit import refined, surprise
+from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
@@ -21,7 +22,7 @@ from pm_dpgmm.methods.sketch.start import merged_pair
 
 ODDS = 0.25  # before the numbers are seen, that some records are in no component
 HOPELESS = 0.5  # rise of the objective, under weights that do not depend on the mixture, at which no more is tried
-FINISHED = 3  # of the mixtures with the background among their components
+FINISHED = 2  # of the mixtures without a background: these are fitted to the end
 
 
 def with_outliers(fit: SketchFit) -> SketchFit:
@@ -43,10 +44,9 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     if found.background is not None:
         plain, other = without_background(data, found, prior), found
     start = replace(plain, weights=plain.weights * (1 - FIRST_BACKGROUND), background=FIRST_BACKGROUND)
-    broad = refined(data, start, prior)
-    if other is None and broad.objective > refined(data, plain, prior).objective + HOPELESS:
+    if other is None and refined(data, start, prior).objective > refined(data, plain, prior).objective + HOPELESS:
         return fit
-    broad = full_weights(data, broad, prior)
+    broad = finished(data, start, prior)
     costs = [surprise(data, one, prior, quick=True) for one in (plain, broad)]
     if other is not None and (cost := surprise(data, other, prior, quick=True)) < costs[1]:
         broad, costs[1] = other, cost
@@ -64,10 +64,17 @@ def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> 
 
     A broad cluster can pass for a background, and two components then share what is one: any two are merged.
     """
-    left_out = finished(data, replace(found, weights=found.weights / found.weights.sum(), background=None), prior)
     all_of_it = ScaledMixture(*data.components(found))
     pairs = itertools.combinations(range(all_of_it.n_components), 2)
-    starts = (less_floor(merged_pair(all_of_it, *pair), data.variance_floor) for pair in pairs)
-    merged = sorted((refined(data, start, prior) for start in starts), key=lambda one: one.objective)
-    fits = [left_out, *(full_weights(data, one, prior) for one in merged[:FINISHED])]
-    return min(fits, key=lambda one: surprise(data, one, prior, quick=True))
+    merged = (less_floor(merged_pair(all_of_it, *pair), data.variance_floor) for pair in pairs)
+    left_out = replace(found, weights=found.weights / found.weights.sum(), background=None)
+    few = thinned(data, MOST_TESTED)
+    starts = best_of(
+        few, (full_weights(few, refined(few, start, prior), prior) for start in (left_out, *merged)), prior
+    )
+    return best_of(data, (finished(data, start, prior) for start in starts[:FINISHED]), prior)[0]
+
+
+def best_of(data: SketchData, fits: Iterable[ScaledMixture], prior: Prior) -> list[ScaledMixture]:
+    """Those with the largest evidence first."""
+    return sorted(fits, key=lambda one: surprise(data, one, prior, quick=True))

@@ -61,7 +61,7 @@ def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, g
     plain = fit_of(clean)
     broad = replace(plain.found, weights=plain.found.weights * 0.98, background=0.02)
     monkeypatch.setattr(outliers, "refined", lambda data, start, prior: broad)
-    monkeypatch.setattr(outliers, "full_weights", lambda data, found, prior: found)
+    monkeypatch.setattr(outliers, "finished", lambda data, start, prior: broad)
     monkeypatch.setattr(
         outliers, "surprise", lambda data, found, prior, quick: 0.0 if found.background is None else -gain
     )
