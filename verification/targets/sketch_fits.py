@@ -46,7 +46,13 @@ from verification.targets.sketches import WHOLE, budget, little_noise
 METHOD, ROUNDS, LOCATION = "methods/sketch/method.py", "methods/sketch/rounds.py", "methods/sketch/location.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORDER, BASE = 4, 2  # of the ladder; base frequencies of a frame
-ONE = SimpleNamespace(mixture=Mixture([1.0], [[0.0]], [[[1.0]]]), misfit=0.0, rejected=False, background=None)
+ONE = SimpleNamespace(
+    mixture=Mixture([1.0], [[0.0]], [[[1.0]]]),
+    misfit=0.0,
+    rejected=False,
+    background=None,
+    data=SimpleNamespace(covariance_type="full"),
+)
 _schedule = Schedule.of
 
 
