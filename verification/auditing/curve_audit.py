@@ -1,0 +1,86 @@
+"""Audit a claimed curve with a fixed number of runs; `audit.audit` checks the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from verification.auditing import outputs as runs
+from verification.auditing.bits import bit_features
+from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.curve_choice import Guessed, by_exact_score, by_learned_score
+from verification.auditing.curve_guessing import gaussian_limit, judge
+from verification.auditing.curve_result import CurveAuditResult
+from verification.auditing.result import NOT_SHARED_NOISE
+
+
+def curve_audit(
+    runner: runs.Runner,
+    x: Any,
+    x_neighbour: Any,
+    *,
+    claim: ClaimedCurve,
+    n_samples: int,
+    false_alarm: float,
+    level: str,
+    log_density: Callable[..., Any] | None,
+    notes: list[str],
+    n_jobs: int,
+    progress: Callable[[int], None],
+    rng: np.random.Generator,
+) -> CurveAuditResult:
+    """`audit` of a curve."""
+    label = rng.integers(2, size=n_samples).astype(bool)
+    outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=progress)
+    rows, watch = runs.as_rows(outputs), runs.Watch()
+    watch.see(rows, label)
+    notes = [*notes, *watch.notes(), *runs.type_notes(runner, level)]
+    if log_density is not None:
+        ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
+        guessed = by_exact_score(ratio, label, claim, false_alarm=false_alarm)
+    else:
+        n_bits = rows.shape[1] if level == "bit" else 0
+        if n_bits:
+            rows = np.column_stack([rows, bit_features(rows)])
+        guessed = by_learned_score(rows, label, claim, false_alarm=false_alarm, rng=rng, n_bits=n_bits)
+    return _result(guessed, claim, n_samples=n_samples, false_alarm=false_alarm, level=level, notes=notes)
+
+
+def _result(
+    guessed: Guessed, claim: ClaimedCurve, *, n_samples: int, false_alarm: float, level: str, notes: list[str]
+) -> CurveAuditResult:
+    made, family = guessed.plan, claim.family
+    found = judge(made, guessed.correct, family=family, error=false_alarm)
+    refuted = found.delta_lower > made.delta
+    if not guessed.looked and not refuted:
+        notes = [*notes, NOT_SHARED_NOISE]
+    lower = found.parameter_lower
+    if refuted and family.claimed is not None:  # with it all smaller ones; the chords of a claim are a little lower
+        lower = max(lower, family.claimed)
+    epsilon_lower = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
+    return CurveAuditResult(
+        refuted=refuted,
+        claim=claim.words,
+        p_value=found.p_value,
+        e_value=None,
+        parameter=family.parameter,
+        claimed=family.claimed,
+        parameter_lower=lower,
+        epsilon_point=made.epsilon,
+        delta_claimed=made.delta,
+        delta_lower=found.delta_lower,
+        delta=claim.delta,
+        epsilon_lower=epsilon_lower,
+        n_samples=n_samples,
+        n_certified=made.rounds,
+        false_alarm=false_alarm,
+        detection_limit=gaussian_limit(claim, n_certified=made.rounds, false_alarm=false_alarm),
+        score=guessed.name,
+        event=str(made),
+        counts={"guesses": made.counts(guessed.correct).as_dict()},
+        level=level,
+        sequential=False,
+        notes=tuple(notes),
+    )
