@@ -18,6 +18,7 @@ from verification.auditing import scores
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.curve_guessing import Plan, critical_share, plan
+from verification.auditing.events import wilson
 from verification.auditing.guess_choice import quantile
 from verification.auditing.result import EXACT_SCORE
 
@@ -35,7 +36,7 @@ SHARES = np.array([1.0, 0.75, 0.55, 0.4, 0.3, 0.2, 0.14, 0.1, 0.07, 0.05, 0.03, 
 USUAL = 0.55  # of the runs guessed: best against Gaussian noise that is too small by little
 LEAST = 8  # guesses on the runs of the plan
 TIE = 0.7  # standard errors within which scores count as equally good
-DOUBT = 3.0  # standard errors by which another share must look better than the usual one
+DOUBT = 2.2  # standard errors by which another share must look better than the usual one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,11 +158,11 @@ def _values(
     hits = np.cumsum(right)[np.maximum(1, np.rint(shares * size).astype(int)) - 1]
     made = np.maximum(1, np.rint(shares * size))
     needed, deviation, _ = critical_share(claim, sides, shares, rounds, quantile(false_alarm))
-    rate = (hits if exact else (hits + 0.5) * made / (made + 1)) / made
-    value = (shares * rate - needed) / np.maximum(deviation, 1e-12)
+    rate = hits / made
     if not exact:
         alike = np.sqrt(np.minimum(shares, USUAL) / np.maximum(shares, USUAL)) * (1.0 if all(sides) else 0.5)
-        value = value - DOUBT * np.sqrt(rounds / size * 2 * (1 - alike))
+        rate = wilson(hits, made, DOUBT * np.sqrt(2 * (1 - alike)))
+    value = (shares * rate - needed) / np.maximum(deviation, 1e-12)
     return shares, value
 
 

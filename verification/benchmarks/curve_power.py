@@ -2,10 +2,10 @@
 
     python -m verification.benchmarks.curve_power [--runs 1000 4000 20000] [--seeds 24] [--quick]
 
-The claim is (1, 1e-6) by a Gaussian mechanism, as its curve or as a pair; the mechanism has too little noise. Printed is
-the smallest epsilon at 1e-6 that at least half of the audits refute, on a grid of ratio 1.1 of the excess over 1, with
-scores that are learned and with the exact one. ``--false-alarms N`` audits sound mechanisms at their exact curves N
-times each, with 1,000 runs and error 5 %.
+The claim is (1, 1e-6) by a Gaussian mechanism, as its curve or as a pair; the mechanism has too little noise. Printed
+is the smallest epsilon at 1e-6 that at least half of the audits refute, on a grid of ratio 1.1 of the excess over 1,
+with scores that are learned and with the exact one. ``--false-alarms N`` audits sound mechanisms at their exact curves
+N times each, with 1,000 runs and error 5 %.
 """
 
 from __future__ import annotations
