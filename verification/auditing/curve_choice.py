@@ -25,18 +25,18 @@ from verification.auditing.result import EXACT_SCORE
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-FIRST_SHARE, FIRST_ROOTS = 0.05, 4.0  # of the runs, and of their root, for the plan: the larger of the two
+FIRST_SHARE, FIRST_ROOTS = 0.05, 3.0  # of the runs, and of their root, for the plan: the larger of the two
 EXACT_SHARE, EXACT_RUNS = 0.02, 1_000  # the right score needs no learning
-LAST = 0.6  # of the runs, up to which the score is learned again and again
+LAST = 0.75  # of the runs, up to which the score is learned again and again
 FEW = 6_000  # runs up to which the learners for few of them are taken
-GROWTH = 1.6, 2.0  # of the runs that are learned from, between one score and the next: for few runs, for many
+GROWTH = 1.4, 2.0  # of the runs that are learned from, between one score and the next: for few runs, for many
 BALANCED = 5_000  # outputs that balance a score
 SIDES = ((True, True), (True, False), (False, True))
 SHARES = np.array([1.0, 0.75, 0.55, 0.4, 0.3, 0.2, 0.14, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002])
 USUAL = 0.55  # of the runs guessed: best against Gaussian noise that is too small by little
 LEAST = 8  # guesses on the runs of the plan
 TIE = 0.7  # standard errors within which scores count as equally good
-DOUBT = 2.2  # standard errors by which another share must look better than the usual one
+DOUBT = 2.3  # standard errors by which another share must look better than the usual one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,17 +125,23 @@ def _joined(parts: list[dict[str, FloatArray]], sizes: list[int]) -> dict[str, F
 
 
 def _best(seen: dict[str, FloatArray], coins: FloatArray, claim: ClaimedCurve, rounds: int, false_alarm: float) -> str:
-    """Of the scores that are expected to refute as surely as the best, up to noise, the one with the least log-loss."""
+    """Of the scores that are expected to refute as surely as the best, up to noise, the simplest with least log-loss.
+
+    A less simple one must have less log-loss by a standard error.
+    """
     values = {
         name: max(_values(score, coins, claim, sides, rounds, false_alarm)[1].max() for sides in SIDES)
         for name, score in seen.items()
     }
     tie = max(values.values()) - TIE * math.sqrt(rounds / coins.size)
     sign = np.where(coins > 0, -1.0, 1.0)
-    return min(
-        (name for name, value in values.items() if value >= tie),
-        key=lambda name: float(np.mean(np.logaddexp(0, sign * seen[name]))),
-    )
+    losses = {name: np.logaddexp(0, sign * seen[name]) for name, value in values.items() if value >= tie}
+    best = next(iter(losses))
+    for name, loss in losses.items():
+        gain = losses[best] - loss
+        if gain.mean() > gain.std() / math.sqrt(gain.size):
+            best = name
+    return best
 
 
 def _values(

@@ -68,6 +68,7 @@ def simulated(mu, claim, n, share, n_audits, rng, error=0.05):
     return np.mean(refuted)
 
 
+@pytest.mark.thorough
 def test_a_gaussian_at_its_own_curve_is_refuted_in_nearly_five_percent_of_audits():
     # False alarm of this test: below 1e-4, by the binomial law of 2,000 audits at a rate of at most 5 %.
     claim = claimed_curve(profile=GDP(0.5))
@@ -76,6 +77,7 @@ def test_a_gaussian_at_its_own_curve_is_refuted_in_nearly_five_percent_of_audits
     assert found > 0.02  # and the test wastes little
 
 
+@pytest.mark.thorough
 def test_the_detection_limit_is_caught_nine_times_in_ten():
     # False alarm: 500 audits at a rate of 0.9 leave 0.85..0.95 with probability below 1e-3, with this seed never.
     claim = claimed_curve(profile=GDP(0.2367))
