@@ -51,4 +51,9 @@ def warnings_of(noise: Mapping[str, Any], n_components: int) -> tuple[str, ...]:
     """
     misfit = Misfit.of(noise)
     reason = None if misfit is None else misfit.reason(n_components)
+    if reason and "covariance_type" in noise:
+        kind = printable(str(noise["covariance_type"]))
+        reason += (
+            f"; that counts mixtures of any covariances, not only {kind} ones: release.refit(covariance_type='full')"
+        )
     return (*([reason] if reason else []), *map(printable, noise.get("caveats", ())))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_count, generator_of, read_choices
+from pm_dpgmm._arguments import check_choice, check_count, generator_of, read_choices
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_checks import MOST_RELEASED_COMPONENTS
 from pm_dpgmm.methods.sketch.choice import PRICE
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
@@ -49,7 +50,7 @@ class Allowed:
     """What one kind of statistic allows; None, or a reason, where it does not."""
 
     check: Callable[[Released, Sequence[Mixture] | None, np.random.Generator], FitCheck] | str = NO_CHECK
-    refit: Callable[[Any, int], Any] | None = None
+    refit: Callable[..., Any] | None = None
     select: Callable[[Release, tuple[int, ...], float | str], KSelection] | None = None
     resume: Callable[[Interrupted], Outcome] | None = None
     chooses: bool = False  # a fit that is resumed may choose among numbers of components
@@ -134,13 +135,21 @@ def check_fit_of(
     return check_fit(release, drawn, random_seed=random_seed)
 
 
-def refit(release: AnyRelease, n_components: int) -> AnyRelease:
+def refit(release: AnyRelease, n_components: int | None = None, *, covariance_type: str | None = None) -> AnyRelease:
     """See :meth:`pm_dpgmm.Release.refit`."""
-    (number,) = read_choices([n_components], most=MOST_RELEASED_COMPONENTS)
+    asked = release.n_components if n_components is None else n_components
+    (number,) = read_choices([asked], most=MOST_RELEASED_COMPONENTS)
     refitted = ALLOWED[release.statistic].refit
     if refitted is None:
         raise ValueError(_refused(release, "refit"))
-    found: AnyRelease = refitted(release, number)
+    kind: dict[str, str] = {}
+    if covariance_type is not None:
+        check_choice(COVARIANCE_TYPES, covariance_type=covariance_type)
+        if release.statistic is not Statistic.SKETCH:
+            rule = "covariance_type must be None unless the release is of method 'sketch' or 'two-phase'"
+            raise ValueError(f"{rule}, got {covariance_type!r}")
+        kind = {"covariance_type": covariance_type}
+    found: AnyRelease = refitted(release, number, **kind)
     return found
 
 

@@ -45,6 +45,8 @@ def summary(release: Released) -> str:
     choice = release.noise.get(AUTOMATIC)
     if isinstance(choice, Mapping):
         lines.append(f"Chosen by method 'auto': {release.method!r}, since {printable(str(choice.get('reason')))}")
+    if "covariance_type" in release.noise or "covariance_scores" in release.noise:
+        lines.append(_covariances(release))
     if not release.private:
         lines.append(
             "NOT PRIVATE: its noise, or that of a release it was made from, came from a known seed."
@@ -74,6 +76,18 @@ def summary(release: Released) -> str:
         cells = zip(release.means[k], deviations[k], strict=True)
         lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
     return "\n".join(lines)
+
+
+def _covariances(release: Released) -> str:
+    """What the covariances are restricted to, and whether the released numbers chose it."""
+    told = f"Covariances: {printable(str(release.noise.get('covariance_type', 'full')))}"
+    scores = release.noise.get("covariance_scores")
+    if not isinstance(scores, Mapping):
+        return told
+    values = {printable(kind): value for kind, value in scores.items() if isinstance(value, (int, float))}
+    least = min(values.values(), default=0.0)
+    behind = ", ".join(f"{kind} {value - least:.1f}" for kind, value in values.items())
+    return f"{told}, chosen by the released numbers (minus twice the log evidence, above the best: {behind})"
 
 
 def card(release: Released) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, read_choices, shown
+from pm_dpgmm._arguments import FloatArray, check_choice, read_choices, shown
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.choice import choose
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
 from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -25,7 +26,12 @@ from pm_dpgmm.release.selection import with_fit
 MOST_TOLD = 1000  # sites that the text of a guarantee names; noise["sites"] has all of them
 
 
-def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | None = None) -> Release:
+def combine(
+    releases: Iterable[Release],
+    *,
+    n_components: int | Iterable[int] | None = None,
+    covariance_type: str | None = None,
+) -> Release:
     """Add up the releases of sites with different people, and fit a mixture to the sum.
 
     One site makes a release, the others make theirs with ``fit_gmm(..., like=that_release)``: the sums are then of the
@@ -39,6 +45,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
         be among them, but no site twice.
     n_components : int or sequence of int, optional
         As for :func:`pm_dpgmm.fit_gmm`. None: the largest number of components among the releases.
+    covariance_type : {"full", "tied", "diag", "spherical", "auto"}, optional
+        As for :func:`pm_dpgmm.fit_gmm`. None: that of the releases, or "full" where they differ.
 
     Returns
     -------
@@ -79,6 +87,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
         if item.statistic is not Statistic.SKETCH:
             raise ValueError(f"releases must be of method 'sketch', got one of method {item.method!r}")
     numbers = read_choices(max(item.n_components for item in given) if n_components is None else n_components)
+    if covariance_type is not None:
+        check_choice(COVARIANCE_TYPES, covariance_type=covariance_type)
     found = [SketchStatistics.from_arrays(item.raw, item.noise) for item in given]
     for i, evidence in enumerate(found):
         check_fittable(evidence, f"releases[{i}]")
@@ -93,6 +103,8 @@ def combine(releases: Iterable[Release], *, n_components: int | Iterable[int] | 
     guarantee = parallel([item.guarantee for item in given], sites)
     guarantee.check_storable()
     evidence = added(found)
+    if covariance_type is not None:
+        evidence = replace(evidence, covariance_type=covariance_type)
     own = {item.n_components: as_start(evidence, item.mixture, item.background_weight) for item in reversed(given)}
     choice = choose(evidence, numbers, first=own)
     fit = choice.best
@@ -131,7 +143,9 @@ def added(evidence: list[SketchStatistics]) -> SketchStatistics:
     everywhere = len(limits) == len(evidence)  # sites may have clipped to different bounds
     lows, highs = (np.array([limit[:, i] for limit in limits]) for i in (0, 1))
     bounds = np.column_stack([lows.min(axis=0), highs.max(axis=0)]) if everywhere else None
-    return replace(start.with_sketches(sketches), bounds=bounds)
+    kinds = {item.covariance_type for item in evidence}
+    kind = kinds.pop() if len(kinds) == 1 else FULL
+    return replace(start.with_sketches(sketches), bounds=bounds, covariance_type=kind)
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:

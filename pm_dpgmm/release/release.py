@@ -60,6 +60,15 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         when the records were public anyway.
     """
 
+    @property
+    def covariance_type(self) -> str:
+        """What the covariances were restricted to: "full" (nothing), "tied", "diag" or "spherical".
+
+        As it was asked for or, with "auto", what the released numbers chose; ``noise["covariance_scores"]`` then has
+        minus twice the log evidence of each.
+        """
+        return str(self.noise.get("covariance_type", "full"))
+
     # ------------------------------------------------------------------ answers that are no mixture
     @property
     def answer(self) -> Answer:
@@ -84,13 +93,16 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         return answer_of(self)
 
     # ------------------------------------------------------------------ other numbers of components
-    def refit(self, n_components: int) -> Release:
+    def refit(self, n_components: int | None = None, *, covariance_type: str | None = None) -> Release:
         """The same statistics and guarantee, another mixture. Costs no privacy budget.
 
         Parameters
         ----------
-        n_components : int
-            K of the new mixture.
+        n_components : int, optional
+            K of the new mixture; None is that of this one.
+        covariance_type : {"full", "tied", "diag", "spherical", "auto"}, optional
+            What its covariances are, of methods "sketch" and "two-phase": see :func:`pm_dpgmm.fit_gmm`. None is that
+            of this one.
 
         Returns
         -------
@@ -101,7 +113,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         ------
         TypeError, ValueError
             Unless of method "sketch", "two-phase", "histogram" or "local" and ``n_components`` is one or more, and no
-            more than the released numbers can tell apart.
+            more than the released numbers can tell apart; or if ``covariance_type`` is none of these, or given for
+            another method.
 
         Examples
         --------
@@ -114,7 +127,7 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         """
         from pm_dpgmm.release.by_statistic import refit
 
-        return refit(self, n_components)
+        return refit(self, n_components, covariance_type=covariance_type)
 
     def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: float | str = 4.0) -> KSelection:
         """Compare numbers of components on the released statistics. Costs no privacy budget.

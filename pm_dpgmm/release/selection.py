@@ -11,8 +11,10 @@ from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
+from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
 from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
@@ -23,6 +25,7 @@ from pm_dpgmm.release.number_of_components_from_responses import compared_respon
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
 
+OF_A_FIT = ("k_scores", "covariance_scores", "covariance_type")
 AnyRelease = TypeVar("AnyRelease", bound=Released)
 
 
@@ -110,16 +113,18 @@ class KSelection:
         return plot_selection(self, ax=ax)
 
 
-def refit_sketch(release: AnyRelease, n_components: int) -> AnyRelease:
-    """The same sketches, another mixture.
+def refit_sketch(release: AnyRelease, n_components: int, covariance_type: str | None = None) -> AnyRelease:
+    """The same sketches, another mixture; None: covariances of the kind that it has.
 
     The release's own number may give another mixture where the mixture had been chosen by a private comparison: where
     none of so many components explained the first round.
     """
     evidence = _evidence(release)
     check_numbers([n_components], release.n_features, evidence.n_numbers)
+    if covariance_type is not None:
+        evidence = replace(evidence, covariance_type=covariance_type)
     choice = choose(evidence, [n_components], first=_own(release, evidence))
-    return with_fit(release, evidence, choice.best)
+    return with_fit(release, evidence, choice.best, choice)
 
 
 def selection_of_sketches(release: Release, numbers: tuple[int, ...], penalty: float | str) -> KSelection:
@@ -155,10 +160,12 @@ def with_fit(
     release: AnyRelease, evidence: SketchStatistics, fit: SketchFit, choice: Choice | None = None
 ) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
-    noise = {name: value for name, value in release.noise.items() if name != "k_scores"}
+    fit = with_outliers(fit)
+    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
+    noise = {name: value for name, value in release.noise.items() if name not in OF_A_FIT}
+    noise |= {} if evidence.covariance_type == FULL else {"covariance_type": evidence.covariance_type}
     noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
-    if choice is not None and len(choice.fits) > 1:
-        noise["k_scores"] = choice.to_dict()
+    noise |= {} if choice is None else choice.told()
     weight, broad = fit.background or (0.0, None)
     return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
 

@@ -88,8 +88,8 @@ def test_the_price_of_a_parameter(line):
     one = choose(evidence, [2])
     assert np.isnan(one.scores[0])  # nothing to compare
     fit = one.best
-    assert score(fit, price=7.0) - score(fit, price=2.0) == pytest.approx(5.0 * n_free(fit.found))
-    assert n_free(fit.found) == 5
+    assert score(fit, price=7.0) - score(fit, price=2.0) == pytest.approx(5.0 * n_free(fit))
+    assert n_free(fit) == 5
     assert line.select_k([3, 1], penalty=1e6).chosen == 1 and line.select_k([3, 1]).n_components == (1, 3)
 
 

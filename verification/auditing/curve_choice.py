@@ -73,14 +73,17 @@ def by_learned_score(
     first = min(max(round(FIRST_ROOTS * math.sqrt(n)), round(FIRST_SHARE * n)), n // 2)
     models, growth = (scores.SMALL, GROWTH[0]) if n <= FEW else (scores.LARGE, GROWTH[1])
 
-    def scored(learned: slice, start: int, end: int) -> tuple[dict[str, FloatArray], bool]:
-        """Scores of runs ``start`` to ``end`` by what was learned on others, and whether all was looked for."""
+    def scored(learned: slice, start: int, end: int, last: int = n) -> tuple[dict[str, FloatArray], bool]:
+        """Scores of runs ``start`` to ``end`` by what was learned on others, and whether all was looked for.
+
+        They are balanced by outputs before ``last``: those of runs to be guessed must not touch the plan.
+        """
         model = scores.learn(rows[learned], label[learned], rng=rng, models=models, n_bits=n_bits)
-        found = scores.evaluate(model, rows[start : max(end, min(n, start + BALANCED))])
+        found = scores.evaluate(model, rows[start : max(end, min(last, start + BALANCED))])
         return {name: balanced(score)[: end - start] for name, score in found.items()}, model.looked
 
     half = first // 2
-    halves = [scored(slice(half, first), 0, half)[0], scored(slice(0, half), half, first)[0]]
+    halves = [scored(slice(half, first), 0, half, first)[0], scored(slice(0, half), half, first, first)[0]]
     seen = _joined(halves, [half, first - half])
     coins, start = label[:first].astype(float), first
     name = _best(seen, coins, claim, n - first, false_alarm)

@@ -5,9 +5,9 @@ Which page has a figure of which:
 - README.md and docs/how-many-records.md, sizes for "sketch": ``accuracy --sets ...`` (its sets: ``sets``), also the
   histogram in one column; docs/how-many-records.md, table of "slices": ``slices_accuracy``.
 - docs/real-tables.md: ``real_tables``.
-- docs/which-method.md, figure of "gaps" beside others: ``far_and_wide``; records that populous methods need:
-  ``populous_table``; about one of them each are ``populous_single_size`` and ``populous_release``; local privacy:
-  ``local_release``.
+- docs/which-method.md, kinds of covariances: ``covariance_types``; figure of "gaps" beside others: ``far_and_wide``;
+  records that populous methods need: ``populous_table``; about one of them each are ``populous_single_size`` and
+  ``populous_release``; local privacy: ``local_release``.
 - docs/pymc.md, labels and latent vectors: ``labelled_rows``, ``prior_modes``; samplers: ``sampler_agreement``; seconds
   to the first draw: ``first_sample``; density of rows: ``gmm_density``. Its coverage: ``verification.calibration``.
 - docs/audit-a-claim.md: ``auditors``, of curves ``curve_power``. docs/robustness-to-privacy.md: ``robust_normal``.

@@ -84,7 +84,7 @@ def entries(folder: Path) -> Entries:
         }),
         "fit_gmm sketch": (dpg.fit_gmm, fit | {
             "bounds": (-2, 8), "method": "sketch", "delta": 1e-6, "order": 8, "reg_covar": 0.1, "like": None,
-            "random_seed": 1,
+            "covariance_type": "auto", "random_seed": 1,
         }),
         "fit_gmm slices": (dpg.fit_gmm, fit | {
             "X": np.hstack([RECORDS, RECORDS[::-1]]), "bounds": (-2, 8), "method": "slices", "n_cells": 6,

@@ -4,8 +4,8 @@ Given a mixture theta the released numbers are normal, z ~ N(n a phi(theta), n V
 :mod:`pm_dpgmm.methods.sketch.law` for the law, and for what is integrated out (a private number of records, the weight
 of a background component). What it leaves out: the moments of cells and parts that a release of several columns also
 holds (5 to 25 % of its budget) have no closed-form law and are not used, which loses their information; values at the
-bounds count as if the mixture had them there; ``reg_covar``, a restriction on the fit, is none on the density of the
-records.
+bounds count as if the mixture had them there; ``reg_covar`` and ``covariance_type``, restrictions on the fit, are none
+on the density of the records.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _sketch(release: Released, mixture: Mixture) -> FloatArray:
     from pm_dpgmm.methods.sketch.fit import moved
     from pm_dpgmm.methods.sketch.laplace import laplace
 
-    law = laplace(release)
+    law = laplace(release, as_full=True)  # of the model's covariances, which are any
 
     def offsets(step: FloatArray) -> FloatArray:
         return offsets_of(SketchFit(law.data, moved(law.found, step), 0.0).mixture, mixture)

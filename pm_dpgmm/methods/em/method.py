@@ -30,7 +30,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.moments import first_kernel, noisy_moments
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
 from pm_dpgmm.methods.em.maximisation import MapPrior
-from pm_dpgmm.methods.em.run import MOST_STEPS, Run
+from pm_dpgmm.methods.em.run import COVARIANCES, MOST_STEPS, Run
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.sketch.start import level_sizes
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
@@ -42,7 +42,6 @@ LINE_REACH, SPACE_REACH = 2.5, 1.0  # radius of a ball in root mean square dista
 SIGNAL, LEAST_CELLS, MOST_CELLS = 30.0, 1.5, 4  # records over noise for a cell of a component; cells of a component
 NARROWEST = 1e-10  # width of the bounds over their distance from 0
 MOST_STACKED = 1200  # numbers of all steps, whose covariance is decomposed
-COVARIANCES = tuple(one.value for one in Squares if one is not Squares.NONE)
 ESTIMATES = ("likelihood", "m-step", "map")
 LEAST_SHARE, MOST_REACH = 0.01, 100.0
 
@@ -55,8 +54,8 @@ class EM(Method):
     ----------
     n_steps : int
         E-steps, from 1 to 10; two or three. Each further one has its own share of the budget.
-    covariance : {"full", "diagonal", "isotropic"}
-        What the covariances of the mixture are, and which second moments are released for them. "isotropic" is round in
+    covariance_type : {"full", "diag", "spherical"}
+        What the covariances of the mixture are, and which second moments are released for them. "spherical" is round in
         the unit of the columns as they are given.
     estimate : {"likelihood", "m-step"}
         "likelihood": the mixture that explains the noisy sums of all steps best, by the law that ``release.observe``
@@ -85,7 +84,7 @@ class EM(Method):
     """
 
     n_steps: int = 2
-    covariance: str = "full"
+    covariance_type: str = "full"
     estimate: str = "likelihood"
     start_share: float = 0.25
     reach: float | None = None
@@ -94,7 +93,7 @@ class EM(Method):
 
     def __post_init__(self) -> None:
         check_count(n_steps=self.n_steps, most=MOST_STEPS)
-        check_choice(COVARIANCES, covariance=self.covariance)
+        check_choice(tuple(COVARIANCES), covariance_type=self.covariance_type)
         check_choice(ESTIMATES, estimate=self.estimate)
         if self.prior is not None and not isinstance(self.prior, MapPrior):
             raise TypeError(f"prior must be a MapPrior or None, got {shown(self.prior)}")
@@ -108,6 +107,11 @@ class EM(Method):
             if not 1 / MOST_REACH <= self.reach <= MOST_REACH:
                 raise ValueError(f"reach must be from {1 / MOST_REACH} to {MOST_REACH:g}, got {self.reach!r}")
         plain_numbers(self)
+
+    @property
+    def squares(self) -> Squares:
+        """Second moments that such covariances need."""
+        return COVARIANCES[self.covariance_type]
 
     def first_kernel(self, n_features: int) -> Any:
         """The sums over cells."""
@@ -142,7 +146,7 @@ class EM(Method):
         if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
             raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
         k, d = problem.n_components, problem.n_features
-        stacked = self.n_steps * k * (1 + d + Squares(self.covariance).size(d))
+        stacked = self.n_steps * k * (1 + d + self.squares.size(d))
         if stacked > MOST_STACKED:
             rule = f"n_components and n_steps must be so small that all steps have at most {MOST_STACKED} numbers"
             raise ValueError(f"{rule}, got {stacked} for {k} components, {d} columns and {self.n_steps} steps")
@@ -175,7 +179,7 @@ class EM(Method):
         left = 1 - budget.spent / budget.limit
         first = left * Fraction(self.start_share).limit_denominator(10**6)
         prior = (self.prior or MapPrior()) if self.estimate == "map" else None
-        run = Run.of(problem.bounds, n_records, n_scale, problem.n_components, self.covariance, self.estimate, prior)
+        run = Run.of(problem.bounds, n_records, n_scale, problem.n_components, self.squares, self.estimate, prior)
         sizes = cell_sizes(problem, n_records, float(budget.limit))
         for size in sizes:
             found, budget = noisy_moments(records, run.cells(size), budget=budget, share=first / len(sizes), **ways)
@@ -184,7 +188,7 @@ class EM(Method):
         progress(1, self.n_steps + 1)
         for t, share in enumerate(step_shares(left - first, self.n_steps)):
             step, partition = run.next_step(self.radius(problem.n_features))
-            kind: dict[str, Any] = {"squares": Squares(self.covariance), "budget": budget, "share": share}
+            kind: dict[str, Any] = {"squares": self.squares, "budget": budget, "share": share}
             sums, budget = noisy_em_sums(records, partition, **kind, **ways)
             run = run.with_step(step, sums)
             last = t + 1 == self.n_steps

@@ -41,6 +41,8 @@ from pm_dpgmm.privacy.guarantee import Guarantee
 LEAST_SD, WIDEST_SD = 1e-4, 1.0  # of a component that a step is made at, in half-widths of the bounds
 LEAST_WEIGHT = 0.005  # of such a component
 MOST_LEVELS, MOST_STEPS = 64, 10
+# by scikit-learn's names
+COVARIANCES = {"full": Squares.FULL, "diag": Squares.DIAGONAL, "spherical": Squares.ISOTROPIC}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,13 +69,13 @@ class Run:
         n_records: int,
         n_records_scale: float,
         n_components: int,
-        covariance: str,
+        covariance: Squares,
         estimate: str,
         prior: MapPrior | None = None,
     ) -> Run:
         """Before the first release."""
-        kind, box = Squares(covariance), np.asarray(bounds)
-        return cls(box, float(n_records), n_records_scale, n_components, kind, estimate, prior=prior)
+        box = np.asarray(bounds)
+        return cls(box, float(n_records), n_records_scale, n_components, covariance, estimate, prior=prior)
 
     @property
     def unit(self) -> FloatArray:
@@ -172,12 +174,18 @@ class Run:
     # ------------------------------------------------------------------ what leaves
     def law(self) -> dict[str, Any]:
         """Of the numbers in ``raw``, beside what they say themselves."""
-        return {
-            "statistic": "EM sums",
-            "law": "discrete Gaussian",
-            "covariance": str(self.covariance),
-            "estimate": self.estimate,
-        } | ({} if self.prior is None else {"prior": asdict(self.prior)})
+        named = {kind: name for name, kind in COVARIANCES.items() if kind is not Squares.FULL}
+        kind = {"covariance_type": named[self.covariance]} if self.covariance in named else {}
+        return (
+            {
+                "statistic": "EM sums",
+                "law": "discrete Gaussian",
+                "covariance": str(self.covariance),
+                "estimate": self.estimate,
+            }
+            | kind
+            | ({} if self.prior is None else {"prior": asdict(self.prior)})
+        )
 
     def raw(self, *, last: bool = False) -> dict[str, FloatArray]:
         """What was released; ``last``: all steps are done."""

@@ -9,11 +9,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
+from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL
 from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -101,9 +103,19 @@ def fit_evidence(
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint)
-    if last and data.full_weights:
-        found = reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
-    return SketchFit.of(data, found)
+    return SketchFit.of(data, full_weights(data, found, prior) if last else found)
+
+
+def finished(data: SketchData, start: ScaledMixture, prior: Prior) -> ScaledMixture:
+    """The last steps of a fit, from a mixture that is nearly one."""
+    return full_weights(data, refined(data, start, prior), prior)
+
+
+def full_weights(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
+    """The fit with the full covariance of the sketch at its own mixture, where that matters and is not too large."""
+    if not data.full_weights:
+        return found
+    return reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
 
 
 def prior_about(start: ScaledMixture | None) -> Prior:
@@ -122,7 +134,9 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)
-    data = replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, bounds=evidence.bounds)
+    kind = FULL if evidence.covariance_type == AUTO else evidence.covariance_type  # nobody has decided yet
+    own: dict[str, Any] = {"bounds": evidence.bounds, "covariance_type": kind}
+    data = replace(data, n_records=evidence.n_records, count_scale=evidence.n_records_scale, **own)
     if evidence.resolution is None:
         return data
     reach = evidence.resolution / 2  # values at a bound are from means up to half a resolution beyond it

@@ -12,10 +12,9 @@ import numpy as np
 from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates
-from pm_dpgmm.methods.sketch.scaled_mixture import packed as _packed
-from pm_dpgmm.methods.sketch.scaled_mixture import unpacked as _unpacked
+from pm_dpgmm.methods.sketch.covariance_types import SPHERICAL, TIED, restricted
+from pm_dpgmm.methods.sketch.model import MOST_WEIGHED, Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates, packed, unpacked
 from pm_dpgmm.mixture.coordinates import triangle
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
@@ -50,14 +49,24 @@ def distances(data: SketchData, found: ScaledMixture) -> tuple[float, float, int
 
     Then the log-determinant of their covariance, and how many they are.
     """
-    data = data.thinned(min(-(-data.values.size // MOST_TESTED), THINNEST))
+    value, residuals, slopes, log_determinant = _weighed(_thinned(data, MOST_TESTED), found)
+    normal, gradient = slopes.T @ slopes, slopes.T @ residuals
+    normal[np.diag_indices_from(normal)] *= 1 + RIDGE
+    gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
+    return value, value - gain, max(1, residuals.size - slopes.shape[1] + 1), log_determinant, residuals.size
+
+
+def _weighed(data: SketchData, found: ScaledMixture) -> tuple[float, FloatArray, FloatArray, float]:
+    """Chi-square, residuals and their derivatives in units of noise and sampling, and the covariance's log-determinant.
+
+    The noise on the number of records is one more direction of noise.
+    """
     whitener, log_determinant = _whitener(data, found)
     expected = data.expected(found)
     residuals = linalg.solve_triangular(whitener, expected - data.values, lower=True, check_finite=False)
     value = float(residuals @ residuals)
-    theta, has_background = _packed(found), found.background is not None
-    slopes = _slopes(data, theta, found.n_components, whitener, has_background)
-    if data.count_scale:  # one more direction of noise: all numbers grow with the number of records
+    slopes = _slopes(data, _packed(data, found), found.n_components, whitener, found.background is not None)
+    if data.count_scale:  # all numbers grow with the number of records
         by_count = expected * (data.count_scale / data.n_records)
         count = linalg.solve_triangular(whitener, by_count, lower=True, check_finite=False)
         stretch = np.sqrt(1 + float(count @ count))
@@ -65,17 +74,42 @@ def distances(data: SketchData, found: ScaledMixture) -> tuple[float, float, int
         residuals -= inward * (count @ residuals)
         slopes -= np.outer(inward, count @ slopes)
         value, log_determinant = float(residuals @ residuals), log_determinant + 2 * np.log(stretch)
-    normal, gradient = slopes.T @ slopes, slopes.T @ residuals
-    normal[np.diag_indices_from(normal)] *= 1 + RIDGE
-    gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
-    return value, value - gain, max(1, residuals.size - len(theta) + 1), log_determinant, residuals.size
+    return value, residuals, slopes, log_determinant
 
 
-def penalty(found: ScaledMixture, prior: Prior) -> float:
+def _thinned(data: SketchData, most: int) -> SketchData:
+    """Every second or third frequency of a sketch with more numbers than ``most``."""
+    return data.thinned(min(-(-data.values.size // most), THINNEST))
+
+
+def penalty(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
     """Minus twice the log prior density, up to a constant."""
-    has_background = found.background is not None
-    middle, spread = _prior_rows(found.n_components, found.means.shape[1], prior, has_background)
-    return float(np.square((_packed(found) - middle) / spread).sum())
+    middle, spread = _prior_rows(data, found.n_components, prior, found.background is not None)
+    return float(np.square((_packed(data, found) - middle) / spread).sum())
+
+
+def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: bool = False) -> float:
+    """Minus twice the logarithm of Laplace's approximation of the evidence, up to a constant of the numbers.
+
+    A parameter of which the numbers tell nothing costs nothing, whatever their number, as the prior is all that is
+    known of it; so it compares kinds of covariances, whose parameters the prior shrinks. Numbers are weighed as in a
+    fit: all up to MOST_WEIGHED, of more every second or third frequency. ``quick``: where sampling hardly matters, by
+    the noise and the most that sampling can vary; up to another constant.
+    """
+    k, has_background = found.n_components, found.background is not None
+    if quick and not data.sampling_matters:
+        theta = _packed(data, found)
+        slopes = _slopes(data, theta, k, None, has_background) * _prior_rows(data, k, prior, has_background)[1]
+        misses = _residuals(data, theta, k, prior, None, has_background)
+        return float(misses @ misses + np.linalg.slogdet(np.eye(slopes.shape[1]) + slopes.T @ slopes)[1])
+    data = _thinned(data, MOST_WEIGHED)
+    try:
+        _, residuals, slopes, log_determinant = _weighed(data, found)
+    except linalg.LinAlgError:
+        return np.inf
+    scaled = slopes * _prior_rows(data, k, prior, has_background)[1]
+    by_prior = np.linalg.slogdet(np.eye(scaled.shape[1]) + scaled.T @ scaled)[1]
+    return float(residuals @ residuals + log_determinant + by_prior) + penalty(data, found, prior)
 
 
 def reweighted(
@@ -111,10 +145,10 @@ def refined(
     the objective, whose unit is known, falls by less than ``tolerance``.
     """
     k, has_background = found.n_components, found.background is not None
-    theta = _inside(data, _packed(found), k, has_background)
+    theta = _inside(data, _packed(data, restricted(found, data.covariance_type, data.unit)), k, has_background)
     residuals = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
-    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    spread = _prior_rows(data, k, prior, has_background)[1]
     for _ in range(steps):
         slopes = _slopes(data, theta, k, whitener, has_background)
         m = len(slopes)
@@ -140,11 +174,11 @@ def refined(
         damping = max(damping / FACTOR, 1e-9)
         if fall < tolerance:
             break
-    return replace(_unpacked(theta, k, data.frequencies.shape[1], has_background), objective=objective)
+    return replace(_unpacked(data, theta, k, has_background), objective=objective)
 
 
 def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArray:
-    """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, P).
+    """Root R of the covariance R R' of truth less fit, in the coordinates of :func:`moved`, shape (P, Q).
 
     To first order a fit with weights W is A^-1 (J'W y + prior) with A = J'W J + P, P the precision of the prior; over
     noise, sampling and prior its error has covariance A^-1 (J'W S W J + P) A^-1, with S = n V + noise. At W = S^-1, as
@@ -153,7 +187,7 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
     k, has_background = found.n_components, found.background is not None
     efficient = data.full_weights
     whitener = _whitener(data, found)[0] if efficient else None
-    slopes = _slopes(data, _packed(found), k, whitener, has_background)
+    slopes = _slopes(data, _packed(data, found), k, whitener, has_background)
     normal = slopes.T @ slopes
     expected = data.expected(found)
     if whitener is not None:
@@ -165,18 +199,20 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
         expected = expected / data.deviations
     shift = slopes.T @ expected * (data.count_scale / data.n_records)
     middle += np.outer(shift, shift)
-    spread = _prior_rows(k, data.frequencies.shape[1], prior, has_background)[1]
+    spread = _prior_rows(data, k, prior, has_background)[1]
     for matrix in (normal, middle):
         matrix[np.diag_indices_from(matrix)] += 1 / spread**2
     root = linalg.cholesky(middle, lower=True, check_finite=False)
-    return np.asarray(linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False))
+    errors = linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False)
+    return data.flat(k, has_background).steps(np.asarray(errors))
 
 
 def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> FloatArray:
     """Rise of chi-square when one component's deviation along one axis is multiplied by ``factor``, shape (K, D).
 
-    All else stays. Axes are those of the covariance in the unit of the data; a deviation does not shrink below the
-    variance floor, and the rise is infinite where the floor leaves no room.
+    All else stays, but what has the same deviation by the data's kind: all components, or all axes. Axes are those of
+    the covariance in the unit of the data; a deviation does not shrink below the variance floor, and the rise is
+    infinite where the floor leaves no room.
     """
     whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
 
@@ -189,7 +225,7 @@ def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> Fl
     weights, means, factors = data.components(found)
     k, d = found.means.shape
     variance_floor = np.zeros(d) if data.variance_floor is None else data.variance_floor
-    rises = np.empty((k, d))
+    rises, shared = np.empty((k, d)), np.zeros((d, data.values.size))
     for i in range(k):
         axes, lengths = np.linalg.svd(factors[i])[:2]
         size = weights[i] * data.n_records * data.amplitudes
@@ -198,16 +234,29 @@ def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> Fl
             if factor < 1 and scale > np.sqrt(factor):
                 rises[i, j] = np.inf
                 continue
-            change = data.stretched(size, means[i], axes, lengths, j, scale)
+            together = slice(None) if data.covariance_type == SPHERICAL else slice(j, j + 1)
+            change = data.stretched(size, means[i], axes, lengths, together, scale)
             step = weighed(np.concatenate([change.real, change.imag]))
+            if data.covariance_type == TIED:
+                step = shared[j] = shared[j] + step  # of all components so far; the last one has all
             rises[i, j] = 2 * residuals @ step + step @ step
-    return rises
+    return np.broadcast_to(rises[-1], (k, d)) if data.covariance_type == TIED else rises
 
 
 def moved(found: ScaledMixture, step: FloatArray) -> ScaledMixture:
     """The mixture moved by ``step`` (P,): logits, means, entries of the factors, the diagonal ones as logarithms."""
-    has_background = found.background is not None
-    return _unpacked(_packed(found) + step, found.n_components, found.means.shape[1], has_background)
+    k, d = found.means.shape
+    return unpacked(packed(found) + step, k, d, found.background is not None)
+
+
+def _packed(data: SketchData, found: ScaledMixture) -> FloatArray:
+    """The coordinates (Q,) of a mixture with covariances of the data's kind."""
+    return data.flat(found.n_components, found.background is not None).reduced(packed(found))
+
+
+def _unpacked(data: SketchData, theta: FloatArray, n_components: int, has_background: bool) -> ScaledMixture:
+    whole = data.flat(n_components, has_background).at(theta)
+    return unpacked(whole, n_components, len(data.unit), has_background)
 
 
 def _residuals(
@@ -219,13 +268,12 @@ def _residuals(
     has_background: bool,
 ) -> FloatArray:
     """Whitened residuals, then those of the prior."""
-    n_features = data.frequencies.shape[1]
-    residuals = data.residuals(_unpacked(theta, n_components, n_features, has_background))
+    residuals = data.residuals(_unpacked(data, theta, n_components, has_background))
     if whitener is None:
         residuals = residuals / data.deviations
     else:
         residuals = linalg.solve_triangular(whitener, residuals, lower=True, check_finite=False)
-    middle, spread = _prior_rows(n_components, n_features, prior, has_background)
+    middle, spread = _prior_rows(data, n_components, prior, has_background)
     return np.concatenate([residuals, (theta - middle) / spread])
 
 
@@ -234,12 +282,12 @@ def _slopes(
 ) -> FloatArray:
     """Derivatives of the whitened residuals; those of the prior are 1/spread."""
     n_features = data.frequencies.shape[1]
-    found = _unpacked(theta, n_components, n_features, has_background)
+    found = _unpacked(data, theta, n_components, has_background)
     jacobian = data.slopes(found)
     if has_background:  # last of K + 1 components; its mean and factor are fixed
         own = (np.arange(n_components + 1) < n_components)[:, None]
         jacobian = jacobian[:, fit_coordinates(n_components + 1, n_features, False).filled(1.0, own, own, own) > 0]
-    slopes = np.concatenate([jacobian.real, jacobian.imag])
+    slopes = data.flat(n_components, has_background).slopes(np.concatenate([jacobian.real, jacobian.imag]))
     if whitener is None:
         slopes *= (data.gain / data.deviations)[:, None]
         return slopes
@@ -248,14 +296,16 @@ def _slopes(
 
 
 def _prior_rows(
-    n_components: int, n_features: int, prior: Prior, has_background: bool
+    data: SketchData, n_components: int, prior: Prior, has_background: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Middles and standard deviations of a fit's coordinates under the prior, each (P,)."""
+    """Middles and standard deviations of a fit's coordinates under the prior, each (Q,)."""
+    n_features, flat = len(data.unit), data.flat(n_components, has_background)
     chart = fit_coordinates(n_components, n_features, has_background)
     scale = np.broadcast_to(prior.scale, n_features)[triangle(n_features)[0]]  # of an entry's row
     logits = np.repeat([0.0, BACKGROUND_LOGIT], [n_components, chart.n_more])
     middle = chart.filled(logits, 0.0, np.log(scale), 0.0)
-    return middle, chart.filled(prior.logits, prior.radius, prior.log_scales, prior.slopes * scale)
+    spread = chart.filled(prior.logits, prior.radius, prior.log_scales, prior.slopes * scale)
+    return flat.reduced(middle), flat.means(spread)
 
 
 def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, generator_of
+from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
@@ -36,8 +37,11 @@ class Laplace:
         return [SketchFit(self.data, moved(self.found, step), 0.0) for step in standard @ self.root.T]
 
 
-def laplace(release: Released) -> Laplace:
+def laplace(release: Released, *, as_full: bool = False) -> Laplace:
     """Normal approximation of the law of a release's parameters given its released numbers.
+
+    Covariances are known to be of the release's kind, or with ``as_full`` of any: what a model that does not restrict
+    them has to go by.
 
     Raises
     ------
@@ -51,8 +55,8 @@ def laplace(release: Released) -> Laplace:
         )
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     check_law(evidence, "release")
-    data = sketch_data(evidence)
+    data = sketch_data(replace(evidence, covariance_type=FULL) if as_full else evidence)
     found = as_start(evidence, release.mixture, release.background_weight)
     prior = prior_about(found)
     chances = phantom_chances(data, found, prior)
-    return Laplace(data, found, widened_root(error_root(data, found, prior), found, chances), chances)
+    return Laplace(data, found, widened_root(error_root(data, found, prior), data, found, chances), chances)

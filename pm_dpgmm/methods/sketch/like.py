@@ -110,6 +110,11 @@ class Reference:
                 f"like must have neighbouring {str(problem.neighbouring)!r} as this fit has,"
                 f" got {str(self.evidence.neighbouring)!r}"
             )
+        known = self.evidence.resolution
+        if problem.resolution is not None and (known is None or not np.array_equal(problem.resolution, known)):
+            told = shown(None if known is None else known.tolist())
+            rule = f"resolution must be that of like, {told}, or left out"
+            raise ValueError(f"{rule}, got {shown(problem.resolution.tolist())}")
         n_numbers = sum(2 * sketch.frequencies.n_frequencies + 1 for sketch in self.evidence.sketches)
         if n_numbers > MOST_NUMBERS:
             raise ValueError(f"like must hold at most {MOST_NUMBERS} numbers, got {n_numbers}")

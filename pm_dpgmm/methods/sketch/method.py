@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_probability, finite_numbers, plain_numbers, shown
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_probability,
+    finite_numbers,
+    plain_numbers,
+    shown,
+)
 from pm_dpgmm._blocks import Records, mapped
 from pm_dpgmm.mechanisms.box import noisy_count
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
@@ -21,6 +29,7 @@ from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS, kernel_for
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
@@ -31,10 +40,11 @@ from pm_dpgmm.methods.sketch.location import (
     unbounded_intervals,
 )
 from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start, check_widths
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -45,7 +55,6 @@ COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
 FASTEST, LEAST_ORDER = 2.5, 4  # highest frequency for a rounded column, radians per step; least length of a ladder
 PERIOD = 2.5  # longest wave of the ladder, in half-widths of the interval: what lies just outside stays apart
 WIDEST_FLOOR = 100.0  # half-widths: more is flat, and could overflow after the budget is spent
-NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,12 @@ class SketchMethod(Method):
         in scikit-learn; never from the records. Use it where columns have point masses or are rounded: components
         then do not shrink onto single values. Default 0. Part of the model, so the fit knows of it. At most the
         squared width of the bounds; without bounds no more than 100 half-widths of the interval found are added.
+    covariance_type : {"full", "tied", "diag", "spherical", "auto"}
+        What the covariances of the components are, by scikit-learn's names: any; one for all components; without
+        correlations; one variance in all columns, in the unit of the columns as they are given. "auto" fits all four to
+        the released numbers and takes the one that they make most likely: post-processing, so it costs no budget, and
+        four times the time of the fit. ``release.covariance_type`` is what was taken, and
+        ``release.refit(covariance_type=...)`` makes another of it.
 
     Guarantee
     ---------
@@ -77,6 +92,7 @@ class SketchMethod(Method):
     order: int | None = None
     like: Any = None
     reg_covar: Any = 0.0
+    covariance_type: str = FULL
     name: ClassVar[str] = "sketch"
     chooses: ClassVar[bool] = True  # the number of components
     streams: ClassVar[bool] = True  # records may come in blocks
@@ -89,6 +105,7 @@ class SketchMethod(Method):
                 raise ValueError(f"order must be None with like, whose frequencies are used, got {self.order}")
         if self.like is not None:
             object.__setattr__(self, "like", Reference.of(self.like))
+        check_choice(COVARIANCE_TYPES, covariance_type=self.covariance_type)
         given = np.asarray(self.reg_covar)
         if given.dtype.kind not in "fiu" or given.ndim > 1 or not (np.isfinite(given).all() and (given >= 0).all()):
             rule = "reg_covar must be a finite number of at least 0, or one for each column"
@@ -106,6 +123,8 @@ class SketchMethod(Method):
     def recorded(self) -> dict[str, Any]:
         """Settings as a release holds them: the reference by the fingerprint of its frequencies."""
         settings: dict[str, Any] = {"order": self.order, "reg_covar": np.asarray(self.reg_covar).tolist()}
+        if self.covariance_type != FULL:
+            settings["covariance_type"] = self.covariance_type
         if self.like is not None:
             settings["like"] = self.like.evidence.fingerprint
         return settings
@@ -169,24 +188,9 @@ class SketchMethod(Method):
         if not isinstance(self.reg_covar, float) and len(self.reg_covar) != problem.n_features:
             raise ValueError(f"reg_covar must have {problem.n_features} numbers or be one, got {shown(self.reg_covar)}")
         if problem.bounds is not None:
-            width = problem.bounds[:, 1] / 2 - problem.bounds[:, 0] / 2
-            if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
-                raise ValueError(
-                    f"bounds must lie within 1e100 and 1e-100 apart, got {problem.bounds.tolist()}; rescale"
-                )
-            if (width < NARROWEST * np.abs(problem.bounds).max(axis=1)).any():
-                given = problem.bounds.tolist()
-                raise ValueError(f"bounds must not lie so far from 0 for their width, got {given}; shift X and bounds")
-            if (np.sqrt(self.reg_covar) > 2 * width).any():
-                rule = "reg_covar must be at most the squared width of the bounds"
-                raise ValueError(f"{rule}, got {shown(self.reg_covar)} and bounds {shown(problem.bounds.tolist())}")
+            check_widths(problem.bounds, self.reg_covar)
         check_numbers(problem.component_choices, problem.n_features)
         if self.like is not None:
-            known = self.like.evidence.resolution
-            if problem.resolution is not None and not np.array_equal(problem.resolution, known):
-                told = shown(None if known is None else known.tolist())
-                rule = f"resolution must be that of like, {told}, or left out"
-                raise ValueError(f"{rule}, got {shown(problem.resolution.tolist())}")
             check_numbers(problem.component_choices, problem.n_features, self.like.evidence.n_numbers)
             self.like.check(problem, budget)
         if problem.n_features == 1:
@@ -243,6 +247,7 @@ class SketchMethod(Method):
             own: dict[str, Any] = {
                 "variance_floor": self.variance_floor(given.unit, given.resolution),
                 "bounds": problem.bounds,
+                "covariance_type": self.covariance_type,
             }
 
             def heard(part: SketchStatistics) -> None:
@@ -279,9 +284,8 @@ class SketchMethod(Method):
             share = 1 - budget.spent / budget.limit
             settings: dict[str, Any] = {"neighbouring": problem.neighbouring, "rng": rng}
             sketch, _ = noisy_sketch(records, ladder, budget=budget, share=share, **settings)
-            evidence = SketchStatistics(
-                (sketch,), unit, variance_floor=variance_floor, bounds=problem.bounds, resolution=resolution
-            )
+            own = {"bounds": problem.bounds, "resolution": resolution, "covariance_type": self.covariance_type}
+            evidence = SketchStatistics((sketch,), unit, variance_floor=variance_floor, **own)
             released(guarantee, *unfinished(raw, evidence))
             progress(1, 2)
             choice = choose(evidence, problem.component_choices)
@@ -304,7 +308,8 @@ class SketchMethod(Method):
                 rng=rng,
                 variance_floor=variance_floor,
                 resolution=resolution,
-                known=None if known is None else leaves_about(known, centre, unit),
+                covariance_type=self.covariance_type,
+                known=None if known is None else ScaledMixture.about(known, centre, unit),
                 released=after_rounds,
             )
         return outcome(evidence, fit, guarantee, raw, choice)
@@ -315,22 +320,16 @@ def clipped(records: Records, bounds: FloatArray) -> Records:
     return mapped(records, partial(np.clip, a_min=bounds[:, 0], a_max=bounds[:, 1]))
 
 
-def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> ScaledMixture:
-    """A mixture in the unit of the rounds, about their centre."""
-    scale = unit[:, None] * unit
-    return ScaledMixture.of(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
-
-
 def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
+    fit = with_outliers(fit)
+    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
     noise["caveats"] = sketch_caveats(evidence, fit, raw)
-    if len(choice.fits) > 1:
-        noise["k_scores"] = choice.to_dict()
-    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise | choice.told(), fit.background)
 
 
 def unfinished(

@@ -33,6 +33,7 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
+from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import misfit, refined
@@ -187,6 +188,7 @@ def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
     statistic = fit.misfit
     if statistic < EXPLAINS:
         return Misfit.sized(statistic, 0.0, 0.0)
+    evidence = replace(evidence, covariance_type=FULL)  # of any covariances: what the fit's own kind costs counts
     try:
         with np.errstate(all="ignore"):
             larger = enlarged(evidence, fit.found)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.covariance_types import Flat
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import (
     ComplexArray,
@@ -42,6 +43,7 @@ class SketchData:
     count_scale: float = 0.0  # standard deviation of the noise on the number of records
     bounds: FloatArray | None = None  # (D, 2), in the unit of the records: public limits of the means
     rounded: RoundedWaves | None = None  # where columns are rounded
+    covariance_type: str = "full"
 
     @classmethod
     def of(
@@ -76,13 +78,20 @@ class SketchData:
         low, high = ((self.bounds - self.centre[:, None]) / self.unit[:, None]).T
         return np.clip(means, low, high)
 
+    def flat(self, n_components: int, has_background: bool) -> Flat:
+        """Where mixtures with covariances of the data's kind lie."""
+        return Flat.of(self.covariance_type, self.unit, n_components, has_background)
+
     @property
     def full_weights(self) -> bool:
         """Whether the last step of a fit weighs with the full covariance: where sampling matters, at bearable size."""
-        if self.frequencies.shape[1] == 1:
-            return True
+        return self.frequencies.shape[1] == 1 or (self.values.size <= MOST_WEIGHED and self.sampling_matters)
+
+    @property
+    def sampling_matters(self) -> bool:
+        """Whether the records' own chance is notable beside the noise."""
         sampling = self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2
-        return self.values.size <= MOST_WEIGHED and bool(np.median(sampling / self.variances) > NOTABLE)
+        return bool(np.median(sampling / self.variances) > NOTABLE)
 
     def thinned(self, stride: int) -> SketchData:
         """Every ``stride``-th frequency."""
@@ -150,17 +159,18 @@ class SketchData:
         return np.asarray(self.gain * np.concatenate([values.real, values.imag]))
 
     def stretched(
-        self, size: FloatArray, mean: FloatArray, axes: FloatArray, lengths: FloatArray, axis: int, scale: float
+        self, size: FloatArray, mean: FloatArray, axes: FloatArray, lengths: FloatArray, together: slice, scale: float
     ) -> ComplexArray:
-        """Change (m,) of a component's characteristic function, times ``size``, when one of its deviations is scaled.
+        """Change (m,) of a component's characteristic function, times ``size``, when some of its deviations are scaled.
 
-        ``axes`` (D, D) and ``lengths`` (D,) are those of its covariance, the variance floor in it.
+        ``axes`` (D, D) and ``lengths`` (D,) are those of its covariance, the variance floor in it; ``together``: the
+        places of those that are scaled.
         """
 
         def change(frequencies: FloatArray) -> ComplexArray:
             waves = np.square(frequencies @ axes * lengths)  # (m, D): their sum is that of the component's exponent
             total = waves.sum(axis=1)
-            other = total - waves[:, axis] + scale**2 * waves[:, axis]
+            other = total + (scale**2 - 1) * waves[:, together].sum(axis=1)
             there = size * np.exp(1j * frequencies @ mean)
             return np.asarray(there * (np.exp(-other / 2) - np.exp(-total / 2)))
 

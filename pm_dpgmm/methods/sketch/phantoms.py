@@ -33,11 +33,12 @@ def phantom_chances(data: SketchData, found: ScaledMixture, prior: Prior) -> Flo
     here = refined(data, found, prior, steps=0).objective
     without = [refined(data, found.without(i), prior, steps=STEPS).objective for i in range(k)]
     needed = np.array(without) - here
-    chances = special.expit((FREE * found.n_parameters / k - needed) / 2)
+    sizes = [data.flat(number, found.background is not None).size for number in (k, k - 1)]
+    chances = special.expit((FREE * (sizes[0] - sizes[1]) - needed) / 2)
     return np.asarray(np.where(np.isfinite(chances), chances, 1.0))  # no fit without it: nothing is known
 
 
-def widened_root(root: FloatArray, found: ScaledMixture, chances: FloatArray) -> FloatArray:
+def widened_root(root: FloatArray, data: SketchData, found: ScaledMixture, chances: FloatArray) -> FloatArray:
     """Root (P, Q) of the errors' covariance, with what phantoms add to it.
 
     A phantom may be anywhere where the records are, of any weight; where there is one, each other component may be two
@@ -53,7 +54,9 @@ def widened_root(root: FloatArray, found: ScaledMixture, chances: FloatArray) ->
     logits = anyone * (OTHERS_LOGITS**2 + np.square(np.log(len(weights) * np.maximum(weights, 1e-6))))
     means = anyone * own + chances[:, None] * everywhere
     scales = np.full(len(weights), anyone * OTHERS_SCALES**2) + chances * OTHERS_SCALES**2
-    return np.hstack([root, np.diag(packed_spreads(found, np.sqrt(logits), np.sqrt(means), np.sqrt(scales)))])
+    flat = data.flat(len(weights), found.background is not None)
+    spreads = flat.means(packed_spreads(found, np.sqrt(logits), np.sqrt(means), np.sqrt(scales)))
+    return np.hstack([root, flat.steps(np.diag(spreads))])
 
 
 def weight_variances(found: ScaledMixture, chances: FloatArray) -> FloatArray:

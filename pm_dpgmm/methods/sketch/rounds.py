@@ -21,6 +21,7 @@ from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.sketch.choice import Choice, choose
+from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, sketch_data, with_floor
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import leaves_of, level_sizes, next_cells, starts, trusted_leaves
@@ -85,16 +86,17 @@ def run_rounds(
     rng: Rng,
     variance_floor: FloatArray | None = None,
     resolution: FloatArray | None = None,
+    covariance_type: str = FULL,
     known: ScaledMixture | None = None,
     released: Heard = lambda evidence, starts, duels: None,
 ) -> tuple[SketchStatistics, SketchFit, Choice]:
     """Spend the rest of the budget on a start and two sketches, and fit; the numbers of components are compared twice.
 
     ``variance_floor``: public variances that every component has at least, in the unit of the rounds. ``resolution``:
-    public steps of rounded columns, in the unit of the records. ``known``: a
-    mixture of ``problem.n_components`` from an earlier release, in that unit; it replaces the moments that frames are
-    turned to. ``released`` is told after every step what is released by then; :func:`replayed` makes the same fits from
-    that.
+    public steps of rounded columns, in the unit of the records. ``covariance_type``: of the fits; "auto" is decided
+    when all is released, which is the same as for "full". ``known``: a mixture of ``problem.n_components`` from an
+    earlier release, in that unit; it replaces the moments that frames are turned to. ``released`` is told after every
+    step what is released by then; :func:`replayed` makes the same fits from that.
 
     Guarantee
     ---------
@@ -114,11 +116,12 @@ def run_rounds(
         released(SketchStatistics((), unit, tuple(cells), moments, variance_floor), first, ())
     frames = whitened_frames(measured, unit, centre, schedule.frames[0], turn=0, resolution=resolution)
     sketch, budget = noisy_sketch(records, frames, budget=budget, share=schedule.first, **settings)
-    evidence = SketchStatistics((sketch,), unit, tuple(cells), moments, variance_floor, problem.bounds, resolution)
+    own = problem.bounds, resolution, covariance_type
+    evidence = SketchStatistics((sketch,), unit, tuple(cells), moments, variance_floor, *own)
     released(evidence, first, ())
     progress(1, 3)
 
-    choice = choose(evidence, problem.component_choices, first=first, last=False)
+    choice = choose(_opening(evidence), problem.component_choices, first=first, last=False)
     fit = choice.best
     progress(2, 3)
     if not fit.rejected:
@@ -131,7 +134,7 @@ def run_rounds(
         fit = choice.best
     else:
         tell = partial(_tell, released, first)
-        evidence, fit = _rejected(records, evidence, fit, budget, schedule, settings, tell)
+        evidence, fit = _rejected(records, _opening(evidence), fit, budget, schedule, settings, tell)
     progress(3, 3)
     return evidence, fit, choice
 
@@ -246,7 +249,7 @@ def replayed(
 
     From a part of the releases, the fit to that part.
     """
-    opening = replace(evidence, sketches=evidence.sketches[:1])
+    opening = _opening(replace(evidence, sketches=evidence.sketches[:1]))
     choice = choose(opening, numbers, first=first, last=False)
     if choice.best.rejected and (len(evidence.sketches), len(duels)) == (3, N_DUELS):
         later, told = iter(evidence.sketches[1:]), iter(duels)
@@ -257,6 +260,11 @@ def replayed(
         return contested(opening, choice.best, sketched, lambda so_far, one, other: next(told))[1], choice
     choice = choose(evidence, numbers, first=choice.starts)
     return choice.best, choice
+
+
+def _opening(evidence: SketchStatistics) -> SketchStatistics:
+    """What frames are turned by: where the kind of covariances is open, it is decided when all is released."""
+    return replace(evidence, covariance_type=FULL) if evidence.covariance_type == AUTO else evidence
 
 
 def n_frames(n_features: int, n_components: int) -> int:

@@ -16,6 +16,7 @@ from pm_dpgmm.mechanisms.frequencies import frequencies_from_dict
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.statistics_checks import LARGEST_NUMBER, check_sketch_statistics
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
@@ -41,6 +42,8 @@ class SketchStatistics:
     resolution : ndarray, shape (D,), optional
         Public steps to whose multiples the columns are rounded, in their unit; 0 where one is not. The centre is a
         multiple, too.
+    covariance_type : str
+        Kind of the covariances of a fit, by the names of :mod:`pm_dpgmm.methods.sketch.covariance_types`.
     """
 
     sketches: tuple[NoisySketch, ...]
@@ -50,6 +53,7 @@ class SketchStatistics:
     variance_floor: FloatArray | None = None
     bounds: FloatArray | None = None
     resolution: FloatArray | None = None
+    covariance_type: str = FULL
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
@@ -142,7 +146,8 @@ class SketchStatistics:
             moments.append({"scale": item.noise_scale, "partition": _partition_to_dict(item.partition)})
         law = {"unit": self.unit.tolist(), "sketches": sketches, "moments": moments}
         optional = {"ridge": self.variance_floor, "bounds": self.bounds, "resolution": self.resolution}  # of the file
-        return raw, law | {name: values.tolist() for name, values in optional.items() if values is not None}
+        law |= {name: values.tolist() for name, values in optional.items() if values is not None}
+        return raw, law if self.covariance_type == FULL else law | {"covariance_type": self.covariance_type}
 
     @classmethod
     def from_arrays(cls, raw: Mapping[str, FloatArray], law: Mapping[str, Any]) -> SketchStatistics:
@@ -182,11 +187,12 @@ class SketchStatistics:
             squares = table[:, 1 + d :].reshape(-1, d, d)
             found = NoisyMoments(partition, table[:, 0], table[:, 1 : 1 + d], squares, fields["scale"])
             (cells if isinstance(partition, VoronoiPartition) else parts).append(found)
-        optional = (
+        floor, bounds, steps = (
             None if law.get(name) is None else finite_numbers(law[name], name)
             for name in ("ridge", "bounds", "resolution")
         )
-        return cls(sketches, finite_numbers(law["unit"], "unit"), tuple(cells), tuple(parts), *optional)
+        unit, kind = finite_numbers(law["unit"], "unit"), law.get("covariance_type", FULL)  # older files: full
+        return cls(sketches, unit, tuple(cells), tuple(parts), floor, bounds, steps, kind)
 
 
 _FIELDS: dict[type, Sequence[str]] = {

@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import check_non_negative, check_positive, check_real, finite_numbers
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_choice,
+    check_non_negative,
+    check_positive,
+    check_real,
+    finite_numbers,
+    shown,
+)
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import LEAST_SCALE, MOST_NUMBERS
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.mechanisms.sketch_features import GRID
+from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES
 from pm_dpgmm.records.resolution import check_resolution, on_grid
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ NUMBERS_OF_FRAME = 80  # cosines and sines of its 40 frequencies; the first sket
 LARGEST_NUMBER = 1e12  # released sums and noise: sums are below 2^33 for 2^31 records
 LARGEST_LENGTH = 1e120  # of units and centres: a method takes bounds up to 1e100
 LARGEST_TURN = 1e15  # frequency times unit: components are wider than e^-12 units
+NARROWEST = 1e-10  # width of the bounds over their distance from 0: cells of cells must have different ends
 LARGEST_PART = 1e9  # centres and radii of parts, and the mixture, in units
 
 
@@ -78,6 +88,20 @@ def check_sketch_statistics(evidence: SketchStatistics) -> None:
         _check_within("resolution in units", evidence.resolution / unit, 0, LARGEST_PART)
         if not np.array_equal(on_grid(centre, evidence.resolution), centre):
             raise ValueError(f"centre must be a multiple of the resolution, got {centre.tolist()}")
+    check_choice(COVARIANCE_TYPES, covariance_type=evidence.covariance_type)
+
+
+def check_widths(bounds: FloatArray, reg_covar: float | Sequence[float]) -> None:
+    """Raise ValueError unless bounds (D, 2) can be divided into cells of cells, and hold a variance floor."""
+    width = bounds[:, 1] / 2 - bounds[:, 0] / 2
+    if width.min() < 1e-100 or np.abs(bounds).max() > 1e100:
+        raise ValueError(f"bounds must lie within 1e100 and 1e-100 apart, got {bounds.tolist()}; rescale")
+    if (width < NARROWEST * np.abs(bounds).max(axis=1)).any():
+        rule = "bounds must not lie so far from 0 for their width"
+        raise ValueError(f"{rule}, got {bounds.tolist()}; shift X and bounds")
+    if (np.sqrt(reg_covar) > 2 * width).any():
+        rule = "reg_covar must be at most the squared width of the bounds"
+        raise ValueError(f"{rule}, got {shown(reg_covar)} and bounds {shown(bounds.tolist())}")
 
 
 def check_law(evidence: SketchStatistics, name: str) -> None:

@@ -41,14 +41,17 @@ def test_it_finds_the_mixture(truth, neighbouring):
     np.testing.assert_allclose(found.covariances[order], truth.covariances, atol=0.25)
 
 
-@pytest.mark.thorough(quick=["diagonal"])
-@pytest.mark.parametrize("covariance", ["diagonal", "isotropic"])
+@pytest.mark.thorough(quick=["diag"])
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
 def test_covariances_have_the_form_that_was_asked_for(covariance):
-    release = fitted(PLANE, 20_000, covariance=covariance)
+    release = fitted(PLANE, 20_000, covariance_type=covariance)
     for one in release.covariances:
         np.testing.assert_array_equal(one, np.diag(np.diag(one)))
-        assert covariance == "diagonal" or one[0, 0] == pytest.approx(one[1, 1], rel=1e-12)
-    assert release.raw["em_squares"].shape == (2, 2, 2 if covariance == "diagonal" else 1)
+        assert covariance == "diag" or one[0, 0] == pytest.approx(one[1, 1], rel=1e-12)
+    assert (
+        release.raw["em_squares"].shape == (2, 2, 2 if covariance == "diag" else 1)
+        and release.covariance_type == covariance
+    )
     order = np.argsort(release.means[:, 0])
     np.testing.assert_allclose(release.means[order], PLANE.means, atol=0.2)
 
@@ -147,7 +150,7 @@ def test_records_outside_the_bounds_count_at_their_edge():
     [
         ({"n_steps": 0}, "n_steps must be at least 1"),
         ({"n_steps": 11}, "n_steps must be at most 10"),
-        ({"covariance": "none"}, "covariance must be one of 'full', 'diagonal', 'isotropic', got 'none'"),
+        ({"covariance_type": "tied"}, "covariance_type must be one of 'full', 'diag', 'spherical', got 'tied'"),
         ({"estimate": "mode"}, "estimate must be one of 'likelihood', 'm-step', 'map', got 'mode'"),
         ({"prior": dpg.MapPrior()}, "prior must be None unless estimate is 'map', got one for 'likelihood'"),
         ({"prior": {"degrees": 2.0}, "estimate": "map"}, "prior must be a MapPrior or None, got"),

@@ -31,7 +31,7 @@ def test_components_that_are_there_keep_their_errors():
     assert law.chances.max() < 1e-6  # each lowers the objective by hundreds
     assert np.array_equal(law.root, error_root(law.data, law.found, prior_about(law.found)))
     assert (release.standard_errors().means < 0.2).all()
-    assert np.array_equal(widened_root(law.root, law.found, np.zeros(2)), law.root)
+    assert np.array_equal(widened_root(law.root, law.data, law.found, np.zeros(2)), law.root)
     assert (weight_variances(law.found, np.zeros(2)) == 0).all()
 
 

@@ -90,7 +90,7 @@ def figure_four_runs(given: tuple[Task, FloatArray]) -> list[float]:
             rows[train],
             epsilon=task.place,
             delta=FOUR_DELTA,
-            covariance="full",
+            covariance_type="full",
             estimate="m-step",
             bound=1 / math.sqrt(d),
             floor=FOUR_FLOOR,

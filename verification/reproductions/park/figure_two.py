@@ -89,7 +89,7 @@ def figure_two_runs(task: Task) -> list[float]:
                 rows,
                 epsilon=TWO_EPSILON,
                 delta=TWO_DELTA,
-                covariance="isotropic",
+                covariance_type="spherical",
                 estimate="likelihood",
                 bound=1.0,
                 floor=TWO_FLOOR,

@@ -84,7 +84,7 @@ def own_fit(
     *,
     epsilon: float,
     delta: float,
-    covariance: str,
+    covariance_type: str,
     estimate: str,
     bound: float,
     floor: float,
@@ -101,7 +101,7 @@ def own_fit(
             epsilon=epsilon,
             delta=delta,
             bounds=box,
-            method=EM(n_steps=3, covariance=covariance, estimate=estimate),
+            method=EM(n_steps=3, covariance_type=covariance_type, estimate=estimate),
             random_seed=seed,
             progress=False,
         )
