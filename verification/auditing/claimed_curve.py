@@ -234,13 +234,13 @@ def _family_of(profile: Any) -> Family:
     if isinstance(profile, ZCDP):
         return Family("rho", profile.rho, _concentrated, MOST_RHO)
     mu = getattr(profile, "mu", None)
-    if isinstance(mu, float) and dataclasses.is_dataclass(profile) and callable(getattr(profile, "delta", None)):
+    if isinstance(mu, (float, int)) and dataclasses.is_dataclass(profile) and callable(getattr(profile, "delta", None)):
         replace: Callable[..., Any] = dataclasses.replace
 
         def delta(value: float, epsilon: float) -> float:
             return float(replace(profile, mu=max(value, 1e-9)).delta(epsilon))
 
-        return Family("mu", mu, delta, MOST_MU)
+        return Family("mu", float(mu), delta, MOST_MU)
     return GAUSSIAN
 
 

@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from pm_dpgmm.privacy.curves import GaussianProfile, TableProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
+from tests.builders.discrete_pairs import discrete_pair, orders
 from verification.auditing.claimed_curve import GAUSSIAN, GDP, ZCDP, claimed_curve
 from verification.references.references import gaussian_delta, laplace_delta
 
@@ -66,18 +67,6 @@ def test_guarantees_of_releases_are_claims():
     table = Guarantee(1.0, 0.1, "replace-one", "table", TableProfile((0.0, 1.0), (0.5, 0.1)))
     read = claimed_curve(guarantee=table)
     assert read.family is GAUSSIAN and read.first[read.epsilons == 1.0] <= 0.1
-
-
-def discrete_pair(seed):
-    """An asymmetric pair of laws on five outputs."""
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.full(5, 0.7)), rng.dirichlet(np.full(5, 0.7))
-
-
-def orders(p, q):
-    return tuple(
-        lambda epsilon, a=a, b=b: float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((p, q), (q, p))
-    )
 
 
 @pytest.mark.parametrize("seed", range(5))

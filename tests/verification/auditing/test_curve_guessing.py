@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from tests.verification.auditing.test_claimed_curve import discrete_pair, orders
+from tests.builders.discrete_pairs import discrete_pair, orders
 from verification.auditing.claimed_curve import GAUSSIAN, GDP, claimed_curve
 from verification.auditing.curve_guessing import Plan, gaussian_limit, gaussian_right, judge, plan
 from verification.auditing.guessing import p_value
