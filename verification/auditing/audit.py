@@ -185,8 +185,6 @@ def audit(
     claim = None
     if epsilon is None:
         claim = claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
-        if sequential:
-            raise ValueError("sequential must be False for a guarantee or profile, got True")
     elif guarantee is not None or profile is not None:
         raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
     else:
@@ -216,6 +214,7 @@ def audit(
                 n_samples=n_samples,
                 false_alarm=false_alarm,
                 level=level,
+                sequential=sequential,
                 log_density=log_density,
                 notes=notes,
                 n_jobs=n_jobs,

@@ -62,9 +62,14 @@ class CurveAuditResult:
         if self.epsilon_lower is not None:
             family += f", and an accountant of that family says epsilon >= {self.epsilon_lower:.4g} at delta"
             family += f" = {self.delta:g} ({CONDITIONAL})"
+        if self.sequential and self.refuted:
+            certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
+            return f"claim {self.claim} refuted {certified}: {family}{notes}"
         bound = f"delta is at least {self.delta_lower:.4g} {point} {certified}"
         if self.refuted:
             return f"claim {self.claim} refuted: {bound}; {family}{notes}"
+        if self.delta_lower == 0:
+            bound = f"no delta is {certified[1:-1]}"
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught Gaussian noise with mu >= {self.detection_limit:.4g}"
