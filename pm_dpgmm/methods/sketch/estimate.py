@@ -107,8 +107,8 @@ def fit_evidence(
 
 
 def finished(data: SketchData, start: ScaledMixture, prior: Prior) -> ScaledMixture:
-    """The last steps of a fit, from a mixture that is nearly one."""
-    return full_weights(data, refined(data, start, prior), prior)
+    """The last steps of a fit, from a mixture that is nearly one; other weights would lead away from it first."""
+    return full_weights(data, start, prior) if data.full_weights else refined(data, start, prior)
 
 
 def full_weights(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:

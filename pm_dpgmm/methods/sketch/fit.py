@@ -49,7 +49,7 @@ def distances(data: SketchData, found: ScaledMixture) -> tuple[float, float, int
 
     Then the log-determinant of their covariance, and how many they are.
     """
-    value, residuals, slopes, log_determinant = _weighed(_thinned(data, MOST_TESTED), found)
+    value, residuals, slopes, log_determinant = _weighed(thinned(data, MOST_TESTED), found)
     normal, gradient = slopes.T @ slopes, slopes.T @ residuals
     normal[np.diag_indices_from(normal)] *= 1 + RIDGE
     gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
@@ -77,7 +77,7 @@ def _weighed(data: SketchData, found: ScaledMixture) -> tuple[float, FloatArray,
     return value, residuals, slopes, log_determinant
 
 
-def _thinned(data: SketchData, most: int) -> SketchData:
+def thinned(data: SketchData, most: int) -> SketchData:
     """Every second or third frequency of a sketch with more numbers than ``most``."""
     return data.thinned(min(-(-data.values.size // most), THINNEST))
 
@@ -102,7 +102,7 @@ def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: boo
         slopes = _slopes(data, theta, k, None, has_background) * _prior_rows(data, k, prior, has_background)[1]
         misses = _residuals(data, theta, k, prior, None, has_background)
         return float(misses @ misses + np.linalg.slogdet(np.eye(slopes.shape[1]) + slopes.T @ slopes)[1])
-    data = _thinned(data, MOST_WEIGHED)
+    data = thinned(data, MOST_WEIGHED)
     try:
         _, residuals, slopes, log_determinant = _weighed(data, found)
     except linalg.LinAlgError:

@@ -60,6 +60,7 @@ def test_a_few_far_records_are_in_no_component_and_cost_little():
 def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, gain):
     plain = fit_of(clean)
     broad = replace(plain.found, weights=plain.found.weights * 0.98, background=0.02)
+    monkeypatch.setattr(outliers, "refined", lambda data, start, prior: broad)
     monkeypatch.setattr(outliers, "finished", lambda data, start, prior: broad)
     monkeypatch.setattr(
         outliers, "surprise", lambda data, found, prior, quick: 0.0 if found.background is None else -gain
@@ -68,3 +69,18 @@ def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, g
     odds = ODDS * np.exp(gain / 2)
     assert found.background == pytest.approx(0.02 * odds / (1 + odds))
     assert found.weights.sum() + found.background == pytest.approx(1)
+
+
+def test_a_broad_cluster_is_no_background():
+    """A fit in which two components share one cluster, and the background stands for the broad one."""
+    rng = np.random.default_rng(3)
+    means, covariances = [[-3.0, 0.0], [3.0, 1.0]], [[[0.5, 0.0], [0.0, 0.5]], [[9.0, 0.0], [0.0, 9.0]]]
+    release = dpg.fit_gmm(dpg.Mixture([0.6, 0.4], means, covariances).sample(20_000, rng=rng), 2, **BUDGET)
+    fit = fit_of(release)
+    broad = fit.data.background
+    narrow = dpg.Mixture([0.5, 0.5], [[-3.3, 0.0], [-2.7, 0.0]], [[[0.5, 0.0], [0.0, 0.5]]] * 2)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    wrong = SketchFit.of(fit.data, as_start(evidence, narrow, 0.4))
+    assert broad is not None and wrong.rejected
+    found = with_outliers(wrong)
+    assert not found.rejected and np.sort(found.mixture.weights) == pytest.approx([0.4, 0.6], abs=0.05)
