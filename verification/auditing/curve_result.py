@@ -47,6 +47,13 @@ class CurveAuditResult:
         """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
         return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
 
+    @property
+    def claimed_mu(self) -> float:
+        """Of a Gaussian mechanism that has the claimed parameter; 0 for a claim of no family."""
+        if self.claimed is None:
+            return 0.0
+        return self.claimed if self.parameter == "mu" else math.sqrt(2 * self.claimed)
+
     def as_dict(self) -> dict[str, Any]:
         """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf"."""
         fields = {name: getattr(self, name) for name in self.__slots__}

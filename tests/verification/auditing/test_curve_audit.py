@@ -9,7 +9,9 @@ from scipy import stats
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
 from verification import GDP, ZCDP, CurveAuditResult, audit
+from verification.__main__ import main
 from verification.benchmarks.curve_power import CONTROLS, false_alarms, log_density, noisy
+from verification.pytest_plugin import DpAudit, WeakAuditWarning
 
 CLAIM = GDP(0.2367)  # (1, 1e-6) by Gaussian noise
 
@@ -88,3 +90,25 @@ def test_exactly_one_claim_is_asked_for(arguments, words):
 
     with pytest.raises(ValueError, match=words):
         curve_audit(0.1, mechanism=never, **arguments)
+
+
+def test_curves_are_audited_from_the_command_line(capsys, tmp_path):
+    command = ["audit", "verification.benchmarks.curve_power:noisy", "1.5", "0", "--n-samples", "400", "--seed", "1"]
+    assert main([*command, "--mu", "0.2367", "--delta", "1e-6"]) == 1
+    assert "claim 0.2367-GDP refuted" in capsys.readouterr().out
+    assert main([*command, "--rho", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameter"] == "rho"
+    assert main([*command, "--release", str(tmp_path / "missing.json")]) == 2
+    assert main([*command, "--mu", "1", "--certificate", str(tmp_path / "c.json")]) == 2
+    assert "--certificate needs --epsilon" in capsys.readouterr().err
+    assert main([*command, "--mu", "1", "--epsilon", "1"]) == 2
+
+
+def test_the_fixture_takes_curves():
+    own = DpAudit("a test", seed=1, n_samples=1_000)
+    with pytest.raises(AssertionError, match=r"(?s)claim 0.2367-GDP refuted.*reproduce"):
+        own(noisy, 1.5, 0.0, profile=CLAIM)
+    assert own.must_refute(noisy, 1.5, 0.0, profile=CLAIM).refuted
+    assert not own(noisy, 0.4, 0.0, profile=GDP(0.9)).refuted
+    with pytest.warns(WeakAuditWarning, match="runs are few for this curve"):
+        own(noisy, 0.1, 0.0, profile=CLAIM, n_samples=400)
