@@ -325,9 +325,6 @@ def _audit(options: argparse.Namespace) -> int:
     from verification.auditing.repeated import repeated
 
     if options.certificate is not None:
-        if options.epsilon is None:
-            print("--certificate needs --epsilon: results of curves have no certificates yet", file=sys.stderr)
-            return 2
         check_destination(options.certificate, name="--certificate", force=options.force)
     module, _, function = options.mechanism.partition(":")
     try:

@@ -84,6 +84,7 @@ class Family:
     claimed: float | None  # None: the claim is no member, and whatever is said of the family is said beside it
     delta: Callable[[float, float], float]  # of a parameter and an epsilon; grows with the parameter
     largest: float
+    name: str = ""  # by which a certificate finds it again
 
     def refuted_below(self, epsilon: float, delta_lower: float) -> float:
         """The parameter up to which the curves lie below ``delta_lower`` at ``epsilon``, rounded down."""
@@ -108,7 +109,8 @@ def _concentrated(rho: float, epsilon: float) -> float:
     return float(ZCDP(rho).delta(epsilon)) if rho > 0 else 0.0
 
 
-GAUSSIAN = Family("mu", None, _gaussian, MOST_MU)
+GAUSSIAN = Family("mu", None, _gaussian, MOST_MU, "GDP")
+FAMILIES = {"GDP": GAUSSIAN, "zCDP": Family("rho", None, _concentrated, MOST_RHO, "zCDP")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +234,9 @@ def _table(profile: Any) -> Curve:
 
 def _family_of(profile: Any) -> Family:
     if isinstance(profile, ZCDP):
-        return Family("rho", profile.rho, _concentrated, MOST_RHO)
+        return dataclasses.replace(FAMILIES["zCDP"], claimed=float(profile.rho))
+    if isinstance(profile, GDP):
+        return dataclasses.replace(GAUSSIAN, claimed=float(profile.mu))
     mu = getattr(profile, "mu", None)
     if isinstance(mu, (float, int)) and dataclasses.is_dataclass(profile) and callable(getattr(profile, "delta", None)):
         replace: Callable[..., Any] = dataclasses.replace

@@ -86,6 +86,7 @@ def _result(
         claim=claim.words,
         p_value=found.p_value,
         e_value=None,
+        family=family.name,
         parameter=family.parameter,
         claimed=family.claimed,
         parameter_lower=lower,
@@ -100,10 +101,11 @@ def _result(
         detection_limit=gaussian_limit(claim, n_certified=made.rounds, false_alarm=false_alarm),
         score=guessed.name,
         event=str(made),
-        counts={"guesses": made.counts(guessed.correct).as_dict()},
+        counts={"guesses": made.counts(guessed.correct).as_dict(), "labels": list(made.sides)},
         level=level,
         sequential=False,
         notes=tuple(notes),
+        curve=claim,
     )
 
 
@@ -148,6 +150,7 @@ def _bet(
         claim=claim.words,
         p_value=math.exp(min(0.0, -log_e)),
         e_value=math.exp(min(log_e, 700.0)),
+        family=family.name,
         parameter=family.parameter,
         claimed=family.claimed,
         parameter_lower=lower,
@@ -166,4 +169,5 @@ def _bet(
         level=level,
         sequential=True,
         notes=tuple(notes),
+        curve=claim,
     )

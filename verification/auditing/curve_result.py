@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from verification.auditing.result import NOT_SHARED_NOISE, AuditResult, kinds_looked_for, plain
+from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.result import NOT_SHARED_NOISE, kinds_looked_for, plain
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -23,6 +24,7 @@ class CurveAuditResult:
     claim: str  # in words
     p_value: float  # of the claim: at most b with probability at most b if it holds
     e_value: float | None  # of the claim, with ``sequential``: expectation at most 1 if it holds
+    family: str  # "GDP", "zCDP", or "" for that of a guarantee
     parameter: str  # "mu" or "rho": which of a family of curves
     claimed: float | None  # its claimed value; None: the claim is none of the family, mu of GDP
     parameter_lower: float  # certified: no curve of the family with a smaller parameter is kept
@@ -41,6 +43,7 @@ class CurveAuditResult:
     level: str  # "value" or "bit"
     sequential: bool
     notes: tuple[str, ...]
+    curve: ClaimedCurve = field(repr=False)
 
     @property
     def looked_for(self) -> tuple[str, ...]:
@@ -56,7 +59,7 @@ class CurveAuditResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf"."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "curve"}
         return plain(fields | {"looked_for": list(self.looked_for), "notes": list(self.notes)})
 
     def __str__(self) -> str:
@@ -83,5 +86,8 @@ class CurveAuditResult:
             power += f" if it shows in {', '.join(self.looked_for)}"
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
 
+    def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate_writing.py."""
+        from verification.auditing.certificate_writing import save_certificate
 
-AnyResult = AuditResult | CurveAuditResult
+        save_certificate(self, path, mechanism=mechanism, pair=pair)
