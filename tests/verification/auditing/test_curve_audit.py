@@ -99,7 +99,7 @@ def test_curves_are_audited_from_the_command_line(capsys, tmp_path):
     assert main([*command, "--rho", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parameter"] == "rho"
     assert main([*command, "--release", str(tmp_path / "missing.json")]) == 2
-    assert main([*command, "--mu", "1", "--certificate", str(tmp_path / "c.json")]) == 0
+    assert main([*command, "--mu", "2", "--certificate", str(tmp_path / "c.json")]) == 0
     assert main(["verify", str(tmp_path / "c.json")]) == 0
     assert main([*command, "--mu", "1", "--epsilon", "1"]) == 2
 
