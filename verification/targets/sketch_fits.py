@@ -46,7 +46,13 @@ from verification.targets.sketches import WHOLE, budget, little_noise
 METHOD, ROUNDS, LOCATION = "methods/sketch/method.py", "methods/sketch/rounds.py", "methods/sketch/location.py"
 REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORDER, BASE = 4, 2  # of the ladder; base frequencies of a frame
-ONE = SimpleNamespace(mixture=Mixture([1.0], [[0.0]], [[[1.0]]]), misfit=0.0, rejected=False, background=None)
+ONE = SimpleNamespace(
+    mixture=Mixture([1.0], [[0.0]], [[[1.0]]]),
+    misfit=0.0,
+    rejected=False,
+    background=None,
+    data=SimpleNamespace(covariance_type="full"),
+)
 _schedule = Schedule.of
 
 
@@ -123,6 +129,7 @@ def published(
         for place, name, quick in (
             (sketch_choice, "fit_evidence", quick_fit),
             (sketch_rounds, "fit_evidence", quick_fit),
+            (sketch, "with_outliers", lambda fit: fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
             (sketch, "sketch_caveats", lambda evidence, fit, raw: []),  # of quick fits there is nothing to say
             (Schedule, "of", short_schedule),
