@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from verification.auditing.audit import audit
+    from verification.auditing.claimed_curve import GDP, ZCDP
+    from verification.auditing.curve_result import CurveAuditResult
     from verification.auditing.repeated import repeated
     from verification.auditing.result import AuditResult
 
-__all__ = ["AuditResult", "audit", "repeated"]
+__all__ = ["GDP", "ZCDP", "AuditResult", "CurveAuditResult", "audit", "repeated"]
 
 _HOMES = {
+    "GDP": "verification.auditing.claimed_curve",
+    "ZCDP": "verification.auditing.claimed_curve",
     "AuditResult": "verification.auditing.result",
+    "CurveAuditResult": "verification.auditing.curve_result",
     "audit": "verification.auditing.audit",
     "repeated": "verification.auditing.repeated",
 }

@@ -87,8 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("--once", action="store_true", help="the function runs once: mechanism(data, rng)")
     audit.add_argument("x", type=_data, help="data set, as JSON; lists of entries of one kind become arrays")
     audit.add_argument("x_neighbour", type=_data, help="neighbouring data set, likewise")
-    audit.add_argument("--epsilon", type=float, required=True)
-    audit.add_argument("--delta", type=float, default=0.0)
+    claim = audit.add_mutually_exclusive_group(required=True)
+    claim.add_argument("--epsilon", type=float, help="claim (epsilon, delta)-DP")
+    claim.add_argument("--mu", type=float, help="claim mu-GDP, as a whole curve")
+    claim.add_argument("--rho", type=float, help="claim rho-zCDP, as a whole curve")
+    claim.add_argument("--release", metavar="FILE", help="claim the whole curve of a release's guarantee")
+    audit.add_argument("--delta", type=float, default=0.0, help="of the claim; of a curve, where epsilon is told")
     audit.add_argument("--n-samples", type=int, default=200_000)
     audit.add_argument("--false-alarm", type=float, default=0.05)
     audit.add_argument("--level", choices=("value", "bit"), default="value")
@@ -331,11 +335,12 @@ def _audit(options: argparse.Namespace) -> int:
     try:
         if options.once:
             mechanism = repeated(mechanism)
-        result = audit(
+        asked: Any = audit  # which of its two results it gives depends on the claim
+        result = asked(
             mechanism,
             as_given(options.x),
             as_given(options.x_neighbour),
-            epsilon=options.epsilon,
+            **_claim_of(options),
             delta=options.delta,
             n_samples=options.n_samples,
             false_alarm=options.false_alarm,
@@ -356,6 +361,19 @@ def _audit(options: argparse.Namespace) -> int:
             print(f"certificate not written: {one_line(error)}", file=sys.stderr)
             return 2
     return int(result.refuted)
+
+
+def _claim_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The claim as an argument of `audit`."""
+    from verification.auditing.claimed_curve import GDP, ZCDP
+
+    if options.epsilon is not None:
+        return {"epsilon": options.epsilon}
+    if options.release is not None:
+        from pm_dpgmm import Release
+
+        return {"guarantee": Release.load(options.release).guarantee}
+    return {"profile": GDP(options.mu) if options.rho is None else ZCDP(options.rho)}
 
 
 def _verify(options: argparse.Namespace) -> int:

@@ -79,12 +79,12 @@ class DpAudit:
         x: Any,
         x_neighbour: Any,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float = 0.0,
         n_samples: int | None = None,
         **options: Any,
-    ) -> AuditResult:
-        """Fail if an audit refutes that ``mechanism`` is (epsilon, delta)-DP.
+    ) -> Any:
+        """Fail if an audit refutes that ``mechanism`` is (epsilon, delta)-DP, or keeps the curve that is claimed.
 
         Parameters
         ----------
@@ -93,11 +93,12 @@ class DpAudit:
         n_samples : int, optional
             Runs on both data sets together; by default ``--dp-audit-samples``.
         **options
-            Further keyword arguments of `audit`, except ``false_alarm`` and ``rng``.
+            Further keyword arguments of `audit`, except ``false_alarm`` and ``rng``; ``guarantee`` or ``profile`` in
+            place of ``epsilon``.
 
         Returns
         -------
-        AuditResult
+        AuditResult or CurveAuditResult
             ``detection_limit`` says what a pass is worth.
 
         Raises
@@ -105,9 +106,9 @@ class DpAudit:
         AssertionError
             If the claim is refuted, with the certified bound and how to reproduce it.
         WeakAuditWarning
-            Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` would have been with
-            probability below 0.9; for epsilon = 0, if none would have been; if every run failed; if both data sets are
-            the same.
+            Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` (of a curve, Gaussian noise of
+            twice its mu) would have been with probability below 0.9; for epsilon = 0, if none would have been; if
+            every run failed; if both data sets are the same.
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
@@ -119,7 +120,10 @@ class DpAudit:
         result, reproduce = self._run(mechanism, x, x_neighbour, epsilon, delta, n_samples, error, options)
         if result.refuted:
             raise AssertionError(f"{result}\n{reproduce}")
-        if weak(result.detection_limit, epsilon):
+        if epsilon is None:
+            if weak(result.detection_limit, result.claimed_mu):
+                warnings.warn(WeakAuditWarning(f"runs are few for this curve: {result}"), stacklevel=2)
+        elif weak(result.detection_limit, epsilon):
             warnings.warn(WeakAuditWarning(_advice(result)), stacklevel=2)
         nothing = [note for note in result.notes if note in (ALL_FAILED, SAME_DATA)]
         if nothing:
@@ -132,12 +136,12 @@ class DpAudit:
         x: Any,
         x_neighbour: Any,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float = 0.0,
         n_samples: int | None = None,
         **options: Any,
-    ) -> AuditResult:
-        """Fail unless an audit refutes that ``mechanism`` is (epsilon, delta)-DP: for planted faults.
+    ) -> Any:
+        """Fail unless an audit refutes that ``mechanism`` is (epsilon, delta)-DP, or keeps a curve: for planted faults.
 
         Parameters and errors are those of the fixture called as a function, the other way round. A sound mechanism is
         taken for a fault with probability at most 1e-4. How often a fault is missed depends on its size and on
@@ -154,12 +158,12 @@ class DpAudit:
         mechanism: Any,
         x: Any,
         x_neighbour: Any,
-        epsilon: float,
+        epsilon: float | None,
         delta: float,
         n_samples: int | None,
         error: float,
         options: dict[str, Any],
-    ) -> tuple[AuditResult, str]:
+    ) -> tuple[Any, str]:
         import numpy as np
 
         from verification.auditing.audit import audit  # here, because pytest imports this module in every run
@@ -168,7 +172,8 @@ class DpAudit:
         if taken:
             raise TypeError(f"dp_audit sets false_alarm and rng itself, got {', '.join(sorted(taken))}")
         self._n_audits += 1
-        result = audit(
+        asked: Any = audit  # which of its two results it gives depends on the claim
+        result = asked(
             mechanism,
             x,
             x_neighbour,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from verification._arguments import (
 from verification.auditing import outputs as runs
 from verification.auditing.betting_audit import sequential_audit
 from verification.auditing.bits import bit_features
+from verification.auditing.claimed_curve import claimed_curve
+from verification.auditing.curve_audit import curve_audit
+from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
@@ -35,13 +38,54 @@ MIN_SAMPLES = 100  # fewer cannot be shared between learning and guessing
 BINS = 60
 
 
+@overload
 def audit(
     mechanism: Any,
     x: Any,
     x_neighbour: Any,
     *,
     epsilon: float,
+    delta: float = ...,
+    n_samples: int = ...,
+    false_alarm: float = ...,
+    level: str = ...,
+    sequential: bool = ...,
+    log_density: Callable[..., Any] | None = ...,
+    n_jobs: int = ...,
+    progress: bool = ...,
+    rng: np.random.Generator | None = ...,
+) -> AuditResult: ...
+
+
+@overload
+def audit(
+    mechanism: Any,
+    x: Any,
+    x_neighbour: Any,
+    *,
+    guarantee: Any = ...,
+    profile: Any = ...,
+    delta: float = ...,
+    n_samples: int = ...,
+    false_alarm: float = ...,
+    level: str = ...,
+    sequential: bool = ...,
+    log_density: Callable[..., Any] | None = ...,
+    n_jobs: int = ...,
+    progress: bool = ...,
+    rng: np.random.Generator | None = ...,
+) -> CurveAuditResult: ...
+
+
+def audit(
+    mechanism: Any,
+    x: Any,
+    x_neighbour: Any,
+    *,
+    epsilon: float | None = None,
     delta: float = 0.0,
+    guarantee: Any = None,
+    profile: Any = None,
     n_samples: int = 200_000,
     false_alarm: float = 0.05,
     level: str = "value",
@@ -50,8 +94,8 @@ def audit(
     n_jobs: int = 1,
     progress: bool = False,
     rng: np.random.Generator | None = None,
-) -> AuditResult:
-    """Certify a lower bound of epsilon, and so perhaps refute a claim of (epsilon, delta)-DP.
+) -> AuditResult | CurveAuditResult:
+    """Certify a lower bound of epsilon, and so perhaps refute a claim of (epsilon, delta)-DP or of a whole curve.
 
     Parameters
     ----------
@@ -65,7 +109,13 @@ def audit(
     x, x_neighbour : any
         Neighbouring data sets, handed to ``mechanism`` as they are.
     epsilon, delta : float
-        The claim, no unit: epsilon finite and at least 0, delta in [0, 1).
+        The claim, no unit: epsilon finite and at least 0, delta in [0, 1). Beside a curve, ``delta`` is where the
+        result tells an epsilon (default that of ``guarantee``).
+    guarantee, profile : optional
+        In place of ``epsilon``, the claim as a whole curve: `pm_dpgmm.Release.guarantee`; or GDP(mu=...), ZCDP(rho=...)
+        of this package, a callable delta(epsilon), a privacy loss distribution of dp-accounting, a table of epsilons
+        and deltas, a pair of curves for both orders (`verification.auditing.claimed_curve.claimed_curve`). A claim with
+        a small delta is refuted by far fewer runs so, because its curve may be tested where events are not rare.
     n_samples : int
         Runs on both data sets together, at least 100; with ``sequential`` the largest number.
     false_alarm : float
@@ -90,8 +140,8 @@ def audit(
 
     Returns
     -------
-    AuditResult
-        ``refuted`` if and only if ``epsilon_lower > epsilon``.
+    AuditResult or, for a curve, CurveAuditResult
+        ``refuted`` if and only if ``epsilon_lower > epsilon``; of a curve, if ``delta_lower > delta_claimed``.
 
     Raises
     ------
@@ -116,6 +166,8 @@ def audit(
     ``delta_lower`` bounds delta at the claimed epsilon. For delta > 0 it comes from the same guesses and agrees with
     the verdict. For delta = 0 it is a by-product with guesses and an error probability ``false_alarm`` of its own.
 
+    A curve is tested at one of its points, which the runs choose that are learned from: curve_guessing.md.
+
     Source
     ------
     Guessing with abstention: Steinke, Nasr and Jagielski (2023), here with fresh coins and an exact law. Betting:
@@ -130,7 +182,13 @@ def audit(
     >>> result.refuted
     True
     """
-    check_non_negative(epsilon=epsilon)
+    claim = None
+    if epsilon is None:
+        claim = claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
+    elif guarantee is not None or profile is not None:
+        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
+    else:
+        check_non_negative(epsilon=epsilon)
     check_delta(delta)
     check_count(least=MIN_SAMPLES, n_samples=n_samples)
     check_probability(false_alarm=false_alarm)
@@ -140,13 +198,31 @@ def audit(
     if log_density is not None:
         check_callable(log_density=log_density)
     rng = check_rng(rng)
-    epsilon, delta, n_samples, false_alarm = float(epsilon), float(delta), int(n_samples), float(false_alarm)
+    delta, n_samples, false_alarm = float(delta), int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
     notes = runs.probe(runner, rng, n_jobs=n_jobs)
     if log_density is None:
         runs.tell_if_long(progress, runner)
 
     with runs.progress_bar(progress, n_samples, "audit") as step:
+        if claim is not None:
+            return curve_audit(
+                runner,
+                x,
+                x_neighbour,
+                claim=claim,
+                n_samples=n_samples,
+                false_alarm=false_alarm,
+                level=level,
+                sequential=sequential,
+                log_density=log_density,
+                notes=notes,
+                n_jobs=n_jobs,
+                progress=step,
+                rng=rng,
+            )
+        assert epsilon is not None
+        epsilon = float(epsilon)
         if sequential:
             return sequential_audit(
                 runner,

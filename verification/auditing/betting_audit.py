@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,67 @@ MAX_LEARNED = 60_000  # most recent runs that are learned from
 EXACT = (EXACT_SCORE,)
 
 
+class Batches:
+    """Runs as they come: iterate for coins and predictions of each batch, stop at will, then call `finish`.
+
+    Batches grow with the runs so far, so that learning takes a time that is almost linear in their number. Predictions
+    depend on the outputs of their batch and on earlier batches; what is iterated over learns from a batch only when the
+    next one is asked for.
+    """
+
+    def __init__(
+        self,
+        runner: runs.Runner,
+        x: Any,
+        x_neighbour: Any,
+        n_samples: int,
+        level: str,
+        log_density: Callable[..., Any] | None,
+        n_jobs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.names = EXACT if log_density is not None else LEARNERS if level == "value" else ("bits", *LEARNERS)
+        self.n = 0  # runs so far
+        self.model: scores.Portfolio | None = None
+        self._given = runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng
+        self._watch, self._calls, self._types, self._looks = runs.Watch(), runs.Calls(runner.probed), list[str](), 0
+
+    def __iter__(self) -> Iterator[tuple[BoolArray, dict[str, FloatArray]]]:
+        runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng = self._given
+        seen: list[tuple[FloatArray, BoolArray]] = []
+        n_bits = 0
+        while self.n < n_samples:
+            self._looks += 1
+            size = min(_batch(self.n), n_samples - self.n)
+            label = rng.integers(2, size=size).astype(bool)
+            outputs, is_tuple = runs.run_both(
+                runner, label, rng, n_jobs=n_jobs, calls=self._calls, turn=self._looks - 1
+            )
+            rows = runs.as_rows(outputs)
+            self._watch.see(rows, label)
+            self._types = runs.type_notes(runner, level)
+            if log_density is not None:
+                whole = outputs if is_tuple else outputs[0]
+                predictions = {EXACT[0]: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
+            else:
+                if level == "bit":
+                    n_bits = rows.shape[1]
+                    rows = np.column_stack([rows, bit_features(rows)])
+                seen = _latest([*seen, (rows, label)])
+                predictions = {} if self.model is None else _predictions(self.model, rows)
+            self.n += size
+            yield label, predictions
+            if log_density is None and self.n < n_samples:
+                past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+                models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
+                self.model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
+
+    def finish(self) -> list[str]:
+        """Notes on all runs; ValueError where they depend on when they were made."""
+        self._calls.check(self._looks)
+        return [*self._watch.notes(), *self._types]
+
+
 def sequential_audit(
     runner: runs.Runner,
     x: Any,
@@ -43,48 +104,22 @@ def sequential_audit(
     progress: Callable[[int], None],
     rng: np.random.Generator,
 ) -> AuditResult:
-    """`audit` with ``sequential``; its arguments are checked there.
-
-    Batches grow with the runs so far, so that learning takes a time that is almost linear in their number.
-    """
-    learners = LEARNERS if level == "value" else ("bits", *LEARNERS)
-    names = learners if log_density is None else EXACT
+    """`audit` with ``sequential``; its arguments are checked there."""
+    batches = Batches(runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng)
+    names = batches.names
     tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
-    seen: list[tuple[FloatArray, BoolArray]] = []
-    model: scores.Portfolio | None = None
-    watch, calls, n, stopped, n_bits, types = runs.Watch(), runs.Calls(runner.probed), 0, False, 0, list[str]()
-    looks = 0
-    while n < n_samples and not stopped:
-        looks += 1
-        size = min(_batch(n), n_samples - n)
-        label = rng.integers(2, size=size).astype(bool)
-        outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, calls=calls, turn=looks - 1)
-        rows = runs.as_rows(outputs)
-        watch.see(rows, label)
-        types = runs.type_notes(runner, level)
-        if log_density is not None:
-            whole = outputs if is_tuple else outputs[0]
-            predictions = {EXACT[0]: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
-        else:
-            if level == "bit":
-                n_bits = rows.shape[1]
-                rows = np.column_stack([rows, bit_features(rows)])
-            seen = _latest([*seen, (rows, label)])
-            predictions = {} if model is None else _predictions(model, rows)
-        n += size
+    for label, predictions in batches:
         for table, name in zip(tables, names, strict=True):
-            levels = level_of(predictions.get(name, np.zeros(size)))
+            levels = level_of(predictions.get(name, np.zeros(label.size)))
             for coin in (0, 1):
                 table[coin] += np.bincount(levels[label == coin], minlength=LEVELS.size)
-        progress(size)
+        progress(label.size)
         counts = BetCounts(names, tables)
-        if log_e_value(counts, epsilon=epsilon, delta=delta) >= -math.log(false_alarm):
-            stopped = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon
-        if log_density is None and n < n_samples and not stopped:
-            past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-            models = scores.SMALL if len(coins) < TREE_RUNS else (*scores.SMALL, "trees")
-            model = scores.learn(past, coins, rng=rng, models=models, n_bits=n_bits)
-    calls.check(looks)
+        enough = log_e_value(counts, epsilon=epsilon, delta=delta) >= -math.log(false_alarm)
+        if enough and epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon:
+            break
+    types = batches.finish()
+    n, model = batches.n, batches.model
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
@@ -109,7 +144,7 @@ def sequential_audit(
         counts={"bets": counts.as_dict()},
         level=level,
         sequential=True,
-        notes=(*notes, *watch.notes(), *types),
+        notes=(*notes, *types),
         thresholds=(),
         histogram_edges=np.append(LEVELS - STEP / 2, LEVELS[-1] + STEP / 2),
         histogram=tables[best][::-1],

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability, check_switch, shown
-from verification.auditing import betting, guessing
-from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, digest_of
+from verification.auditing import betting, curve_certificate, guessing
+from verification.auditing.certificate_writing import CURVE_FORMAT, FORMAT, NOT_COVERED, digest_of
 from verification.auditing.detection_limit import detection_limit, sequential_limit
 from verification.auditing.result import AuditResult, one_criterion
 
@@ -57,10 +57,10 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     ValueError
         If ``stored`` is no certificate of this format.
     """
-    if not isinstance(stored, Mapping) or stored.get("format") != FORMAT:
-        raise ValueError(f"certificate must have format {FORMAT!r}, got {shown(stored)}")
+    if not isinstance(stored, Mapping) or stored.get("format") not in (FORMAT, CURVE_FORMAT):
+        raise ValueError(f"certificate must have format {FORMAT!r} or {CURVE_FORMAT!r}, got {shown(stored)}")
     try:
-        found, problems = _recomputed(stored)
+        found, problems = (_recomputed if stored["format"] == FORMAT else curve_certificate.recomputed)(stored)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError) as error:
         return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
     for name, value in found.items():

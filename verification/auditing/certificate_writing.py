@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from verification.auditing.curve_result import CurveAuditResult
     from verification.auditing.result import AuditResult
 
-FORMAT = "privacy audit 2"
+FORMAT, CURVE_FORMAT = "privacy audit 2", "privacy curve audit 1"
 PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
 NOT_COVERED = (
     "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
@@ -23,12 +24,12 @@ NOT_COVERED = (
 )
 
 
-def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
+def certificate(result: AuditResult | CurveAuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
     """Return the certificate of an audit as plain JSON types.
 
     Parameters
     ----------
-    result : AuditResult
+    result : AuditResult or CurveAuditResult
     mechanism, pair : str
         Names for the reader: which mechanism, which neighbouring data sets.
 
@@ -50,8 +51,11 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
     True
     """
     fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
+    claimed = getattr(result, "curve", None)
+    if claimed is not None:
+        fields["curve"] = {name: getattr(claimed, name).tolist() for name in ("epsilons", "first", "second")}
     found = {
-        "format": FORMAT,
+        "format": FORMAT if claimed is None else CURVE_FORMAT,
         "statement": str(result),
         "mechanism": mechanism,
         "pair": pair,
@@ -62,7 +66,9 @@ def certificate(result: AuditResult, *, mechanism: str = "", pair: str = "") -> 
     return found | {"digest": digest_of(found)}
 
 
-def save_certificate(result: AuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = "") -> None:
+def save_certificate(
+    result: AuditResult | CurveAuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = ""
+) -> None:
     """Write the certificate to ``path``, whole or not at all."""
     target = Path(path)
     text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)

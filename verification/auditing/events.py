@@ -106,7 +106,7 @@ def choose_guesses(
         if exact:
             share = right / guesses
         else:
-            share = _wilson(right, guesses + near, BOLD if bold else CAUTION if delta == 0 else CAUTION_DELTA)
+            share = wilson(right, guesses + near, BOLD if bold else CAUTION if delta == 0 else CAUTION_DELTA)
     share = np.where(guesses > 0, share, 0.0)
     if at_epsilon is None:
         value = epsilon_to_expect(scale * guesses, share, rounds * delta * tails / 2, z)
@@ -126,7 +126,7 @@ def choose_guesses(
     )
 
 
-def _wilson(hits: FloatArray, trials: FloatArray, z: float) -> FloatArray:
+def wilson(hits: FloatArray, trials: FloatArray, z: float | FloatArray) -> FloatArray:
     """Lower end of the score interval of a probability; it only chooses, so no audit waits for statsmodels to load."""
     centre = hits + z**2 / 2
     return (centre - z * np.sqrt(np.maximum(0.0, hits * (trials - hits) / trials) + z**2 / 4)) / (trials + z**2)

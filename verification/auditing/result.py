@@ -76,21 +76,18 @@ class AuditResult:
     @property
     def looked_for(self) -> tuple[str, ...]:
         """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
-        if self.score == EXACT_SCORE:
-            return (BY_DENSITY,)
-        kinds = BY_VALUE if self.level == "value" else (*BY_VALUE, *BY_BIT)
-        return tuple(kind for kind in kinds if kind != SHARED_NOISE or NOT_SHARED_NOISE not in self.notes)
+        return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf" or "-inf"."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        plain["counts"] = dict(self.counts)
-        plain["thresholds"] = list(self.thresholds)
-        plain["notes"] = list(self.notes)
-        plain["looked_for"] = list(self.looked_for)
-        plain["histogram_edges"] = self.histogram_edges.tolist()
-        plain["histogram"] = self.histogram.tolist()
-        return {name: _finite(value) for name, value in plain.items()}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields["counts"] = dict(self.counts)
+        fields["thresholds"] = list(self.thresholds)
+        fields["notes"] = list(self.notes)
+        fields["looked_for"] = list(self.looked_for)
+        fields["histogram_edges"] = self.histogram_edges.tolist()
+        fields["histogram"] = self.histogram.tolist()
+        return plain(fields)
 
     def __str__(self) -> str:
         claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta > 0 else "")
@@ -144,12 +141,20 @@ def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:
     return max(delta_lower, float(np.nextafter(delta, 1))) if refuted else min(delta_lower, delta)
 
 
-def _finite(value: Any) -> Any:
+def kinds_looked_for(score: str, level: str, shared_noise: bool) -> tuple[str, ...]:
+    """What a score of this name can see; ``shared_noise``: whether such sums of columns were looked for."""
+    if score == EXACT_SCORE:
+        return (BY_DENSITY,)
+    kinds = BY_VALUE if level == "value" else (*BY_VALUE, *BY_BIT)
+    return tuple(kind for kind in kinds if kind != SHARED_NOISE or shared_noise)
+
+
+def plain(value: Any) -> Any:
     """``value`` with infinite floats written as strings, because JSON has none."""
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [plain(item) for item in value]
     return value

@@ -1,0 +1,112 @@
+"""Certificates of curves, read again: what follows from the counts and the claimed curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from verification._arguments import check_count, check_non_negative, check_probability, check_switch
+from verification.auditing import curve_betting as betting
+from verification.auditing import guessing
+from verification.auditing.claimed_curve import FAMILIES, ClaimedCurve
+from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
+from verification.auditing.curve_result import CurveAuditResult
+
+MOST_RUNS, MOST_POINTS, MOST_LEARNERS = 10**8, 10_000, 64  # more would take minutes
+
+
+def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What a certificate must say, from its counts and its curve, and what is wrong with these.
+
+    Parameters
+    ----------
+    stored : mapping
+        A certificate of a curve; KeyError, TypeError or ValueError if it is none.
+
+    Guarantee
+    ---------
+    None: the counts are as stored. The parameter and the epsilon of a family that is neither that of GDP nor that of
+    zCDP are taken as they stand, as is the detection limit of a sequential audit, which is a simulation.
+    """
+    error, problems = stored["false_alarm"], list[str]()
+    check_probability(false_alarm=error)
+    check_switch(sequential=stored["sequential"])
+    for name in ("n_samples", "n_certified"):
+        check_count(least=1, **{name: stored[name]})
+        if stored[name] > MOST_RUNS:
+            raise ValueError(f"{name} must be at most {MOST_RUNS}")
+    claim = _claim(stored)
+    family = FAMILIES.get(stored["family"])
+    found: dict[str, Any] = {}
+    if stored["sequential"]:
+        first, second = betting.allowed_at_cuts(claim)
+        bets = _bets(stored["counts"]["bets"])
+        if (bets.runs.sum(axis=(1, 2)) != stored["n_certified"]).any() or stored["n_certified"] != stored["n_samples"]:
+            problems.append("the bets do not add up to n_certified and n_samples")
+        elif (bets.runs.sum(axis=2) != bets.runs[0].sum(axis=1)).any():
+            problems.append("the bets of different learners are not on the same coins")
+        log_e = betting.log_e_value(bets, first, second)
+        point, found["delta_lower"] = betting.best_point(bets, first, second, error)
+        found["refuted"] = bool(log_e >= -math.log(error))
+        found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
+        found["epsilon_point"] = float(betting.EPSILONS[point])
+        found["delta_claimed"] = float((first[point] + second[point]) / 2)
+        lower = None if family is None else betting.parameter_bound(bets, family, error)
+    else:
+        counts = guessing.GuessCounts(**stored["counts"]["guesses"])
+        sides = tuple(bool(side) for side in stored["counts"]["labels"])
+        if len(sides) != 2 or sum(sides) != counts.tails or not counts.tails:
+            raise ValueError("labels do not fit tails")
+        if counts.planned != counts.guesses or counts.rounds != stored["n_certified"] or counts.pad_seed:
+            problems.append("guesses, planned, rounds and n_certified do not fit each other")
+        if stored["n_certified"] > stored["n_samples"]:
+            problems.append("n_certified does not fit n_samples")
+        place = np.flatnonzero(claim.epsilons == stored["epsilon_point"])
+        if place.size != 1:
+            raise ValueError("epsilon_point must be one of the curve's epsilons")
+        allowed = float(claim.allowed((sides[0], sides[1]))[place[0]])
+        made = Plan((sides[0], sides[1]), counts.guesses, counts.rounds, float(stored["epsilon_point"]), allowed)
+        verdict = judge(made, counts.correct, family=family or claim.family, error=error)
+        found |= {"p_value": verdict.p_value, "delta_lower": verdict.delta_lower, "e_value": None}
+        found |= {"refuted": verdict.delta_lower > allowed, "delta_claimed": allowed, "event": str(made)}
+        found["detection_limit"] = gaussian_limit(claim, n_certified=counts.rounds, false_alarm=error)
+        lower = None if family is None else verdict.parameter_lower
+    if family is not None and lower is not None:
+        if found["refuted"] and stored["claimed"] is not None:
+            lower = max(lower, float(stored["claimed"]))
+        found["parameter"], found["parameter_lower"] = family.parameter, lower
+        found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
+    fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
+    result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
+    return found | {"statement": str(result), "looked_for": list(result.looked_for)}, problems
+
+
+def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:
+    """The claimed curve; ValueError where it is none."""
+    arrays = [np.array(stored["curve"][name], dtype=float) for name in ("epsilons", "first", "second")]
+    epsilons, first, second = arrays
+    if not 0 < epsilons.size <= MOST_POINTS or any(a.shape != epsilons.shape or a.ndim != 1 for a in arrays):
+        raise ValueError(f"curve must have up to {MOST_POINTS} points")
+    if epsilons[0] != 0 or not (np.diff(epsilons) > 0).all() or not epsilons[-1] < 700:
+        raise ValueError("epsilons of the curve must increase from 0")
+    if any(not ((a >= 0) & (a <= 1)).all() for a in (first, second)):
+        raise ValueError("deltas of the curve must lie from 0 to 1")
+    delta = stored["delta"]
+    if delta is not None:
+        check_non_negative(delta=delta)
+    family = FAMILIES.get(stored["family"], FAMILIES["GDP"])
+    return ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+
+
+def _bets(tables: Mapping[str, Any]) -> betting.CurveBets:
+    if not 0 < len(tables) <= MOST_LEARNERS:
+        raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
+    runs = np.array([[table["label_0"], table["label_1"]] for table in tables.values()])
+    if runs.dtype.kind != "i" or runs.shape[1:] != (2, 2 * betting.CUTS.size + 1) or runs.min() < 0:
+        raise ValueError("counts of the bets are not those of this format")
+    if runs.max() > MOST_RUNS or any(not np.array_equal(t["cuts"], betting.CUTS) for t in tables.values()):
+        raise ValueError("cuts or counts of the bets are not those of this format")
+    return betting.CurveBets(tuple(tables), runs)

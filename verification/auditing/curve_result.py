@@ -1,0 +1,93 @@
+"""What the audit of a curve found, in the unit of the claim, and what of it is conditional."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.result import NOT_SHARED_NOISE, kinds_looked_for, plain
+
+CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
+
+
+@dataclass(frozen=True, slots=True)
+class CurveAuditResult:
+    """A certified verdict on a claimed curve, for one mechanism and one pair of neighbouring data sets.
+
+    ``refuted`` is wrong with probability at most ``false_alarm`` if P and Q keep the claimed curve; so are
+    ``delta_lower`` and ``parameter_lower``, on the same event. A pass proves nothing: read it with ``detection_limit``.
+    """
+
+    refuted: bool
+    claim: str  # in words
+    p_value: float  # of the claim: at most b with probability at most b if it holds
+    e_value: float | None  # of the claim, with ``sequential``: expectation at most 1 if it holds
+    family: str  # "GDP", "zCDP", or "" for that of a guarantee
+    parameter: str  # "mu" or "rho": which of a family of curves
+    claimed: float | None  # its claimed value; None: the claim is none of the family, mu of GDP
+    parameter_lower: float  # certified: no curve of the family with a smaller parameter is kept
+    epsilon_point: float  # where the curve was tested, fixed before the runs that count
+    delta_claimed: float  # at that epsilon
+    delta_lower: float  # certified, at that epsilon, of one of the orders; whatever the family
+    delta: float | None  # where epsilon is told
+    epsilon_lower: float | None  # of the family's curve at ``delta``: conditional on the family
+    n_samples: int  # runs of the mechanism, both data sets together
+    n_certified: int  # of these, the runs behind the bounds
+    false_alarm: float
+    detection_limit: float  # smallest mu of a Gaussian mechanism that is refuted with probability 0.9, score given
+    score: str
+    event: str
+    counts: dict[str, Any]  # certified counts; the bounds follow from them and the claim
+    level: str  # "value" or "bit"
+    sequential: bool
+    notes: tuple[str, ...]
+    curve: ClaimedCurve = field(repr=False)
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
+        return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
+
+    @property
+    def claimed_mu(self) -> float:
+        """Of a Gaussian mechanism that has the claimed parameter; 0 for a claim of no family."""
+        if self.claimed is None:
+            return 0.0
+        return self.claimed if self.parameter == "mu" else math.sqrt(2 * self.claimed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf"."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "curve"}
+        return plain(fields | {"looked_for": list(self.looked_for), "notes": list(self.notes)})
+
+    def __str__(self) -> str:
+        certified = f"(certified, error probability {self.false_alarm:g})"
+        point = f"at epsilon = {self.epsilon_point:.4g}, where {self.delta_claimed:.4g} is claimed"
+        notes = "".join(f"; note: {note}" for note in self.notes)
+        family = f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"
+        if self.claimed is None:
+            family = f"it is not {self.parameter_lower:.4g}-GDP"
+        if self.epsilon_lower is not None:
+            family += f", and an accountant of that family says epsilon >= {self.epsilon_lower:.4g} at delta"
+            family += f" = {self.delta:g} ({CONDITIONAL})"
+        if self.sequential and self.refuted:
+            certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
+            return f"claim {self.claim} refuted {certified}: {family}{notes}"
+        bound = f"delta is at least {self.delta_lower:.4g} {point} {certified}"
+        if self.refuted:
+            return f"claim {self.claim} refuted: {bound}; {family}{notes}"
+        if self.delta_lower == 0:
+            bound = f"no delta is {certified[1:-1]}"
+        power = "this audit had too few samples to catch Gaussian noise of any scale"
+        if math.isfinite(self.detection_limit):
+            power = f"this audit would have caught Gaussian noise with mu >= {self.detection_limit:.4g}"
+            power += f" if it shows in {', '.join(self.looked_for)}"
+        return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
+
+    def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate_writing.py."""
+        from verification.auditing.certificate_writing import save_certificate
+
+        save_certificate(self, path, mechanism=mechanism, pair=pair)
