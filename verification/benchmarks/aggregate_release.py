@@ -1,6 +1,6 @@
 """From how many records on is ``method="aggregate"`` as good as "populous", and does it keep what a learner means?
 
-``python -m verification.benchmarks.aggregate_release [sizes learners adversary vectors]``
+``python -m verification.benchmarks.aggregate_release [sizes learners vectors]``
 
 Epsilon 1, delta 1e-6, no bounds, noise without a seed; every run has another mixture a million deviations from 0,
 columns in units from 1e-3 to 1e3. Errors are the largest over components, medians [worst] over the runs.
@@ -9,7 +9,6 @@ columns in units from 1e-3 to 1e3. Errors are the largest over components, media
   sizes. "covered" is the share of the parameters in the intervals of 90 % that the release states.
 - learners: others, on clean and on contaminated records (one in twenty uniform over thirty deviations), beside the same
   learner on all records without privacy, and beside the sketch with the whole budget.
-- adversary: what 5 % of the subsets can do to the average, beside the bound.
 - vectors: medians and a regression line beside the same without privacy.
 
 Exit status 1 when a goal is missed.

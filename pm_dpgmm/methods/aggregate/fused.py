@@ -55,7 +55,7 @@ class SketchTold:
 
     @classmethod
     def of(cls, centre: Outcome, chart: MixtureChart) -> SketchTold:
-        """From the outcome of a sketch without a background."""
+        """From the outcome of a sketch; a background, of less than 1 % of the records, is left out."""
         law = SketchLaw.of_statistics(SketchStatistics.from_arrays(centre.raw, centre.noise), None)
         noise = np.square(law.deviations) / law.n_records
         rows = centre.mixture.sample(SAMPLED, rng=np.random.default_rng(PUBLIC_SEED))

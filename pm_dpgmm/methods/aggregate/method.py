@@ -29,6 +29,7 @@ from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.mixture.background import NOTABLE
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -243,7 +244,8 @@ class Aggregate(Method):
             return found
 
         found = tell(outcome(*given))  # before it is put together with the sketch, which takes as long as a fit
-        alike = self.fuse and isinstance(learner, BatchedEM) and centre.background is None
+        outliers = centre.background is not None and centre.background[0] > NOTABLE
+        alike = self.fuse and isinstance(learner, BatchedEM) and not outliers
         if alike and "average_weights" in found.raw:
             try:
                 with simulated_fits(learner, problem.n_components, **way) as fit:

@@ -19,6 +19,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 PRICE = 4.0  # of a parameter; prices of 1.1 to 5.3 found the true number in all of 29 comparisons (DECISIONS.md)
 EXPLAINS, HOPELESS = 5.0, 30.0  # misfits: of a right mixture; of one that leaves out a component, mostly
+STRONG = 6.0  # twice a log Bayes factor, from which a simpler kind of covariances is taken (Kass and Raftery 1995)
 BEHIND = 50.0  # deviance, beyond the price of what it saves, by which a kind of covariances is out of the question
 
 
@@ -71,7 +72,7 @@ def choose(
     """Fit every number of components in ``choices`` and score it; a single one only if ``scored``.
 
     Where the statistics leave the kind of covariances open, every kind is fitted so, and the one taken whose best fit
-    has the largest evidence, by Laplace's approximation.
+    has the largest evidence, by Laplace's approximation; full ones, unless the evidence against them is strong.
 
     Parameters
     ----------
@@ -137,7 +138,8 @@ def _best_kind(
             found[kind] = choose(own, choices, first=starts, **settings)
         best = found[kind].best
         kinds[kind] = surprise(best.data, best.found, prior_about(best.found))
-    return replace(found[min(found, key=kinds.__getitem__)], kinds=kinds)
+    best_kind = min(found, key=kinds.__getitem__)
+    return replace(found[FULL if kinds[FULL] - kinds[best_kind] <= STRONG else best_kind], kinds=kinds)
 
 
 def price_of(penalty: object, evidence: SketchStatistics) -> float:

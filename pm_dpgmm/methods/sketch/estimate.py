@@ -103,9 +103,19 @@ def fit_evidence(
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
         found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint)
-    if last and data.full_weights:
-        found = reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
-    return SketchFit.of(data, found)
+    return SketchFit.of(data, full_weights(data, found, prior) if last else found)
+
+
+def finished(data: SketchData, start: ScaledMixture, prior: Prior) -> ScaledMixture:
+    """The last steps of a fit, from a mixture that is nearly one; other weights would lead away from it first."""
+    return full_weights(data, start, prior) if data.full_weights else refined(data, start, prior)
+
+
+def full_weights(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
+    """The fit with the full covariance of the sketch at its own mixture, where that matters and is not too large."""
+    if not data.full_weights:
+        return found
+    return reweighted(data, found, prior, rounds=1, steps=20, tolerance=NEGLIGIBLE)
 
 
 def prior_about(start: ScaledMixture | None) -> Prior:

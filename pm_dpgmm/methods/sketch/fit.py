@@ -50,7 +50,7 @@ def distances(data: SketchData, found: ScaledMixture) -> tuple[float, float, int
 
     Then the log-determinant of their covariance, and how many they are.
     """
-    value, residuals, slopes, log_determinant = _weighed(_thinned(data, MOST_TESTED), found)
+    value, residuals, slopes, log_determinant = _weighed(thinned(data, MOST_TESTED), found)
     normal, gradient = slopes.T @ slopes, slopes.T @ residuals
     normal[np.diag_indices_from(normal)] *= 1 + RIDGE
     gain = float(gradient @ linalg.lstsq(normal, gradient, check_finite=False)[0])
@@ -78,7 +78,7 @@ def _weighed(data: SketchData, found: ScaledMixture) -> tuple[float, FloatArray,
     return value, residuals, slopes, log_determinant
 
 
-def _thinned(data: SketchData, most: int) -> SketchData:
+def thinned(data: SketchData, most: int) -> SketchData:
     """Every second or third frequency of a sketch with more numbers than ``most``."""
     return data.thinned(min(-(-data.values.size // most), THINNEST))
 
@@ -89,14 +89,21 @@ def penalty(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
     return float(np.square((_packed(data, found) - middle) / spread).sum())
 
 
-def surprise(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
+def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: bool = False) -> float:
     """Minus twice the logarithm of Laplace's approximation of the evidence, up to a constant of the numbers.
 
     A parameter of which the numbers tell nothing costs nothing, whatever their number, as the prior is all that is
     known of it; so it compares kinds of covariances, whose parameters the prior shrinks. Numbers are weighed as in a
-    fit: all up to MOST_WEIGHED, of more every second or third frequency.
+    fit: all up to MOST_WEIGHED, of more every second or third frequency. ``quick``: where sampling hardly matters, by
+    the noise and the most that sampling can vary; up to another constant.
     """
-    data, k, has_background = _thinned(data, MOST_WEIGHED), found.n_components, found.background is not None
+    k, has_background = found.n_components, found.background is not None
+    if quick and not data.sampling_matters:
+        theta = _packed(data, found)
+        slopes = _slopes(data, theta, k, None, has_background) * _prior_rows(data, k, prior, has_background)[1]
+        misses = _residuals(data, theta, k, prior, None, has_background)
+        return float(misses @ misses + np.linalg.slogdet(np.eye(slopes.shape[1]) + slopes.T @ slopes)[1])
+    data = thinned(data, MOST_WEIGHED)
     try:
         _, residuals, slopes, log_determinant = _weighed(data, found)
     except linalg.LinAlgError:

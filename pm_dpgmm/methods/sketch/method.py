@@ -40,6 +40,7 @@ from pm_dpgmm.methods.sketch.location import (
     unbounded_intervals,
 )
 from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -308,7 +309,7 @@ class SketchMethod(Method):
                 variance_floor=variance_floor,
                 resolution=resolution,
                 covariance_type=self.covariance_type,
-                known=None if known is None else leaves_about(known, centre, unit),
+                known=None if known is None else ScaledMixture.about(known, centre, unit),
                 released=after_rounds,
             )
         return outcome(evidence, fit, guarantee, raw, choice)
@@ -319,16 +320,11 @@ def clipped(records: Records, bounds: FloatArray) -> Records:
     return mapped(records, partial(np.clip, a_min=bounds[:, 0], a_max=bounds[:, 1]))
 
 
-def leaves_about(mixture: Mixture, centre: FloatArray, unit: FloatArray) -> ScaledMixture:
-    """A mixture in the unit of the rounds, about their centre."""
-    scale = unit[:, None] * unit
-    return ScaledMixture.of(mixture.weights, (mixture.means - centre) / unit, mixture.covariances / scale)
-
-
 def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
+    fit = with_outliers(fit)
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}

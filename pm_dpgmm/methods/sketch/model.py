@@ -85,10 +85,13 @@ class SketchData:
     @property
     def full_weights(self) -> bool:
         """Whether the last step of a fit weighs with the full covariance: where sampling matters, at bearable size."""
-        if self.frequencies.shape[1] == 1:
-            return True
+        return self.frequencies.shape[1] == 1 or (self.values.size <= MOST_WEIGHED and self.sampling_matters)
+
+    @property
+    def sampling_matters(self) -> bool:
+        """Whether the records' own chance is notable beside the noise."""
         sampling = self.n_records * np.square(np.tile(self.amplitudes, 2)) / 2
-        return self.values.size <= MOST_WEIGHED and bool(np.median(sampling / self.variances) > NOTABLE)
+        return bool(np.median(sampling / self.variances) > NOTABLE)
 
     def thinned(self, stride: int) -> SketchData:
         """Every ``stride``-th frequency."""

@@ -16,6 +16,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, NoisyMoments, VoronoiPartition
 from pm_dpgmm.methods.sketch.scaled_mixture import FLOOR, ScaledMixture
+from pm_dpgmm.privacy.noise import IntArray
 
 REACH = 2.2  # radius of a cell, in root mean square distances of its records
 APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
@@ -118,23 +119,36 @@ def merged(leaves: ScaledMixture, n_components: int) -> ScaledMixture:
 
     Source: A. R. Runnalls, Kullback-Leibler approach to Gaussian mixture reduction, 2007.
     """
-    w, m, s = leaves.weights, leaves.means, leaves.covariances
-    while len(w) > n_components:
-        i, j = np.triu_indices(len(w), 1)
-        total = w[i] + w[j]
-        share = (w[i] / total)[:, None]
-        gap = m[i] - m[j]
-        pooled = share[:, :, None] * s[i] + (1 - share)[:, :, None] * s[j]
-        pooled = pooled + (share * (1 - share))[:, :, None] * gap[:, :, None] * gap[:, None, :]
+    while leaves.n_components > n_components:
+        w, s = leaves.weights, leaves.covariances
         logs = np.linalg.slogdet(s)[1]
-        cost = total * np.linalg.slogdet(pooled)[1] - w[i] * logs[i] - w[j] * logs[j]
-        best = int(np.argmin(cost))
-        a, b = i[best], j[best]
-        keep = (np.arange(len(w)) != a) & (np.arange(len(w)) != b)
-        mean = share[best] * m[a] + (1 - share[best]) * m[b]
-        w = np.append(w[keep], total[best])
-        m, s = np.vstack([m[keep], mean]), np.concatenate([s[keep], pooled[best][None]])
-    return ScaledMixture.of(w, m, s)
+        i, j = np.triu_indices(len(w), 1)
+        costs = (w[i] + w[j]) * np.linalg.slogdet(_pooled(leaves, i, j)[2])[1] - w[i] * logs[i] - w[j] * logs[j]
+        best = int(np.argmin(costs))
+        leaves = merged_pair(leaves, int(i[best]), int(j[best]))
+    return leaves
+
+
+def merged_pair(leaves: ScaledMixture, i: int, j: int) -> ScaledMixture:
+    """Components i and j as one, the last, with their weight, mean and covariance."""
+    keep = (np.arange(leaves.n_components) != i) & (np.arange(leaves.n_components) != j)
+    weight, mean, covariance = _pooled(leaves, np.array([i]), np.array([j]))
+    return ScaledMixture.of(
+        np.append(leaves.weights[keep], weight),
+        np.vstack([leaves.means[keep], mean]),
+        np.concatenate([leaves.covariances[keep], covariance]),
+    )
+
+
+def _pooled(leaves: ScaledMixture, i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights (P,), means (P, D) and covariances (P, D, D) of pairs."""
+    w, m, s = leaves.weights, leaves.means, leaves.covariances
+    total = w[i] + w[j]
+    share = (w[i] / total)[:, None]
+    gap = m[i] - m[j]
+    pooled = share[:, :, None] * s[i] + (1 - share)[:, :, None] * s[j]
+    pooled = pooled + (share * (1 - share))[:, :, None] * gap[:, :, None] * gap[:, None, :]
+    return total, share * m[i] + (1 - share) * m[j], pooled
 
 
 def padded(leaves: ScaledMixture, n_components: int) -> ScaledMixture:

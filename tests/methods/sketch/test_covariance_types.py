@@ -6,12 +6,14 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.choice import STRONG
 from pm_dpgmm.methods.sketch.covariance_types import KINDS, Flat, restricted
 from pm_dpgmm.methods.sketch.estimate import prior_about
 from pm_dpgmm.methods.sketch.fit import _slopes, _unpacked, error_root, objective_rises, refined, surprise
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from verification.benchmarks.covariance_types import truth
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
 
@@ -198,6 +200,19 @@ def test_the_choice_is_post_processing(chosen):
     assert again.covariance_type == "tied" and set(again.noise["covariance_scores"]) == set(KINDS)
     assert "covariance_scores" not in again.refit(covariance_type="full").noise
     assert dpg.combine([full, fitted(2, like=full)], covariance_type="tied").covariance_type == "tied"
+
+
+@pytest.mark.thorough
+def test_weak_evidence_leaves_covariances_full():
+    """A table of full covariances whose numbers speak for diagonal ones, by less than would be strong evidence."""
+    rng = np.random.default_rng([20261123, 0, 3, 2, 1_500, 1])
+    law = truth("full", 3, 2, rng)
+    reach = 4 * np.sqrt(np.diagonal(law.covariances, axis1=1, axis2=2))
+    bounds = np.column_stack([(law.means - reach).min(axis=0), (law.means + reach).max(axis=0)])
+    budget = BUDGET | {"epsilon": 1.0, "bounds": bounds}
+    release = dpg.fit_gmm(law.sample(1_500, rng=rng), 2, **budget, covariance_type="auto", random_seed=1)
+    scores = release.noise["covariance_scores"]
+    assert 0 < scores["full"] - scores["diag"] <= STRONG and release.covariance_type == "full"
 
 
 @pytest.mark.thorough

@@ -1,0 +1,80 @@
+"""Whether a finished fit gets a background, and how much of it: by evidence. Post-processing: nothing sees a record.
+
+A component for every cluster leaves out what real tables have besides, a few rows far from all of them; a mixture
+without a background gives such a row a log-density of minus dozens, and a few of them decide what the density is worth.
+A search adds a background only where the objective falls a lot, with weights that do not depend on the mixture. Here
+the finished fits with and without one are compared by their evidence, full covariance of the sketch and all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pm_dpgmm.methods.sketch.estimate import SketchFit, finished, full_weights, less_floor, prior_about
+from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
+from pm_dpgmm.methods.sketch.start import merged_pair
+
+ODDS = 0.25  # before the numbers are seen, that some records are in no component
+HOPELESS = 0.5  # rise of the objective, under weights that do not depend on the mixture, at which no more is tried
+FINISHED = 2  # of the mixtures without a background: these are fitted to the end
+
+
+def with_outliers(fit: SketchFit) -> SketchFit:
+    """The fit without a background where its evidence is larger; else with one, its weight times its probability.
+
+    The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
+    evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode.
+
+    Returns
+    -------
+    SketchFit
+        The same object where neither is better than the fit.
+    """
+    data, found = fit.data, fit.found
+    if data.background is None:
+        return fit
+    prior = prior_about(found)
+    plain, other = found, None
+    if found.background is not None:
+        plain, other = without_background(data, found, prior), found
+    start = replace(plain, weights=plain.weights * (1 - FIRST_BACKGROUND), background=FIRST_BACKGROUND)
+    if other is None and refined(data, start, prior).objective > refined(data, plain, prior).objective + HOPELESS:
+        return fit
+    broad = finished(data, start, prior)
+    costs = [surprise(data, one, prior, quick=True) for one in (plain, broad)]
+    if other is not None and (cost := surprise(data, other, prior, quick=True)) < costs[1]:
+        broad, costs[1] = other, cost
+    gain = costs[0] - costs[1]
+    if not gain > 0:  # NaN: neither is a fit
+        return fit if plain is found else SketchFit.of(data, plain)
+    assert broad.background is not None
+    weight = broad.background / (1 + math.exp(-gain / 2) / ODDS)
+    scale = (1 - weight) / broad.weights.sum()
+    return SketchFit.of(data, replace(broad, weights=broad.weights * scale, background=weight))
+
+
+def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
+    """Of several fits the one with the largest evidence: what was the background is left out, or is a component.
+
+    A broad cluster can pass for a background, and two components then share what is one: any two are merged.
+    """
+    all_of_it = ScaledMixture(*data.components(found))
+    pairs = itertools.combinations(range(all_of_it.n_components), 2)
+    merged = (less_floor(merged_pair(all_of_it, *pair), data.variance_floor) for pair in pairs)
+    left_out = replace(found, weights=found.weights / found.weights.sum(), background=None)
+    few = thinned(data, MOST_TESTED)
+    starts = best_of(
+        few, (full_weights(few, refined(few, start, prior), prior) for start in (left_out, *merged)), prior
+    )
+    return best_of(data, (finished(data, start, prior) for start in starts[:FINISHED]), prior)[0]
+
+
+def best_of(data: SketchData, fits: Iterable[ScaledMixture], prior: Prior) -> list[ScaledMixture]:
+    """Those with the largest evidence first."""
+    return sorted(fits, key=lambda one: surprise(data, one, prior, quick=True))

@@ -1,0 +1,86 @@
+"""The background of a finished fit: evidence decides whether there is one, and how much of its weight is kept."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.sketch import outliers
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
+from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-20.0, 20.0), "method": "sketch", "progress": False}
+TRUTH = dpg.Mixture([0.4, 0.6], [[-3.0, 0.0], [3.0, 1.0]], [[[1.0, 0.7], [0.7, 1.5]]] * 2)
+
+
+def records(share, n_records=4_000):
+    rng = np.random.default_rng(1)
+    found = TRUTH.sample(n_records, rng=rng)
+    far = rng.random(n_records) < share
+    found[far] = rng.uniform(-20, 20, (int(far.sum()), 2))
+    return found
+
+
+def fit_of(release, background=None):
+    """The release's fit, with a background that nobody asked for."""
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    return SketchFit.of(sketch_data(evidence), as_start(evidence, release.mixture, background or 0.0))
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return dpg.fit_gmm(records(0.0), 2, **BUDGET, random_seed=1)
+
+
+def test_records_of_a_mixture_have_no_background(clean):
+    fit = fit_of(clean)
+    assert clean.background is None and with_outliers(fit) is fit
+
+
+def test_a_background_that_the_numbers_speak_against_goes(clean):
+    burdened = fit_of(clean, 0.2)
+    assert burdened.found.background == pytest.approx(0.2)
+    found = with_outliers(burdened)
+    assert found.found.background is None and found.deviance < burdened.deviance
+    assert found.found.weights.sum() == pytest.approx(1)
+
+
+def test_a_few_far_records_are_in_no_component_and_cost_little():
+    """Three per cent: a search saw no need of a background, and rows far out had densities of minus hundreds."""
+    release = dpg.fit_gmm(records(0.03), 2, **BUDGET, random_seed=1)
+    far = np.random.default_rng(2).uniform(-20, 20, (1_000, 2))
+    assert 0.01 < release.background_weight < 0.06
+    assert release.log_density(far).mean() > release.mixture.log_density(far).mean() + 10
+    assert release.refit(2).background_weight == pytest.approx(release.background_weight, rel=0.2)
+
+
+@pytest.mark.parametrize("gain", [0.5, 4.0, 40.0])
+def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, gain):
+    plain = fit_of(clean)
+    broad = replace(plain.found, weights=plain.found.weights * 0.98, background=0.02)
+    monkeypatch.setattr(outliers, "refined", lambda data, start, prior: broad)
+    monkeypatch.setattr(outliers, "finished", lambda data, start, prior: broad)
+    monkeypatch.setattr(
+        outliers, "surprise", lambda data, found, prior, quick: 0.0 if found.background is None else -gain
+    )
+    found = with_outliers(plain).found
+    odds = ODDS * np.exp(gain / 2)
+    assert found.background == pytest.approx(0.02 * odds / (1 + odds))
+    assert found.weights.sum() + found.background == pytest.approx(1)
+
+
+def test_a_broad_cluster_is_no_background():
+    """A fit in which two components share one cluster, and the background stands for the broad one."""
+    rng = np.random.default_rng(3)
+    means, covariances = [[-3.0, 0.0], [3.0, 1.0]], [[[0.5, 0.0], [0.0, 0.5]], [[9.0, 0.0], [0.0, 9.0]]]
+    release = dpg.fit_gmm(dpg.Mixture([0.6, 0.4], means, covariances).sample(20_000, rng=rng), 2, **BUDGET)
+    fit = fit_of(release)
+    broad = fit.data.background
+    narrow = dpg.Mixture([0.5, 0.5], [[-3.3, 0.0], [-2.7, 0.0]], [[[0.5, 0.0], [0.0, 0.5]]] * 2)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    wrong = SketchFit.of(fit.data, as_start(evidence, narrow, 0.4))
+    assert broad is not None and wrong.rejected
+    found = with_outliers(wrong)
+    assert not found.rejected and np.sort(found.mixture.weights) == pytest.approx([0.4, 0.6], abs=0.05)
