@@ -99,8 +99,8 @@ def fit_gmm(
     epsilon : float
         Privacy budget, greater than 0. 1 is a common choice; smaller protects more.
     delta : float, optional
-        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em", "aggregate", "gaps" and the
-        populous methods, unused by "histogram", "slices", "local" and nearly always "central".
+        Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em" (but for k-means), "aggregate",
+        "gaps" and the populous methods, unused by "histogram", "slices", "local" and nearly always "central".
     bounds : None, (low, high) or array (D, 2), optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows must

@@ -147,6 +147,25 @@ def noisy_em_sums(
     return found, left
 
 
+def noise_scale(
+    squares: Squares,
+    neighbouring: Neighbouring,
+    n_parts: int,
+    n_features: int,
+    *,
+    budget: GaussianFilter,
+    share: Fraction,
+) -> tuple[float, GaussianFilter]:
+    """Standard deviation of the noise that :func:`noisy_em_sums` would add to sums, and the budget after it.
+
+    ValueError as there; nothing is released.
+    """
+    n_numbers = n_parts * (1 + n_features + squares.size(n_features))
+    steps = _steps(squares, neighbouring, n_parts, n_features)
+    scale, left = budget.spend(steps, share=share, n_numbers=n_numbers)
+    return scale * GRID, left
+
+
 def _steps(squares: Squares, neighbouring: Neighbouring, n_parts: int, n_features: int) -> int:
     """L2 sensitivity of :func:`_asked` in grid steps, rounded up."""
     width = 1 + n_features + n_features * (n_features + 1) // 2  # rounded before anything is added up or left out

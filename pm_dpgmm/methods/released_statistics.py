@@ -28,6 +28,7 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, SMALLEST_SCALE
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.em.k_means import cluster_steps
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.gaps.caveats import gap_caveats
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
@@ -218,6 +219,16 @@ def _check_em(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) ->
         raise ValueError(f"sums of EM must have {mixture.n_features} columns as the mixture, got {n_features}")
 
 
+def _check_clusters(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
+    """Raise unless the sums of all steps of k-means fit each other and the mixture."""
+    if not raw:
+        return
+    n_cells, n_features = cluster_steps(raw)[0][-1].sums.shape
+    k, d = mixture.means.shape
+    if n_features != d or n_cells < k or (n_cells > k and "kmeans_counts" in raw):
+        raise ValueError(f"sums of k-means must be of {k} clusters of {d} columns, got {n_cells} of {n_features}")
+
+
 def _check_cells(raw: Raw, noise: Noise, mixture: Mixture, guarantee: Guarantee) -> None:
     """Raise unless the sums of all levels, if they are there, fit each other and the mixture's columns."""
     if not raw:
@@ -351,6 +362,7 @@ RULES = {
     Statistic.MASK: StatisticRules(_check_masked),
     Statistic.AVERAGE: StatisticRules(_check_average),
     Statistic.EM_SUMS: StatisticRules(_check_em),
+    Statistic.CLUSTER_SUMS: StatisticRules(_check_clusters),
     Statistic.CELL_SUMS: StatisticRules(_check_cells),
     Statistic.BIN_COUNTS: StatisticRules(_check_bins, gap_caveats),
     Statistic.LOCAL_RESPONSES: StatisticRules(_check_local),

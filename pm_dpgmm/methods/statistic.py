@@ -23,6 +23,7 @@ class Statistic(StrEnum):
     MASK = "mask"  # parameters of one fit, masked
     AVERAGE = "average of fits"  # around a released mixture, as offsets from it
     EM_SUMS = "EM sums"  # of the steps of an EM
+    CLUSTER_SUMS = "cluster sums"  # of the steps of k-means, which is a setting of EM
     CELL_SUMS = "cell sums"  # counts, sums and squares of cells, as Bernstein polynomials
     BIN_COUNTS = "counts of bins"  # of unequal widths, found by gaps between records
     LOCAL_RESPONSES = "local responses"  # of every record by itself
@@ -37,10 +38,14 @@ class Statistic(StrEnum):
         if isinstance(law, str) and law in (cls.MASK, cls.LIFTED_MASK):
             return cls(law)
         found = OF_METHOD.get(method, cls.UNKNOWN) if isinstance(method, str) else cls.UNKNOWN  # a file says anything
+        if found is cls.EM_SUMS and noise.get("statistic") == cls.CLUSTER_SUMS.value:
+            return cls.CLUSTER_SUMS
         return cls.UNKNOWN if found is cls.SKETCH else found
 
     def of_method(self, method: str) -> str:
         """How an error names a release: of "two-phase", a refused sketch leaves the crude release alone."""
+        if self is Statistic.CLUSTER_SUMS:
+            return f"method {method!r} with estimate 'k-means'"
         crude = self is Statistic.UNKNOWN and OF_METHOD.get(method) is Statistic.SKETCH
         return f"method {method!r} with its crude release alone" if crude else f"method {method!r}"
 

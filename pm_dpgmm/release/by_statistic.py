@@ -66,6 +66,7 @@ ALLOWED = {
     Statistic.MASK: Allowed(),
     Statistic.AVERAGE: Allowed(resume=resumed_average),
     Statistic.EM_SUMS: Allowed(resume=resumed_em),
+    Statistic.CLUSTER_SUMS: Allowed(resume=resumed_em),
     Statistic.CELL_SUMS: Allowed(resume=resumed_cells),
     Statistic.BIN_COUNTS: Allowed(resume=resumed_gaps),
     Statistic.LOCAL_RESPONSES: Allowed(refit=refit_responses, select=selection_of_responses, resume=resumed_local),

@@ -10,12 +10,14 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.central import run as central
 from pm_dpgmm.methods.counts import histogram, slices
+from pm_dpgmm.methods.em import k_means
 from pm_dpgmm.methods.em import run as em
 from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import AUTOMATIC, Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
@@ -84,10 +86,12 @@ def resumed_local(source: Interrupted) -> Outcome:
 
 
 def resumed_em(source: Interrupted) -> Outcome:
-    """From the steps there are, or from the cells that they were to start from."""
+    """From the steps there are, or from the cells that they were to start from; of k-means its steps."""
     if source.numbers != source.asked:
         rule = f"n_components must be {source.asked[0]}, that of the steps that were released"
         raise ValueError(f"{rule}, got {list(source.numbers)}")
+    if source.law.get("statistic") == Statistic.CLUSTER_SUMS.value:
+        return k_means.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
     return em.resumed(source.guarantee, source.raw, source.law, source.numbers[0])
 
 

@@ -41,15 +41,17 @@ def test_it_finds_clusters_and_says_what_it_costs(delta, neighbouring):
     middle = np.array([[-3.0, 0.5], [3.0, 1.5]])
     records = middle[rng.integers(2, size=10_000)] + 0.2 * rng.normal(size=(10_000, 2))
     found = noisy_lloyd(records, START, delta=delta, neighbouring=neighbouring, rng=rng, **WAYS)
-    np.testing.assert_allclose(found.centres[-1], middle, atol=0.15)
-    assert abs(found.counts[-1].sum() - 10_000) < 500 and found.centres.shape == (4, 2, 2)
+    np.testing.assert_allclose(found.centres, middle, atol=0.15)
+    assert abs(found.steps[-1].counts.sum() - 10_000) < 500 and len(found.steps) == 3
     assert (found.guarantee.epsilon, found.guarantee.delta) == (1.0, delta)
     assert found.guarantee.neighbouring is neighbouring and not found.centres.flags.writeable
 
 
 def test_noise_of_counts_has_the_stated_scale():
     """600 counts of no record: Laplace noise within 6 standard errors of its deviation, which kurtosis makes wider."""
-    runs = [noisy_lloyd(np.empty((0, 2)), START, rng=np.random.default_rng(i), **WAYS).counts[0] for i in range(300)]
+    runs = [
+        noisy_lloyd(np.empty((0, 2)), START, rng=np.random.default_rng(i), **WAYS).steps[0].counts for i in range(300)
+    ]
     expected = math.sqrt(2) * lloyd_scale(2, 3, 1.0, REPLACE) / GRID
     assert abs(np.std(runs) / expected - 1) < 6 * math.sqrt(5 / (4 * 600))
 

@@ -20,6 +20,7 @@ RELEASES = sorted((ROOT / "tests" / "data" / "releases").glob("*.json"))
 KINDS = {
     "central": Statistic.CELL_SUMS,
     "em": Statistic.EM_SUMS,
+    "em_k_means": Statistic.CLUSTER_SUMS,
     "gaps": Statistic.BIN_COUNTS,
     "histogram": Statistic.GRID_COUNTS,
     "local": Statistic.LOCAL_RESPONSES,
@@ -54,6 +55,9 @@ def test_stored_releases_are_of_the_kind_of_their_method(path):
         ("my own", {"law": "lifted-mask"}, Statistic.LIFTED_MASK),
         ("my own", {"law": ["mask"]}, Statistic.UNKNOWN),
         ("histogram", {"law": None}, Statistic.GRID_COUNTS),
+        ("em", {"statistic": "cluster sums"}, Statistic.CLUSTER_SUMS),
+        ("em", {"statistic": ["cluster sums"]}, Statistic.EM_SUMS),
+        ("central", {"statistic": "cluster sums"}, Statistic.CELL_SUMS),
         (["histogram"], {"law": {}}, Statistic.UNKNOWN),
     ],
 )

@@ -99,6 +99,14 @@ def entries(folder: Path) -> Entries:
             "bounds": None, "method": "local", "randomiser": "optimised", "centre": 3.0, "scale": 5.0, "rounds": 1,
             "resolution": 8.0, "n_cells": 8, "random_seed": 1,
         }),
+        "fit_gmm em": (dpg.fit_gmm, fit | {
+            "bounds": (-2, 8), "method": "em", "estimate": "k-means", "n_steps": 2, "start": [[3.0]], "delta": None,
+            "covariance_type": None, "neighbouring": "replace-one", "random_seed": 1,
+        }),
+        "EM": (dpg.EM, {
+            "n_steps": 3, "covariance_type": "spherical", "estimate": "k-means", "start_share": None, "reach": None,
+            "prior": None, "start": [[0.0]],
+        }),
         "LocalProtocol": (dpg.LocalProtocol, {
             "randomiser": "one-bit", "epsilon": 1.0, "frequencies": [[1.0]], "phases": [0.5], "edges": (), "centre": (),
             "scale": (),

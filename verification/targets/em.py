@@ -116,7 +116,7 @@ def lloyd(
 
     def run() -> FloatArray:
         found = noisy_lloyd(records, [[-0.5], [0.5]], neighbouring=neighbouring, rng=noise, **ways)
-        return np.concatenate([found.counts.ravel(), found.centres[1:].ravel()])
+        return np.concatenate([part.ravel() for step in found.steps for part in (step.counts, step.moved)])
 
     with ExitStack() as held:
         for name, fault in patches.items():
@@ -127,7 +127,7 @@ def lloyd(
 def lloyd_as_printed(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
     """Fault: the printed noise, for a record that comes or goes, where records are replaced, in one step of two."""
 
-    def printed(n_features: int, n_steps: int, epsilon: float, neighbouring: Neighbouring) -> float:
+    def printed(n_features: int, n_steps: int, epsilon: float, neighbouring: Neighbouring, *, squares: bool) -> float:
         return lloyd_scale(n_features, 1, epsilon, ADD_REMOVE)
 
     return lloyd(records, n_samples, rng, noise=rng, lloyd_scale=printed)

@@ -56,6 +56,8 @@ LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     Statistic.AVERAGE: Likelihood(aggregate.LIKELIHOODS, aggregate.log_likelihood, ordered=True),
     Statistic.BIN_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
     Statistic.EM_SUMS: Likelihood(em.LIKELIHOODS, em.log_likelihood),
+    Statistic.CLUSTER_SUMS: "whose records are in one cluster each: the law of sums over cells with hard edges is not"
+    " computed here; the other estimates of 'em' have one",
     Statistic.CELL_SUMS: Likelihood(em.LIKELIHOODS, central.log_likelihood),
     Statistic.LOCAL_RESPONSES: Likelihood(local.LIKELIHOODS, local.log_likelihood),
     Statistic.UNKNOWN: "which has no likelihood here",

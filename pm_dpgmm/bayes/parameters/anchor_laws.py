@@ -185,6 +185,7 @@ ERROR_LAWS: dict[Statistic, ErrorLaw | None] = {
     Statistic.MASK: ErrorLaw(_masked, "mask noise and sampling"),
     Statistic.AVERAGE: ErrorLaw(_average, "noise of the average, of the waves that it leans on, and sampling"),
     Statistic.EM_SUMS: ErrorLaw(sums_covariance, "Fisher information of the noisy sums"),
+    Statistic.CLUSTER_SUMS: None,
     Statistic.CELL_SUMS: ErrorLaw(cells_covariance, "Fisher information of the noisy sums"),
     Statistic.BIN_COUNTS: ErrorLaw(bins_covariance, "Fisher information of the noisy counts of bins"),
     Statistic.LOCAL_RESPONSES: ErrorLaw(responses_covariance, "Fisher information of the responses"),

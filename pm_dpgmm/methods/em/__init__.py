@@ -1,1 +1,1 @@
-"""Method "em": private EM, the law of its noisy sums, and the mixture that explains them best."""
+"""Method "em": private EM, the law of its noisy sums, the mixture that explains them best; and private k-means."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pm_dpgmm.mechanisms.lloyd import ClusterSums
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.sketch.caveats import listed
 from pm_dpgmm.mixture.mixture import Mixture
@@ -29,3 +30,22 @@ def em_caveats(steps: EMStatistics, mixture: Mixture) -> list[str]:
         f"too few records or too small a budget: the covariance of {listed(few)} may be noise; more records, a larger"
         " epsilon, tighter bounds or fewer components would help"
     ]
+
+
+def cluster_caveats(last: ClusterSums) -> list[str]:
+    """The same for the last step of k-means: clusters of noise, and widths that are noise."""
+    few = last.counts < TOLD * last.scales[0]
+    told = []
+    if few.any():
+        told.append(
+            f"too few records or too small a budget: the count, and with it the centre, of {listed(few)} may be noise;"
+            " more records, a larger epsilon, tighter bounds or fewer components would help"
+        )
+    if last.squares.shape[1]:
+        wide = ~few & (last.squares[:, 0] < TOLD * last.scales[2])
+        if wide.any():
+            told.append(
+                f"too few records or too small a budget: the variance of {listed(wide)} may be noise; more records, a"
+                " larger epsilon or tighter bounds would help"
+            )
+    return told

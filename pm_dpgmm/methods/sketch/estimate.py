@@ -106,11 +106,6 @@ def fit_evidence(
     return SketchFit.of(data, full_weights(data, found, prior) if last else found)
 
 
-def finished(data: SketchData, start: ScaledMixture, prior: Prior) -> ScaledMixture:
-    """The last steps of a fit, from a mixture that is nearly one; other weights would lead away from it first."""
-    return full_weights(data, start, prior) if data.full_weights else refined(data, start, prior)
-
-
 def full_weights(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
     """The fit with the full covariance of the sketch at its own mixture, where that matters and is not too large."""
     if not data.full_weights:

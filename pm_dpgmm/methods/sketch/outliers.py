@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pm_dpgmm.methods.sketch.estimate import SketchFit, finished, full_weights, less_floor, prior_about
+from pm_dpgmm.methods.sketch.estimate import SketchFit, full_weights, less_floor, prior_about
 from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -21,7 +21,6 @@ from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
 from pm_dpgmm.methods.sketch.start import merged_pair
 
 ODDS = 0.25  # before the numbers are seen, that some records are in no component
-HOPELESS = 0.5  # rise of the objective, under weights that do not depend on the mixture, at which no more is tried
 FINISHED = 2  # of the mixtures without a background: these are fitted to the end
 
 
@@ -40,17 +39,13 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     if data.background is None:
         return fit
     prior = prior_about(found)
-    plain, other = found, None
-    if found.background is not None:
-        plain, other = without_background(data, found, prior), found
+    plain = found if found.background is None else without_background(data, found, prior)
     start = replace(plain, weights=plain.weights * (1 - FIRST_BACKGROUND), background=FIRST_BACKGROUND)
-    if other is None and refined(data, start, prior).objective > refined(data, plain, prior).objective + HOPELESS:
-        return fit
-    broad = finished(data, start, prior)
-    costs = [surprise(data, one, prior, quick=True) for one in (plain, broad)]
-    if other is not None and (cost := surprise(data, other, prior, quick=True)) < costs[1]:
-        broad, costs[1] = other, cost
-    gain = costs[0] - costs[1]
+    if found.background is None:
+        broad = full_weights(data, refined(data, start, prior), prior)
+    else:
+        broad = best_of(data, [found, finished(data, [start], prior)], prior)[0]
+    gain = surprise(data, plain, prior, quick=True) - surprise(data, broad, prior, quick=True)
     if not gain > 0:  # NaN: neither is a fit
         return fit if plain is found else SketchFit.of(data, plain)
     assert broad.background is not None
@@ -69,12 +64,22 @@ def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> 
     merged = (less_floor(merged_pair(all_of_it, *pair), data.variance_floor) for pair in pairs)
     left_out = replace(found, weights=found.weights / found.weights.sum(), background=None)
     few = thinned(data, MOST_TESTED)
-    starts = best_of(
-        few, (full_weights(few, refined(few, start, prior), prior) for start in (left_out, *merged)), prior
-    )
-    return best_of(data, (finished(data, start, prior) for start in starts[:FINISHED]), prior)[0]
+    starts = best_of(few, [finished(few, [start], prior) for start in (left_out, *merged)], prior)
+    return finished(data, starts[:FINISHED], prior)
 
 
-def best_of(data: SketchData, fits: Iterable[ScaledMixture], prior: Prior) -> list[ScaledMixture]:
+def finished(data: SketchData, starts: Sequence[ScaledMixture], prior: Prior) -> ScaledMixture:
+    """The fit with the largest evidence from mixtures that are nearly fits.
+
+    Full weights are those at the start, and those of a fit with weights of no mixture: such a fit may lead away from a
+    good start, or get a poor one going.
+    """
+    fits = [refined(data, start, prior) for start in starts]
+    if data.full_weights:
+        fits = [full_weights(data, one, prior) for one in (*starts, *fits)]
+    return best_of(data, fits, prior)[0]
+
+
+def best_of(data: SketchData, fits: Sequence[ScaledMixture], prior: Prior) -> list[ScaledMixture]:
     """Those with the largest evidence first."""
     return sorted(fits, key=lambda one: surprise(data, one, prior, quick=True))

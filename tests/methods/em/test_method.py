@@ -151,7 +151,7 @@ def test_records_outside_the_bounds_count_at_their_edge():
         ({"n_steps": 0}, "n_steps must be at least 1"),
         ({"n_steps": 11}, "n_steps must be at most 10"),
         ({"covariance_type": "tied"}, "covariance_type must be one of 'full', 'diag', 'spherical', got 'tied'"),
-        ({"estimate": "mode"}, "estimate must be one of 'likelihood', 'm-step', 'map', got 'mode'"),
+        ({"estimate": "mode"}, "estimate must be one of 'likelihood', 'm-step', 'map', 'k-means', got 'mode'"),
         ({"prior": dpg.MapPrior()}, "prior must be None unless estimate is 'map', got one for 'likelihood'"),
         ({"prior": {"degrees": 2.0}, "estimate": "map"}, "prior must be a MapPrior or None, got"),
         ({"start_share": 0.0}, "start_share must lie strictly between 0 and 1"),

@@ -2,8 +2,8 @@
 
 Printed noise: Laplace or Gaussian on weights and means, one-sided Gamma or Wishart noise on second moments, all scales
 by the counts. The sound twin releases all sums of a step at once, with Gaussian noise for the sensitivity sqrt(9/2) of
-the vector with counts times 1/2 and products off the diagonal times sqrt(2) (``mechanisms/moments.md``); k-means, of
-counts and sums, has sensitivity 2. Simulated, nothing here is a release.
+the vector with counts times 1/2 and products off the diagonal times sqrt(2) (``mechanisms/moments.md``); the sound
+k-means is a setting of method "em". Simulated, nothing here is a release.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy import special
 from pm_dpgmm import Mixture
 from pm_dpgmm._arguments import FloatArray
 
-SENSITIVITY, LLOYD_SENSITIVITY = math.sqrt(4.5), 2.0
+SENSITIVITY = math.sqrt(4.5)
 LEAST_SHARE, LEAST_WEIGHT = 0.01, 1e-3  # of the records, for a component's count; of a printed weight
 
 
@@ -148,20 +148,17 @@ class LloydNoise:
     """Of one step of k-means; all 0: none.
 
     ``laplace``: scale on counts and sums (DPLloyd). ``each``: epsilon' of a mean, noise by its true count, as printed.
-    ``gaussian``: standard deviation on counts and sums together.
     """
 
     laplace: float = 0.0
     each: float = 0.0
-    gaussian: float = 0.0
 
 
 def lloyd_run(
     rows: FloatArray, start: FloatArray, noise: LloydNoise, *, n_steps: int, rng: np.random.Generator
 ) -> float:
     """Mean squared distance to the nearest centre (NICV) after ``n_steps``; rows lie in the unit ball."""
-    centres, squares = start, np.square(rows).sum(axis=1)
-    k, d = start.shape
+    centres, (k, d) = start, start.shape
     for _ in range(n_steps):
         labels = nearest(rows, centres).argmin(axis=1)
         counts = np.bincount(labels, minlength=k).astype(float)
@@ -175,14 +172,16 @@ def lloyd_run(
             if noise.laplace:
                 counts = counts + rng.laplace(scale=noise.laplace, size=k)
                 sums = sums + rng.laplace(scale=noise.laplace, size=(k, d))
-            elif noise.gaussian:
-                counts = counts + rng.normal(scale=noise.gaussian, size=k)
-                sums = sums + rng.normal(scale=noise.gaussian, size=(k, d))
             moved = sums / np.maximum(counts, 1.0)[:, None]
-            if not (noise.laplace or noise.gaussian):
+            if not noise.laplace:
                 moved = np.where(empty[:, None], centres, moved)
         centres = np.clip(moved, -1, 1)
-    return float((nearest(rows, centres).min(axis=1) + squares).mean())
+    return mean_squared_distance(rows, centres)
+
+
+def mean_squared_distance(rows: FloatArray, centres: FloatArray) -> float:
+    """To the nearest centre (NICV)."""
+    return float((nearest(rows, centres).min(axis=1) + np.square(rows).sum(axis=1)).mean())
 
 
 def nearest(rows: FloatArray, centres: FloatArray) -> FloatArray:
