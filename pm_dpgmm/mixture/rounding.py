@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
+from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.characteristic import (
@@ -154,7 +155,8 @@ class RoundedWaves:
         """Covariance of one rounded record's features [a cos(t.x), a sin(t.x)], shape (2 m, 2 m).
 
         From characteristic functions at sums and differences: with all terms in one column. In several only the first
-        one is used there, which is off by as much as exp(-4) where components are as narrow as a resolution.
+        one is used there, which is off by as much as exp(-4) where components are as narrow as a resolution, and more
+        below: it may then have negative eigenvalues (:func:`nearest_semidefinite`).
         """
         m, d = self.given.shape
         mean = self.functions(means, factors) @ weights
@@ -181,6 +183,18 @@ class RoundedWaves:
         second[:m, :m] = (apart.real + together.real) / 2
         second[m:, m:] = (together.real * -1 + apart.real) / 2
         second[:m, m:] = (together.imag - apart.imag) / 2
+
+
+def nearest_semidefinite(matrix: FloatArray) -> FloatArray:
+    """A symmetric matrix with its negative eigenvalues at 0; LinAlgError unless it is finite.
+
+    :meth:`RoundedWaves.covariance` leaves terms out in several columns, and need not be one of any law where components
+    are narrow.
+    """
+    if not np.isfinite(matrix).all():
+        raise np.linalg.LinAlgError("a covariance must be finite")
+    values, vectors = linalg.eigh(matrix, check_finite=False)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -48,7 +48,8 @@ def select_hypothesis(
     log_densities : sequence of M functions
         Each takes rows shaped as the records and gives their log densities (N,), up to nothing: hypotheses are
         compared. Minus infinity is fine; what is no number counts as minus infinity. Public, and the value of a row
-        must not depend on other rows. What they print, log or warn of on the records is dropped.
+        must not depend on other rows. Each is given rows of its own, and its answer is copied. What they print, log or
+        warn of on the records is dropped.
     draws : sequence of M arrays
         Public draws from every hypothesis, such as 10,000 each, shaped as the records: they tell the probabilities of
         the sets on which two hypotheses are compared, to about 1/sqrt(2 n).
@@ -121,7 +122,8 @@ def _rows(values: Any, name: str) -> FloatArray:
 
 def _logs(log_densities: Sequence[LogDensity], rows: FloatArray) -> FloatArray:
     """Log densities (M, N); what is no number counts as minus infinity."""
-    found = [np.asarray(density(rows), dtype=float) for density in log_densities]
+    # a density may write to the rows that it is given, and return the same memory at every call
+    found = [np.array(density(rows.copy()), dtype=float) for density in log_densities]
     for i, one in enumerate(found):
         if one.shape != (len(rows),):
             raise ValueError(f"log_densities[{i}] must give one number a row, got shape {one.shape}")

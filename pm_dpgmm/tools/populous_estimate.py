@@ -5,6 +5,7 @@ Arbas, Ashtiani and Liaw (2023), Algorithm 1; Arbas (2023), section 8.2, for spa
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,8 @@ def populous_estimate(
     learner : function of some records, shaped as these
         Its answer is a point of the space, or None; whatever it raises counts as None, an exit too, but for Ctrl-C and
         what else your signal handlers raise. It must depend on its subset alone: functions that keep something between
-        calls break the guarantee. What it prints, logs or warns of is dropped.
+        calls break the guarantee. Answers are copied (``copy.deepcopy``; what cannot be copied counts as None), so
+        memory may be used again. What it prints, logs or warns of is dropped.
     space : Space
         Distance and mask, such as :class:`Numbers`.
     epsilon, delta : float
@@ -233,7 +235,10 @@ def populous_estimate(
     with accounted(guarantee), unheard():  # a warning would tell of a record
         order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
         with outside_events() as events:
-            answers = [_unless_it_raises(events, None, learner, part) for part in np.split(rows[order], edges[1:-1])]
+            answers = [
+                _unless_it_raises(events, None, _own_answer, learner, part)
+                for part in np.split(rows[order], edges[1:-1])
+            ]
             friends = friend_table(answers, space, design.friend_radius, events)
         value = released(answers, friends, space, design, rng=rng)
     if value is None:
@@ -298,6 +303,11 @@ def _unless_it_raises(
     if events:
         raise events[0]
     return found
+
+
+def _own_answer(learner: Callable[[FloatArray], Any], part: FloatArray) -> Any:
+    """A copy of the answer: in memory that the learner writes to again, every answer would become the last one."""
+    return copy.deepcopy(learner(part))
 
 
 def friend_table(

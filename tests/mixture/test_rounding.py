@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from pm_dpgmm.mixture.rounding import RoundedWaves
+from pm_dpgmm.mixture.rounding import RoundedWaves, nearest_semidefinite
 
 H = 0.4
 
@@ -129,3 +129,11 @@ def test_a_frequency_beyond_the_lattice_is_that_within():
     waves = RoundedWaves.of(np.array([[0.7], [0.7 + 2 * np.pi / H]]), np.array([H]))
     found = waves.functions(*line(H)[1:])
     assert np.allclose(found[0], found[1], atol=1e-14)
+
+
+def test_the_nearest_covariance_keeps_those_of_laws_and_refuses_what_is_none():
+    root = np.random.default_rng(1).normal(size=(6, 4))
+    assert np.allclose(nearest_semidefinite(root @ root.T), root @ root.T)
+    assert np.allclose(nearest_semidefinite(np.diag([3.0, -1.0, 0.0])), np.diag([3.0, 0.0, 0.0]))
+    with pytest.raises(np.linalg.LinAlgError, match="must be finite"):
+        nearest_semidefinite(np.full((2, 2), np.nan))

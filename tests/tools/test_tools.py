@@ -120,6 +120,42 @@ def test_a_median_is_estimated_and_learners_that_disagree_are_refused(neighbouri
     assert ledger.spent[0] == 2.0
 
 
+def test_answers_in_memory_that_a_learner_uses_again_are_those_of_their_own_subsets():
+    buffer = np.empty(1)
+
+    def median(rows):
+        buffer[0] = np.median(rows)
+        return buffer
+
+    normal = np.random.default_rng(2).normal(size=4_000)
+    with pytest.raises(dpg.Unstable):  # certainly: medians are some 1e5 apart, and agree within 2
+        tools.populous_estimate(1e6 * normal, median, SPACE, **BUDGET)
+    found = tools.populous_estimate(44.0 + 0.5 * normal, median, SPACE, **BUDGET)
+    assert abs(found.value[0] - 44.0) < 400.0  # false alarm exp(-50): noise of scale 8
+
+
+def test_an_answer_that_cannot_be_copied_is_a_friend_of_nobody():
+    with pytest.raises(dpg.Unstable):
+        tools.populous_estimate(np.ones(4_000), lambda rows: (row for row in rows), SPACE, **BUDGET)
+
+
+def test_densities_share_memory_and_write_to_their_rows_without_harm():
+    records = LAWS[1].rvs(4_000, random_state=np.random.default_rng(9))
+    before, buffer = records.copy(), np.empty(5_000)
+
+    def reuses(law):
+        def log_density(rows):
+            out = buffer[: len(rows)]
+            out[:] = law.logpdf(rows)
+            rows += 1.0
+            return out
+
+        return log_density
+
+    found = tools.select_hypothesis(records, [reuses(law) for law in LAWS], DRAWS, **CHOICE)
+    assert found.index == 1 and (records == before).all()
+
+
 def test_answers_that_fail_or_are_no_points_are_friends_of_nobody():
     answers = [[0.0], [1.0], None, [math.nan], [1e300], "x", [0.0, 1.0], [0.5]]
     table = friend_table(answers, SPACE, 0.5)

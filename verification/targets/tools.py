@@ -94,11 +94,14 @@ def majority_design() -> Design:
     return Design(3, 0.5, 2, 5 - 2 * test.bound, test)  # always passes: the choice alone is audited
 
 
-def estimated(design: Design) -> Prepared:
-    """Answers are the records themselves, one each; test and mask as released; a refusal is NaN."""
+def estimated(design: Design, *, shared: bool = False) -> Prepared:
+    """Answers are the records themselves, one each; test and mask as released; a refusal is NaN.
+
+    Fault, where ``shared``: answers are not copied, from a learner that writes to one array.
+    """
 
     def prepare(data: FloatArray) -> Any:
-        answers = [np.array([x]) for x in data]
+        answers = [np.array([data[-1] if shared else x]) for x in data]
         return answers, friend_table(answers, SPACE, design.friend_radius)
 
     def sample(state: Any, n_samples: int, rng: np.random.Generator) -> Any:
@@ -135,6 +138,7 @@ def targets() -> list[Specimen]:
     centred_loss = largest_loss(np.array([16, 17]), np.array([36, 0]))  # 20 records change sides
     passing = pass_probabilities(PointProfile(0.0), epsilon=EPSILON, delta=DELTA).probabilities
     loose = math.log((passing[4] - DELTA) / passing[2])
+    alone = np.zeros(sound.n_subsets)
     apart = np.array([0.0, 0.0, 50.0]), np.array([50.0, 0.0, 50.0])
     c, t, p = (f"fault in {module}" for module in (CHOICE, TEST, POPULOUS))
     return [
@@ -146,4 +150,15 @@ def targets() -> list[Specimen]:
         Specimen("tools_stability_of_two", t, two, votes(3), votes(5), *claim, loose, True, 10_000),
         Specimen("populous_estimate_wide_friends", p, estimated(wide), *first_moved(wide), *claim, 2.0, True, 8_000),
         Specimen("populous_estimate_majority", p, estimated(majority), *apart, *claim, inf, True, 1_000),
+        Specimen(
+            "populous_estimate_one_memory",
+            p,
+            estimated(sound, shared=True),
+            alone,
+            np.append(alone[1:], 50.0),
+            *claim,
+            inf,
+            True,
+            1_000,
+        ),
     ]

@@ -16,6 +16,7 @@ from pm_dpgmm.methods.sketch.covariance_types import SPHERICAL, TIED, restricted
 from pm_dpgmm.methods.sketch.model import MOST_WEIGHED, Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates, packed, unpacked
 from pm_dpgmm.mixture.coordinates import triangle
+from pm_dpgmm.mixture.rounding import nearest_semidefinite
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
 DAMPING, FACTOR, TRIES = 1e-2, 5.0, 8  # Levenberg-Marquardt: at first, of changes, how many
@@ -195,7 +196,10 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
         expected = linalg.solve_triangular(whitener, expected, lower=True, check_finite=False)
     else:
         weighted = slopes / data.deviations[:, None]
-        middle = weighted.T @ _covariance(data, found) @ weighted
+        sampled = weighted.T @ (data.n_records * data.sampling(found)) @ weighted
+        if data.rounded is not None:
+            sampled = nearest_semidefinite((sampled + sampled.T) / 2)
+        middle = sampled + weighted.T @ (data.variances[:, None] * weighted)
         expected = expected / data.deviations
     shift = slopes.T @ expected * (data.count_scale / data.n_records)
     middle += np.outer(shift, shift)
@@ -310,13 +314,25 @@ def _prior_rows(
 
 def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
-    factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
+    try:
+        factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        if data.rounded is None:
+            raise
+        nearest = _covariance(data, found, semidefinite=True)
+        factor = linalg.cholesky(nearest, lower=True, overwrite_a=True, check_finite=False)
     return factor, 2 * float(np.log(np.diagonal(factor)).sum())
 
 
-def _covariance(data: SketchData, found: ScaledMixture) -> FloatArray:
-    """n V + noise."""
+def _covariance(data: SketchData, found: ScaledMixture, *, semidefinite: bool = False) -> FloatArray:
+    """n V + noise; ``semidefinite``: with the nearest V that some law can have.
+
+    In several rounded columns V leaves out terms that matter where components are narrow: on binary columns with step 1
+    a third of it may be below 0, and the budget is spent by then.
+    """
     covariance = data.sampling(found)
+    if semidefinite:
+        covariance = nearest_semidefinite(covariance)
     covariance *= data.n_records
     covariance[np.diag_indices_from(covariance)] += data.variances
     return covariance

@@ -23,7 +23,7 @@ from scipy.linalg import lapack
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function, characteristic_jacobian, feature_covariance
-from pm_dpgmm.mixture.rounding import RoundedWaves
+from pm_dpgmm.mixture.rounding import RoundedWaves, nearest_semidefinite
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -189,6 +189,8 @@ def plug_in_covariance(law: SketchLaw, mixture: Mixture) -> PlugInCovariance:
     """
     factors = factors_of(mixture)
     sampling = law._sampling(mixture.weights, mixture.means, factors) / law.deviations / law.deviations[:, None]
+    if law.rounded is not None and law.frequencies.shape[1] > 1:
+        sampling = nearest_semidefinite(sampling)
     pivoted, pivots, rank, _ = lapack.dpstrf(sampling, lower=1, tol=NEGLECTED)
     leading = np.zeros((len(sampling), rank))
     leading[pivots - 1] = np.tril(pivoted)[:, :rank]

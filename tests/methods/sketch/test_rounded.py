@@ -1,15 +1,21 @@
 """Fits to rounded columns: parameters before rounding, through files, references, sums of sites and evidence."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.estimate import sketch_data
+from pm_dpgmm.methods.sketch.fit import error_root, misfit, reweighted
 from pm_dpgmm.methods.sketch.law import SketchLaw, factors_of, plug_in_covariance
 from pm_dpgmm.methods.sketch.location import LEAST_STEPS, centre_and_unit
+from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.rounding import RoundedWaves
 
 COARSE = {"epsilon": 4.0, "delta": 1e-6, "bounds": (-12.0, 16.0), "random_seed": 3, "progress": False}
 
@@ -58,6 +64,32 @@ def test_a_column_of_two_values_has_an_answer():
     found = dpg.fit_gmm(records, 1, resolution=1.0, epsilon=2.0, delta=1e-6, random_seed=1, progress=False)
     share = found.sample(20_000, random_seed=1, rounded=True).mean()
     assert share == pytest.approx(0.3, abs=0.05)
+
+
+def binary_columns(n_waves=120):
+    """Data and law of sketches of two columns of zeros and ones, and the mixture: components are a third of a step."""
+    waves = np.random.default_rng(1).uniform(-2.5, 2.5, size=(n_waves, 2))
+    rounded_waves, gain, n = RoundedWaves.of(waves, np.ones(2)), np.ones(n_waves), 50_000.0
+    values, variances, floor = np.zeros(2 * n_waves), np.full(2 * n_waves, 100.0), np.full(2, 1 / 9)
+    public = (waves, gain, values, variances, n, np.zeros(2), np.ones(2))
+    data = SketchData(*public, variance_floor=floor, rounded=rounded_waves)
+    law = SketchLaw(waves, gain, np.zeros(2), values, np.sqrt(variances), n, 0.0, None, rounded_waves)
+    weights, means = np.array([0.6, 0.4]), np.array([[0.0, 0.0], [1.0, 0.0]])
+    start = ScaledMixture(weights, means, np.tile(1e-3 * np.eye(2), (2, 1, 1)))
+    return data, law, start, Mixture(weights, means, np.tile(np.eye(2) / 9, (2, 1, 1)))
+
+
+def test_columns_of_few_values_have_weights_errors_and_evidence():
+    """Terms of the covariance that are left out there make it one of no law; a fit ended so after it had spent."""
+    data, law, start, mixture = binary_columns()
+    assert np.linalg.eigvalsh(data.sampling(start))[0] < -1.0  # what this is about; the largest is 29
+    assert np.isfinite(misfit(data, start))
+    prior = Prior(1.0, 1.0)
+    found = reweighted(data, start, prior, rounds=1, steps=2)
+    assert np.isfinite(found.objective) and np.isfinite(error_root(data, found, prior)).all()
+    for some in (data, replace(data, variances=1e9 * data.variances)):  # of all numbers, and each by its own noise
+        assert np.isfinite(error_root(some, start, prior)).all()
+    assert np.isfinite(plug_in_covariance(law, mixture).log_density(law.values))
 
 
 def test_files_hold_the_resolution_and_refuse_others(coarse):
