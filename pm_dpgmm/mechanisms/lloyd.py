@@ -29,7 +29,8 @@ GRID = 2**30  # steps of a half-width, and of one record
 RADIUS = 1.0  # of the ball around a centre, in half diagonals of the box
 LEAST_REACH = 0.05  # of the cube in which a cluster's squares are measured, in half-widths
 MOST_STEPS, MOST_CLUSTERS = 1000, 2**14
-BLOCK = 2**16  # records whose distances are in memory
+BLOCK = 2**16  # records, and
+MOST_DISTANCES = 2**22  # distances from them, in memory
 LARGEST_EPSILON = 1e9  # of Laplace noise: it must be wider than the grid
 
 
@@ -319,8 +320,8 @@ def reaches(centres: FloatArray) -> FloatArray:
 def in_box(records: FloatArray, middle: FloatArray, half: FloatArray) -> IntArray:
     """Grid steps of every coordinate in [-1, 1], what is not finite as 0; row by row."""
     with np.errstate(all="ignore"):
-        y = (records - middle) / half
-        return np.rint(np.clip(np.where(np.isfinite(y), y, 0.0), -1.0, 1.0) * GRID).astype(np.int64)
+        y = np.clip((records - middle) / half, -1.0, 1.0)  # infinite for a number far outside a narrow box: its end
+        return np.rint(np.where(np.isfinite(records) & np.isfinite(y), y, 0.0) * GRID).astype(np.int64)
 
 
 def cell_sums(inside: IntArray, centres: FloatArray, radii: FloatArray | None = None) -> IntArray:
@@ -331,8 +332,9 @@ def cell_sums(inside: IntArray, centres: FloatArray, radii: FloatArray | None = 
     """
     width = 1 + inside.shape[1] + (radii is not None)
     out = np.zeros((len(centres), width), dtype=np.int64)
-    for i in range(0, len(inside), BLOCK):
-        each = inside[i : i + BLOCK]
+    rows = max(1, min(BLOCK, MOST_DISTANCES // len(centres)))
+    for i in range(0, len(inside), rows):
+        each = inside[i : i + rows]
         y = np.ascontiguousarray(each) / GRID  # else the order of a sum over columns depends on how many rows there are
         nearest = np.stack([np.square(y - centre).sum(axis=1) for centre in centres], axis=1).argmin(axis=1)
         if radii is not None:

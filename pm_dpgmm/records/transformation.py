@@ -6,6 +6,7 @@ Each takes one number to one, by a rule that no record has a part in.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,7 +173,8 @@ class Transformation:
         Other than "log", "logit" and "asinh".
     forward, inverse : function
         From an array of numbers to an array of the same shape, every entry by itself: an entry must not depend on its
-        place or on other entries, to the last bit. ``inverse(forward(x))`` is x, ``forward`` increases.
+        place or on other entries, to the last bit. ``inverse(forward(x))`` is x, ``forward`` increases. Numbers of
+        records are given to ``forward`` one at a time, in arrays of length 1: some ten seconds for a million.
     log_jacobian : function
         Likewise: log of the derivative of ``forward``, at x in the unit of the column.
     domain : (low, high)
@@ -186,8 +188,8 @@ class Transformation:
     Guarantee
     ---------
     None of its own: a fit of transformed records has the guarantee of its method, since a map of every record by itself
-    takes neighbours to neighbours. That holds as long as the functions treat every entry by itself and know nothing of
-    the records; both are yours to keep.
+    takes neighbours to neighbours. That holds as long as ``forward`` keeps nothing from one call to the next and knows
+    nothing of the records; both are yours to keep. It never sees two numbers of records together.
 
     Examples
     --------
@@ -303,8 +305,9 @@ class Transformation:
     # ------------------------------------------------------------------ at records and at points
     def of_records(self, x: FloatArray) -> FloatArray:
         """Numbers of records (N,) in the transformed unit, always finite; every one by itself."""
-        kept = np.clip(x, *self.domain) + 0.0  # of zeros there is one
-        return self.forward(kept) if self.law is not None else _forced(self.forward, kept)
+        with np.errstate(all="ignore"):  # whatever the caller set: an underflow would tell of a record
+            kept = np.clip(x, *self.domain) + 0.0  # of zeros there is one
+            return self.forward(kept) if self.law is not None else _forced(self.forward, kept)
 
     def of_points(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Points (N,) in the transformed unit, and logarithms of slopes there; NaN and -inf without any density."""
@@ -331,13 +334,12 @@ class Transformation:
 def _forced(forward: Function, x: FloatArray) -> FloatArray:
     """Numbers of a function of the user's own, whatever it does: one that it has none for counts as 0.
 
-    Where it fails on all numbers together it is asked for every one alone, so that none decides for another.
+    It is given every number alone, in an array of its own, so that none decides for another; its warnings, which might
+    tell of a record, are not shown.
     """
-    with np.errstate(all="ignore"):
-        try:
-            found = values_of(forward, x)
-        except Exception:
-            found = np.array([_alone(forward, x[i : i + 1]) for i in range(len(x))])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = np.fromiter((_alone(forward, x[i : i + 1]) for i in range(len(x))), dtype=float, count=len(x))
     return np.clip(np.where(np.isnan(found), 0.0, found), -MOST, MOST) + 0.0
 
 

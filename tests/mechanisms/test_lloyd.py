@@ -85,6 +85,11 @@ def test_a_record_has_its_cell_whatever_the_order_in_memory_and_the_others():
         assert (lloyd.cell_sums(beside, centres) == 2 * lloyd.cell_sums(alone, centres)).all()
 
 
+def test_a_number_far_outside_a_narrow_box_counts_at_its_end():
+    records = np.array([[1e300], [-1e300], [np.inf], [np.nan]])
+    assert in_box(records, np.array([0.0]), np.array([1e-20])).ravel().tolist() == [GRID, -GRID, 0, 0]
+
+
 def test_epsilons_whose_noise_cannot_be_drawn_are_refused():
     with pytest.raises(ValueError, match="epsilon must leave a noise scale"):
         lloyd.noisy_lloyd([[0.0]], [[-1.0], [1.0]], bounds=[[-2.0, 2.0]], n_steps=1, epsilon=1e-10)

@@ -1,6 +1,7 @@
 """Public transformations of columns: numbers, functions of one's own, and what is refused before anything is spent."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -69,6 +70,35 @@ def test_functions_that_fail_on_a_record_decide_for_it_alone():
     before = np.array([1.0, 2.0])
     assert T("changes", changes, lambda y: y - 1, np.zeros_like).of_records(before).tolist() == [2.0, 3.0]
     assert before.tolist() == [1.0, 2.0]
+
+
+def test_a_function_never_sees_two_records_together():
+    """Beyond bounds above 0 this one shifts a whole column by its least number, which no trial on bounds can show."""
+    seen = []
+
+    def shifted(x):
+        seen.append((len(x), x.base))
+        if (x < 0).any():
+            warnings.warn(f"saw {x}", stacklevel=1)
+        return np.log(x if x.min() > 0 else x - x.min() + 0.001)
+
+    made = T("shifted", shifted, np.exp, lambda x: -np.log(x))
+    columns = read_transform([made], ("a",), np.array([[0.5, 10.0]]))
+    seen.clear()
+    records = np.linspace(1.0, 9.0, 20)[:, None]
+    before = columns.of_records(records)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        after = columns.of_records(np.vstack([[[-5.0]], records[1:]]))
+    assert np.array_equal(before[1:], after[1:]) and set(seen) == {(1, None)}
+    assert made.of_records(np.empty(0)).shape == (0,)
+
+
+def test_no_record_raises_where_floating_point_errors_do():
+    x = np.array([5e-324, -1e-320, 0.0, 1e-100, 1e308])
+    with np.errstate(all="raise"):
+        for made in (T.log(1e-100), T.logit(0, 1), T.asinh(1e100), T.asinh(1e-100)):
+            assert np.isfinite(made.of_records(x)).all()
 
 
 def test_equal_ones_are_equal_and_functions_are_themselves():

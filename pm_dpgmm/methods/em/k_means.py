@@ -56,6 +56,8 @@ LAWS = ("discrete Laplace", "discrete Gaussian")
 MOST_STEPS = 10
 LEAST_SHARE = 0.01  # of the records, that a cluster is taken to have
 LEAST_SPREAD = 1e-6  # mean square of a cluster, in that of its reach
+MOST_COLUMNS = 1024  # of a file of a release (released_checks.py)
+MOST_ENTRIES = 2**21  # of covariances: with 2^18 noisy numbers a file of them is still one that is read
 MOST_START = 4096  # numbers of a start, which a release keeps among its settings
 WIDE_STEPS, WIDE, MOST_WIDE = 2, 8, 1024  # steps with so many cells for each cluster, at most so many in all
 TOLD = 2.0  # noise of a count, above which a cell is taken to hold records
@@ -111,6 +113,9 @@ def check_clusters(problem: Problem, sizes: list[int], start: Start | None) -> N
     if sum(sizes) * (d + 2) > MOST_NUMBERS or k > MOST_WIDE:
         rule = f"n_components and n_steps must be at most {MOST_WIDE} and so small that {MOST_NUMBERS} numbers suffice"
         raise ValueError(f"{rule}, got {k} components, {d} columns and {len(sizes)} steps")
+    if d > MOST_COLUMNS or k * d * d > MOST_ENTRIES:
+        rule = f"X must have at most {MOST_COLUMNS} columns, and so few for n_components that covariances"
+        raise ValueError(f"{rule} have at most {MOST_ENTRIES} entries, got {d} columns for {k} components")
     if start is not None and np.shape(start) != (k, d):
         raise ValueError(f"start must have a row of {d} numbers for each of {k} components, got {np.shape(start)}")
     _noise(problem, sizes, spent_delta(problem, sizes))

@@ -15,6 +15,7 @@ from pm_dpgmm.mechanisms.lloyd import GRID, lloyd_scale, noisy_lloyd
 from pm_dpgmm.methods.em import k_means
 from pm_dpgmm.methods.em.k_means import cluster_steps, gathered, sizes_of, spread_start
 from pm_dpgmm.methods.em.method import EM
+from pm_dpgmm.methods.released_checks import MOST_RELEASED_FEATURES
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 
@@ -128,6 +129,9 @@ def test_cells_of_many_records_are_added_up_in_blocks(monkeypatch):
         with monkeypatch.context() as held:
             held.setattr(lloyd, "BLOCK", 7)
             np.testing.assert_array_equal(lloyd.cell_sums(inside, centres, radii), whole)
+        with monkeypatch.context() as held:
+            held.setattr(lloyd, "MOST_DISTANCES", 16)  # blocks of 3 records
+            np.testing.assert_array_equal(lloyd.cell_sums(inside, centres, radii), whole)
 
 
 def test_records_outside_the_bounds_count_at_their_edge():
@@ -171,6 +175,10 @@ def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
         dpg.resume(place, 2)
 
 
+def test_what_it_allows_can_be_read_from_a_file():
+    assert k_means.MOST_COLUMNS == MOST_RELEASED_FEATURES
+
+
 def test_a_few_records_make_a_release_that_warns():
     with pytest.warns(dpg.FitWarning, match=r"the count, and with it the centre, of components? .* may be noise"):
         release = fitted(RECORDS[:60])
@@ -208,12 +216,20 @@ def test_settings_that_make_no_sense_are_refused(settings, words):
         ({"start": [[0.0, 0.0]]}, "start must have a row of 2 numbers for each of 3 components"),
         ({"epsilon": 1e-12}, "epsilon must"),
         ({"epsilon": 1e12}, "epsilon must be at most 1e\\+09 for integer noise"),
+        (  # whose file could not be read
+            {"records": np.repeat(np.eye(4)[:, :1], 1025, axis=1), "bounds": (0, 1), "n_steps": 1},
+            "X must have at most 1024 columns, .*got 1025 columns for 3",
+        ),
+        (
+            {"records": np.repeat(np.eye(4)[:, :1], 1000, axis=1), "bounds": (0, 1), "n_steps": 1},
+            "entries, got 1000 columns for 3 components",
+        ),
     ],
 )
 def test_problems_that_it_cannot_do_cost_nothing(change, words, tmp_path):
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2e12)
     with pytest.raises(ValueError, match=words):
-        fitted(RECORDS[:100], ledger=ledger, **change)
+        fitted(**({"records": RECORDS[:100], "ledger": ledger} | change))
     assert ledger.spent == (0.0, 0.0)
 
 
