@@ -434,7 +434,6 @@ def fit_here(place, extra=()):
         import sys
         from pm_dpgmm import fit
         from pm_dpgmm.cli.main import main
-from pm_dpgmm.methods import problem
 
         def stopped(*given, **settings):
             print("ready", flush=True)

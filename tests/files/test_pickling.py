@@ -1,6 +1,7 @@
 """Results survive pickle, copy, deepcopy and joblib; a pickle from anywhere passes the checks of a file."""
 
 import copy
+import inspect
 import json
 import pickle
 from dataclasses import fields, is_dataclass
@@ -54,6 +55,8 @@ def plain(value):
         return [plain(item) for item in value]
     if hasattr(value, "items"):
         return {name: plain(item) for name, item in value.items()}
+    if inspect.ismethod(value):
+        return [value.__func__, plain(value.__self__)]
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return value

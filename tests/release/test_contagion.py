@@ -93,6 +93,7 @@ KNOWN = {
     "Path",
     "Self",
     "TensorVariable",
+    "TransformedMixture",
     "dict",
     "float",
     "list",

@@ -273,8 +273,16 @@ def test_an_exit_of_a_learner_tells_of_no_record(error, tmp_path):
     assert not friend_table([-1e10, 0.0], space, 0.5)[0, 1]
 
 
+@pytest.fixture
+def interruptible():
+    """Jobs of a shell's background start with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_an_interrupt_from_outside_ends_an_estimate_and_says_what_was_spent(swallowed, tmp_path):
+def test_an_interrupt_from_outside_ends_an_estimate_and_says_what_was_spent(swallowed, tmp_path, interruptible):
     def interrupted(rows):
         try:
             signal.raise_signal(signal.SIGINT)

@@ -194,7 +194,7 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
         curves: tuple[Any, Any] = (guarantee.curve, guarantee.curve)
         family = _family_of(getattr(guarantee, "loss", None))
         words = f"the curve of (epsilon = {guarantee.epsilon:g}, delta = {guarantee.delta:g})"
-        epsilons = np.union1d(epsilons, [float(guarantee.epsilon)])
+        epsilons = np.union1d(epsilons, [float(guarantee.epsilon)] if 0 <= guarantee.epsilon <= LARGEST else [])
     else:
         name = "profile"
         both = profile if isinstance(profile, tuple) and len(profile) == 2 and all(map(_is_curve, profile)) else None
@@ -238,7 +238,9 @@ def _family_of(profile: Any) -> Family:
     if isinstance(profile, GDP):
         return dataclasses.replace(GAUSSIAN, claimed=float(profile.mu))
     mu = getattr(profile, "mu", None)
-    if isinstance(mu, (float, int)) and dataclasses.is_dataclass(profile) and callable(getattr(profile, "delta", None)):
+    # only of this kind is it known that curves grow with mu: elsewhere the name may stand for anything, a scale say
+    gaussian = dataclasses.is_dataclass(profile) and getattr(profile, "kind", "") == "gaussian"
+    if gaussian and isinstance(mu, (float, int)) and callable(getattr(profile, "delta", None)):
         replace: Callable[..., Any] = dataclasses.replace
 
         def delta(value: float, epsilon: float) -> float:

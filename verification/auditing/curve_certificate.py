@@ -11,10 +11,13 @@ import numpy as np
 from verification._arguments import check_count, check_non_negative, check_probability, check_switch
 from verification.auditing import curve_betting as betting
 from verification.auditing import guessing
-from verification.auditing.claimed_curve import FAMILIES, ClaimedCurve
+from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, claimed_curve
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 
+CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
+PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
+LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
 MOST_RUNS, MOST_POINTS, MOST_LEARNERS = 10**8, 10_000, 64  # more would take minutes
 
 
@@ -28,8 +31,10 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
     Guarantee
     ---------
-    None: the counts are as stored. The parameter and the epsilon of a family that is neither that of GDP nor that of
-    zCDP are taken as they stand, as is the detection limit of a sequential audit, which is a simulation.
+    None: the counts are as stored. A claim of GDP or zCDP must be that of its parameter. Other claims have the curve
+    that is stored, under the words that are. Of the Gaussian family of a guarantee (family "") the parameter must not
+    exceed that of GDP, whose curves are nowhere above; the epsilon is taken as it stands, as is the detection limit of
+    a sequential audit, which is a simulation.
     """
     error, problems = stored["false_alarm"], list[str]()
     check_probability(false_alarm=error)
@@ -54,14 +59,14 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)
-        lower = None if family is None else betting.parameter_bound(bets, family, error)
+        lower = betting.parameter_bound(bets, family or GAUSSIAN, error)
     else:
         counts = guessing.GuessCounts(**stored["counts"]["guesses"])
         sides = tuple(bool(side) for side in stored["counts"]["labels"])
         if len(sides) != 2 or sum(sides) != counts.tails or not counts.tails:
             raise ValueError("labels do not fit tails")
         if counts.planned != counts.guesses or counts.rounds != stored["n_certified"] or counts.pad_seed:
-            problems.append("guesses, planned, rounds and n_certified do not fit each other")
+            raise ValueError("guesses, planned, rounds and n_certified do not fit each other")
         if stored["n_certified"] > stored["n_samples"]:
             problems.append("n_certified does not fit n_samples")
         place = np.flatnonzero(claim.epsilons == stored["epsilon_point"])
@@ -69,15 +74,19 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             raise ValueError("epsilon_point must be one of the curve's epsilons")
         allowed = float(claim.allowed((sides[0], sides[1]))[place[0]])
         made = Plan((sides[0], sides[1]), counts.guesses, counts.rounds, float(stored["epsilon_point"]), allowed)
-        verdict = judge(made, counts.correct, family=family or claim.family, error=error)
+        verdict = judge(made, counts.correct, family=family or GAUSSIAN, error=error)
         found |= {"p_value": verdict.p_value, "delta_lower": verdict.delta_lower, "e_value": None}
         found |= {"refuted": verdict.delta_lower > allowed, "delta_claimed": allowed, "event": str(made)}
         found["detection_limit"] = gaussian_limit(claim, n_certified=counts.rounds, false_alarm=error)
-        lower = None if family is None else verdict.parameter_lower
-    if family is not None and lower is not None:
-        if found["refuted"] and stored["claimed"] is not None:
-            lower = max(lower, float(stored["claimed"]))
-        found["parameter"], found["parameter_lower"] = family.parameter, lower
+        lower = verdict.parameter_lower
+    if found["refuted"] and stored["claimed"] is not None:
+        lower = max(lower, float(stored["claimed"]))
+    found["parameter"] = (family or GAUSSIAN).parameter
+    if family is None:
+        if not 0 <= stored["parameter_lower"] <= lower * (1 + LOOSE) + LOOSE:
+            problems.append(f"parameter_lower: at most {lower:.6g} follows from the counts")
+    else:
+        found["parameter_lower"] = lower
         found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
     fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
     result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
@@ -97,8 +106,33 @@ def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:
     delta = stored["delta"]
     if delta is not None:
         check_non_negative(delta=delta)
-    family = FAMILIES.get(stored["family"], FAMILIES["GDP"])
-    return ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+    family = FAMILIES.get(stored["family"], GAUSSIAN)
+    claim = ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+    _check_words(claim, stored["family"], stored["claimed"])
+    return claim
+
+
+def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
+    """Raise ValueError if the words, the family and the claimed parameter are not of this curve."""
+    if family not in (*CLAIMS, ""):
+        raise ValueError("family must be GDP, zCDP or empty")
+    if family and claimed is not None:
+        read = claimed_curve(profile=CLAIMS[family](claimed))
+        pairs = ((claim.epsilons, read.epsilons), (claim.first, read.first), (claim.second, read.second))
+        if claim.words != read.words or not all(a.shape == b.shape and _close(a, b) for a, b in pairs):
+            raise ValueError(f"claim and curve must be those of {read.words}")
+        return
+    fits = claimed is None if family == "GDP" else claimed is not None and not family
+    if not fits or not claim.words.startswith(("the curve ", "the two curves ")):
+        raise ValueError("claim, family and claimed do not fit each other")
+    if claimed is not None:
+        least = GDP(claimed).delta(claim.epsilons)  # slack and failures only add to it
+        if not all((a >= least * (1 - PRECISION[0]) - PRECISION[1]).all() for a in (claim.first, claim.second)):
+            raise ValueError("claimed does not fit the curve")
+
+
+def _close(a: Any, b: Any) -> bool:
+    return bool(np.allclose(a, b, rtol=PRECISION[0], atol=PRECISION[1]))
 
 
 def _bets(tables: Mapping[str, Any]) -> betting.CurveBets:

@@ -1,5 +1,6 @@
 """Claims that are curves, against closed forms."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -80,6 +81,18 @@ def test_asymmetric_curves_give_the_trade_off_function_of_their_pair(seed):
     assert np.all(found <= exact + 1e-12)
     assert np.abs(found - exact).max() < 0.02  # kinks lie between the epsilons that are read
     assert not np.array_equal(claim.first, claim.second)
+
+
+def test_a_parameter_that_is_only_called_mu_makes_no_family():
+    @dataclasses.dataclass
+    class Scale:
+        mu: float
+
+        def delta(self, epsilon):
+            return GDP(1 / self.mu).delta(epsilon)  # falls with mu: "no curve with mu below" would be wrong
+
+    claim = claimed_curve(profile=Scale(mu=2.0))
+    assert claim.family is GAUSSIAN and claim.words == "the curve given"
 
 
 def test_a_family_is_refuted_below_and_tells_an_epsilon():

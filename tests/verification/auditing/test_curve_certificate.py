@@ -1,16 +1,18 @@
 """Certificates of curves: what they say follows from their counts, and what was changed is found."""
 
+import contextlib
 import copy
 import json
 
 import numpy as np
 import pytest
 
-from pm_dpgmm.privacy.curves import GaussianProfile
+from pm_dpgmm.privacy.curves import GaussianProfile, PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
 from verification import GDP, ZCDP, audit
 from verification.auditing.certificate_reading import verify
-from verification.auditing.certificate_writing import certificate
+from verification.auditing.certificate_writing import certificate, digest_of
+from verification.auditing.curve_certificate import recomputed
 from verification.benchmarks.curve_power import log_density, noisy
 
 GUARANTEE = Guarantee(1.0, 1.01e-6, "replace-one", "Gaussian", GaussianProfile(mu=0.2367, slack=1e-15))
@@ -57,3 +59,39 @@ def test_what_was_changed_is_found(sequential):
         changed = copy.deepcopy(found)
         change(changed)
         assert not verify(changed).holds, name
+
+
+FORGED = {
+    "a claimed parameter that the curve has not": ({"claimed": 50.0}, "must be those of 50-GDP"),
+    "words of another claim": ({"claim": "5-GDP"}, "must be those of 0.2367-GDP"),
+    "words of a family, and no parameter": ({"claimed": None, "claim": "5-GDP"}, "do not fit each other"),
+    "another family": ({"family": "zCDP", "claim": "9-zCDP", "claimed": 9.0}, "must be those of 9-zCDP"),
+    "an unknown family": ({"family": "mine", "parameter_lower": 50.0}, "family must be"),
+    "a parameter of a guarantee": (
+        {"family": "", "claim": "the curve given", "parameter_lower": 50.0},
+        "parameter_lower: at most",
+    ),
+    "a claim of a guarantee": (
+        {"family": "", "claim": "the curve given", "parameter_lower": 1.0, "claimed": 50.0},
+        "claimed does not fit the curve",
+    ),
+}
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("name", FORGED)
+def test_no_bound_follows_from_a_claim_that_the_curve_is_not(name, sequential):
+    changed = stored(1.5, sequential, profile=GDP(0.2367), delta=1e-6)
+    changes, words = FORGED[name]
+    changed.update(changes)
+    with contextlib.suppress(ValueError):  # what else follows is made to fit: only the change is left to be found
+        changed.update(json.loads(json.dumps(recomputed(changed)[0])))
+    changed["digest"] = digest_of(changed)
+    checked = verify(changed)
+    assert not checked.holds and len(checked.problems) == 1 and words in str(checked)
+
+
+def test_a_guarantee_of_any_epsilon_has_a_certificate():
+    guarantee = Guarantee(1_000.0, 1e-6, "replace-one", "weak", PointProfile(1_000.0, 1e-6))
+    checked = verify(stored(0.1, False, guarantee=guarantee))
+    assert checked.holds, str(checked)
