@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from pm_dpgmm.methods.sketch.estimate import SketchFit, full_weights, less_floor, prior_about
 from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
@@ -39,13 +40,15 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     if data.background is None:
         return fit
     prior = prior_about(found)
-    plain = found if found.background is None else without_background(data, found, prior)
+    own = cost_of(data, found, prior), found
+    plain_cost, plain = own if found.background is None else without_background(data, found, prior)
     start = replace(plain, weights=plain.weights * (1 - FIRST_BACKGROUND), background=FIRST_BACKGROUND)
     if found.background is None:
         broad = full_weights(data, refined(data, start, prior), prior)
+        broad_cost = cost_of(data, broad, prior)
     else:
-        broad = best_of(data, [found, finished(data, [start], prior)], prior)[0]
-    gain = surprise(data, plain, prior, quick=True) - surprise(data, broad, prior, quick=True)
+        broad_cost, broad = min(own, finished(data, [start], prior), key=itemgetter(0))
+    gain = plain_cost - broad_cost
     if not gain > 0:  # NaN: neither is a fit
         return fit if plain is found else SketchFit.of(data, plain)
     assert broad.background is not None
@@ -54,7 +57,7 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     return SketchFit.of(data, replace(broad, weights=broad.weights * scale, background=weight))
 
 
-def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> ScaledMixture:
+def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> tuple[float, ScaledMixture]:
     """Of several fits the one with the largest evidence: what was the background is left out, or is a component.
 
     A broad cluster can pass for a background, and two components then share what is one: any two are merged.
@@ -64,12 +67,12 @@ def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> 
     merged = (less_floor(merged_pair(all_of_it, *pair), data.variance_floor) for pair in pairs)
     left_out = replace(found, weights=found.weights / found.weights.sum(), background=None)
     few = thinned(data, MOST_TESTED)
-    starts = best_of(few, [finished(few, [start], prior) for start in (left_out, *merged)], prior)
-    return finished(data, starts[:FINISHED], prior)
+    starts = sorted((finished(few, [start], prior) for start in (left_out, *merged)), key=itemgetter(0))
+    return finished(data, [start for _, start in starts[:FINISHED]], prior)
 
 
-def finished(data: SketchData, starts: Sequence[ScaledMixture], prior: Prior) -> ScaledMixture:
-    """The fit with the largest evidence from mixtures that are nearly fits.
+def finished(data: SketchData, starts: Sequence[ScaledMixture], prior: Prior) -> tuple[float, ScaledMixture]:
+    """The fit with the largest evidence from mixtures that are nearly fits, after its :func:`cost_of`.
 
     Full weights are those at the start, and those of a fit with weights of no mixture: such a fit may lead away from a
     good start, or get a poor one going.
@@ -77,9 +80,9 @@ def finished(data: SketchData, starts: Sequence[ScaledMixture], prior: Prior) ->
     fits = [refined(data, start, prior) for start in starts]
     if data.full_weights:
         fits = [full_weights(data, one, prior) for one in (*starts, *fits)]
-    return best_of(data, fits, prior)[0]
+    return min(((cost_of(data, one, prior), one) for one in fits), key=itemgetter(0))
 
 
-def best_of(data: SketchData, fits: Sequence[ScaledMixture], prior: Prior) -> list[ScaledMixture]:
-    """Those with the largest evidence first."""
-    return sorted(fits, key=lambda one: surprise(data, one, prior, quick=True))
+def cost_of(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
+    """Minus twice the log evidence; a covariance and its factor, which take as long as a fit's last steps."""
+    return surprise(data, found, prior, quick=True)

@@ -4,7 +4,6 @@ import json
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from pm_dpgmm.methods.central.statistics import CentralStatistics
 from pm_dpgmm.methods.em.law import log_density
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from tests.builders.interruptions import interrupted_after
 
 RELEASES = Path(__file__).resolve().parents[2] / "data" / "releases"
 LINE = dpg.Mixture([0.3, 0.7], [[-2.0], [2.0]], [[[0.6]], [[1.2]]])
@@ -189,19 +189,8 @@ def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, neighbouring
     records = LINE.sample(5_000, rng=np.random.default_rng(1))
     ways = {"method": "central", "cells": "found", "neighbouring": neighbouring, "random_seed": 1, **BUDGET}
     whole = dpg.fit_gmm(records, 2, **ways)
-    heard, steps = [], Central.release
-
-    def stopped(self, *given, released, **named):
-        def listen(*told):
-            released(*told)
-            heard.append(told)
-            if len(heard) == stop:
-                raise KeyboardInterrupt
-
-        return steps(self, *given, released=listen, **named)
-
     place = tmp_path / "fit.json"
-    with mock.patch.object(Central, "release", stopped), pytest.raises(KeyboardInterrupt):
+    with interrupted_after(Central, stop):
         dpg.fit_gmm(records, 2, checkpoint=place, **ways)
     found = dpg.resume(place)
     for name, values in found.raw.items():

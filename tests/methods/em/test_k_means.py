@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pymc as pm
@@ -18,6 +17,7 @@ from pm_dpgmm.methods.em.method import EM
 from pm_dpgmm.methods.released_checks import MOST_RELEASED_FEATURES
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from tests.builders.interruptions import interrupted_after
 
 RELEASE = Path(__file__).resolve().parents[2] / "data" / "releases" / "em_k_means.json"
 CENTRES = np.array([[-3.0, 0.0], [3.0, 1.0], [0.0, 4.0]])
@@ -149,19 +149,9 @@ def test_an_unseeded_fit_is_private():
 @pytest.mark.thorough(quick=["2", "5"])
 @pytest.mark.parametrize("stop", [1, 2, 3, 5])
 def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
-    whole, heard, steps = fitted(), [], EM.release
-
-    def stopped(self, *given, released, **named):
-        def listen(*told):
-            released(*told)
-            heard.append(told)
-            if len(heard) == stop:
-                raise KeyboardInterrupt
-
-        return steps(self, *given, released=listen, **named)
-
+    whole = fitted()
     place = tmp_path / "fit.json"
-    with mock.patch.object(EM, "release", stopped), pytest.raises(KeyboardInterrupt):
+    with interrupted_after(EM, stop):
         fitted(checkpoint=place)
     found = dpg.resume(place)
     for name in ("kmeans_wide_counts", *(["kmeans_counts"] if stop > 2 else [])):

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from pm_dpgmm.methods.em.maximisation import maximised
 from pm_dpgmm.methods.em.method import EM, step_shares
 from pm_dpgmm.methods.em.run import resumed
 from pm_dpgmm.methods.em.statistics import EMStatistics
+from tests.builders.interruptions import interrupted_after
 
 RELEASES = Path(__file__).resolve().parents[2] / "data" / "releases"
 LINE = dpg.Mixture([0.3, 0.7], [[-2.0], [2.0]], [[[0.6]], [[1.2]]])
@@ -195,19 +195,8 @@ def test_an_interrupted_fit_goes_on_from_what_it_had_released(stop, tmp_path):
     """After cells, after the first step, and after the last one: then to the same release."""
     records = LINE.sample(5_000, rng=np.random.default_rng(1))
     whole = dpg.fit_gmm(records, 2, method="em", random_seed=1, **BUDGET)
-    heard, steps = [], EM.release
-
-    def stopped(self, *given, released, **named):
-        def listen(*told):
-            released(*told)
-            heard.append(told)
-            if len(heard) == stop:
-                raise KeyboardInterrupt
-
-        return steps(self, *given, released=listen, **named)
-
     place = tmp_path / "fit.json"
-    with mock.patch.object(EM, "release", stopped), pytest.raises(KeyboardInterrupt):
+    with interrupted_after(EM, stop):
         dpg.fit_gmm(records, 2, method="em", random_seed=1, checkpoint=place, **BUDGET)
     found = dpg.resume(place)
     for name, values in found.raw.items():

@@ -7,8 +7,8 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import outliers
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
-from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers, without_background
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-20.0, 20.0), "method": "sketch", "progress": False}
@@ -84,3 +84,17 @@ def test_a_broad_cluster_is_no_background():
     assert broad is not None and wrong.rejected
     found = with_outliers(wrong)
     assert not found.rejected and np.sort(found.mixture.weights) == pytest.approx([0.4, 0.6], abs=0.05)
+
+
+def test_the_background_becomes_a_component_where_two_others_are_one(monkeypatch):
+    """Starts alone, without their fits: of all pairs the two halves of the narrow cluster are merged."""
+    rng = np.random.default_rng(3)
+    both = np.vstack([rng.normal([-3.0, 0.0], 0.7, (12_000, 2)), rng.normal(0.0, 6.0, (8_000, 2))])
+    release = dpg.fit_gmm(both, 2, **BUDGET, random_seed=1)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    narrow = dpg.Mixture([0.5, 0.5], [[-3.3, 0.0], [-2.7, 0.0]], [[[0.4, 0.0], [0.0, 0.5]]] * 2)
+    found = as_start(evidence, narrow, 0.4)
+    for name in ("refined", "full_weights"):
+        monkeypatch.setattr(outliers, name, lambda data, start, prior: start)
+    _, merged = without_background(sketch_data(evidence), found, prior_about(found))
+    assert merged.weights == pytest.approx([0.4, 0.6])
