@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
-from proof_formulas import typeset
+from formulas import typeset
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from verification.claims import Claim, Verdict, all_claims
+from verification.report.contents import PAPERS
 
 
 def markdown(claim: Claim) -> str:
@@ -29,12 +30,13 @@ class Errata(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """A heading for every paper, and for every statement below it."""
-        papers: dict[str, list[Claim]] = {}
-        for claim in all_claims():
-            if claim.verdict is Verdict.FALSE:
-                papers.setdefault(claim.family, []).append(claim)
+        false = [claim for claim in all_claims() if claim.verdict is Verdict.FALSE]
+        papers = {title: [claim for claim in false if name in claim.source] for name, title in PAPERS.items()}
+        papers["Others"] = [claim for claim in false if not any(claim in claims for claims in papers.values())]
         text = []
         for paper, claims in papers.items():
+            if not claims:
+                continue
             text += [f"## {paper}", "", *(markdown(claim) for claim in claims)]
         return self.parse_text_to_nodes("\n".join(text), allow_section_headings=True)
 

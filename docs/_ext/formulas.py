@@ -1,8 +1,8 @@
 """Formulas written as plain text, as in proof notes, found and written as TeX, token by token.
 
-``P(S) <= exp(epsilon) Q(S) + delta`` becomes ``P(S) \\le \\exp(\\varepsilon)\\,Q(S) + \\delta``. Only signs change, never
-their order or grouping: a fraction keeps its slash and its brackets, so nothing can come to mean something else. What
-does not parse as a formula from end to end stays text, and so does what has no sign that text has not.
+``P(S) <= exp(epsilon) Q(S) + delta`` becomes ``P(S) \\le \\exp(\\varepsilon)\\,Q(S) + \\delta``. Only signs change,
+never their order or grouping: a fraction keeps its slash and its brackets, so nothing can come to mean something else.
+What does not parse as a formula from end to end stays text, and so does what has no sign that text has not.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-GREEK = set(
-    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
-    " Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split()
-)
+SMALL = r"alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|phi|chi|psi|omega"
+GREEK = set(f"{SMALL}|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega".split("|"))
 NAMED = {"exp", "log", "ln", "cos", "sin", "tan", "tanh", "det", "max", "min", "sup", "arcsin", "arccos", "arctan"}
 PLAIN = {"erf", "erfc", "tr", "diag", "Var", "Cov", "round", "sign", "dist", "TV", "KL", "Lap", "Bin", "Pr", "vol"}
 WITHOUT_BRACKETS = {"log", "ln", "cos", "sin"}  # "ln 2", "cos t"
@@ -107,9 +105,10 @@ class Reader:
         first = self.take("+-", "-", "+")
         if first and self.found[self.place - 1].behind:
             raise NoFormula
-        sign = {"+-": r"\pm ", "-": "-", "+": "+", None: ""}[first]
         self.strong |= first == "+-"
-        parts = [sign + self.term(inside=inside)]
+        term = self.term(inside=inside)
+        sign = {"+-": r"\pm ", "-": "-", "+": "+"}.get(first or "", "")
+        parts = [f"{{{sign}{term}}}" if sign else term]
         while (token := self.peek()) and token.kind == "sign" and token.text in ("+", "-", "+-"):
             at = self.place
             self.place += 1
@@ -133,7 +132,7 @@ class Reader:
                     self.place = at
                     break
                 self.strong = True
-                parts += [r"\cdot" if token.text == "*" else "/", right]
+                parts += [r"\cdot" if token.text == "*" else r"\text{/}", right]
                 continue
             if self.article(token) or (token.kind == "number" and not inside):
                 break
@@ -202,8 +201,8 @@ class Reader:
             inner = self.relation(inside=True)
             self.need(token.text)
             self.strong = True
-            mark = r"\|" if token.text == "||" else "|"
-            return f"{mark}{inner}{mark}"
+            left, right = (r"\lVert ", r" \rVert") if token.text == "||" else (r"\lvert ", r" \rvert")
+            return left + inner + right
         if token.text == "...":
             return r"\dots"
         raise NoFormula
@@ -257,26 +256,13 @@ class Reader:
                 raise NoFormula
             below = rf"\{index}" if index in GREEK else below
         shown += f"_{{{below}}}" if below else ""
-        shown += primes
+        shown = f"{{{shown}^{{{primes}}}}}".replace("'", r"\prime") if primes else shown
         if called:
             shown += self.base(inside=True)
             self.strong |= len(word) > 1
         elif word in WITHOUT_BRACKETS:
             shown += " " + self.factor(inside=True)
         return shown
-
-
-def tex(text: str) -> str | None:
-    """A text that is one formula as TeX, else None.
-
-    >>> tex("P(S) <= exp(epsilon) Q(S) + delta")
-    'P(S) \\\\le \\\\exp(\\\\varepsilon) \\\\, Q(S) + \\\\delta'
-    >>> tex("a word")
-    """
-    found = tokens(text)
-    reader = Reader(found, 0)
-    result = reader.trial("relation")
-    return result if result is not None and reader.place == len(found) else None
 
 
 def formulas_in(text: str) -> str:
@@ -287,12 +273,11 @@ def formulas_in(text: str) -> str:
         reader = Reader(found, place)
         start = found[place]
         glued = place > 0 and not start.before and found[place - 1].kind in ("name", "other", "number")
-        result = None if glued or reader.article(start) and found[place].behind and not relates(found, place) else (
-            reader.trial("relation")
-        )
+        word = reader.article(start) and start.behind and not relates(found, place)
+        result = None if glued or word else reader.trial("relation")
         last = found[reader.place - 1] if reader.place > place else None
-        tied = last is not None and not last.behind and reader.place < len(found)
-        cut = tied and found[reader.place].kind in ("name", "number") or (tied and found[reader.place].text in "^_`")
+        follows = reader.peek() if last is not None and not last.behind else None
+        cut = follows is not None and (follows.kind in ("name", "number") or follows.text in "^_`")
         if result is None or not reader.strong or cut or last is None:
             place += 1
             continue
@@ -305,3 +290,20 @@ def relates(found: list[Token], place: int) -> bool:
     """Whether an operator follows, so that "a" is a letter of a formula."""
     following = found[place + 1 : place + 2]
     return bool(following) and following[0].text in {*RELATIONS, "+", "-", "*", "/", "^"}
+
+
+KEPT = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*?$|^\|.*?$|https?://\S+", re.DOTALL | re.MULTILINE)
+
+
+def typeset(text: str) -> str:
+    """Markdown with its formulas between dollar signs; code, links, headings and tables as they are."""
+    paragraphs = re.split(r"(\n\s*\n)", text)
+    return "".join(part if not part.strip() else _paragraph(part) for part in paragraphs)
+
+
+def _paragraph(text: str) -> str:
+    parts, done = [], 0
+    for kept in KEPT.finditer(text):
+        parts += [formulas_in(text[done : kept.start()]), kept.group()]
+        done = kept.end()
+    return "".join([*parts, formulas_in(text[done:])])

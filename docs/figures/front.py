@@ -32,11 +32,11 @@ left.set(xlabel="age", ylabel="density", yticks=[], xlim=(5, 100))
 left.legend(frameon=False)
 
 for i in range(20):  # twenty clinics, a stronger promise
-    _, release = fit(epsilon=0.4)
+    _, release = fit(epsilon=0.5)
     share = release.interval(older, random_seed=1)
     naive = share.estimate + stats.norm.ppf([0.05, 0.95]) * np.sqrt(share.estimate * (1 - share.estimate) / 1000)
     right.plot([i, i], [share.lower, share.upper], color="C0", lw=4, alpha=0.4, label="noise known" if i == 0 else None)
     right.plot([i, i], naive, color="C1", lw=1.5, label="noise ignored" if i == 0 else None)
 right.axhline(0.3, color="k", ls=":", lw=1)
-right.set(xlabel="twenty clinics, epsilon 0.4", ylabel="share of the older", xticks=[])
+right.set(xlabel="twenty clinics, epsilon 0.5", ylabel="share of the older", xticks=[])
 right.legend(frameon=False)
