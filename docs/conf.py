@@ -46,7 +46,7 @@ include_patterns = [
     "*.md",
 ]
 exclude_patterns = [".*", "build", "dist", "report", "demo-output", "benchmark-output", "tests", "**/__pycache__"]
-templates_path = ["_templates"]
+templates_path = [str(ROOT / "docs" / "_templates")]  # stubs of the API are looked for from the root
 nitpicky = True
 # Folders without notes are none the worse; a glob's warning has no type by which it could be suppressed.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda one: "match any documents" not in str(one.msg))
