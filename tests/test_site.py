@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -73,11 +74,26 @@ def test_warnings_that_a_page_quotes_are_given(page):
 def test_excerpts_of_the_code_are_in_it():
     folders = ("pm_dpgmm", "verification")
     sources = [path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-    blocks = re.findall(r"```py\n(.*?)```", (DOCS / "how-to-add.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```ipython3\n(.*?)```", (DOCS / "how-to-add.md").read_text(), re.DOTALL)
     assert len(blocks) >= 8
     for block in blocks:
         lines = [line for line in block.splitlines() if line]
         assert any(all(line in source for line in lines) for source in sources), block
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("path", sorted((DOCS / "figures").glob("*.py")), ids=lambda path: path.stem)
+def test_the_figures_of_the_gallery_are_drawn(path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    runpy.run_path(str(path))
+    figures = pyplot.get_fignums()
+    pyplot.close("all")
+    assert len(figures) == 1 and f".. plot:: {path.name}" in (DOCS / "gallery.md").read_text()
 
 
 # ------------------------------------------------------------------ formulas of proof notes
