@@ -100,6 +100,7 @@ html_theme_options = {
     "logo": {"text": "pm_dpgmm"},
 }
 html_math_renderer = "mathml"
+html_sidebars = {"docs/index": [], "docs/gallery": []}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_root"]  # index.html, which leads to docs/index.html

@@ -15,7 +15,7 @@ from verification.report.contents import PAPERS
 
 def markdown(claim: Claim) -> str:
     """One statement: what is printed, what is true, how it was found."""
-    lines = [f"### {claim.source}: `{claim.id}`", "", f"**Printed.** {typeset(claim.statement)}", ""]
+    lines = [f"### {claim.id}", "", f"*{claim.source}*", "", f"**Printed.** {typeset(claim.statement)}", ""]
     if claim.otherwise:
         lines += [f"**True.** {typeset(claim.otherwise)}", ""]
     if claim.constants:

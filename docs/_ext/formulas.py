@@ -15,6 +15,7 @@ GREEK = set(f"{SMALL}|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega".split(
 NAMED = {"exp", "log", "ln", "cos", "sin", "tan", "tanh", "det", "max", "min", "sup", "arcsin", "arccos", "arctan"}
 PLAIN = {"erf", "erfc", "tr", "diag", "Var", "Cov", "round", "sign", "dist", "TV", "KL", "Lap", "Bin", "Pr", "vol"}
 WITHOUT_BRACKETS = {"log", "ln", "cos", "sin"}  # "ln 2", "cos t"
+CONSTANT = re.compile("[A-Z]{4,}")  # RADIUS, a constant of the code; shorter ones may be words, such as DP
 RELATIONS = {"<=": r"\le", ">=": r"\ge", "!=": r"\ne", "->": r"\to", "<": "<", ">": ">", "=": "=", "~": r"\sim"}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 TOKEN = re.compile(
@@ -139,7 +140,7 @@ class Reader:
             if token.kind == "sign" and token.text not in ("(", "[", "{", "||", "|"):
                 break
             if token.text in ("|", "||") and (token.behind or not token.before):
-                break
+                break  # it ends what it opened
             if token.text in ("[", "{") and token.before:
                 break
             if (right := self.trial("factor", inside=inside)) is None:
@@ -242,19 +243,20 @@ class Reader:
             self.strong = True
             shown = {"epsilon": r"\varepsilon", "phi": r"\varphi"}.get(word, rf"\{word}")
         elif word in NAMED | PLAIN:
-            if not (called or index or (follows and follows.text == "^") or word in WITHOUT_BRACKETS):
+            norm = follows is not None and follows.text in ("|", "||", "^")  # "max |u|"
+            if not (called or index or norm or word in WITHOUT_BRACKETS):
                 raise NoFormula
             self.strong = True
             shown = rf"\{word}" if word in NAMED else rf"\operatorname{{{word}}}"
         elif len(word) == 1:
             shown = word
+        elif CONSTANT.fullmatch(word):
+            shown = rf"\mathrm{{{word}}}"
         else:
             raise NoFormula
         below = digits + (index or "")
         if below:
-            if index and len(index) > 3 and index not in GREEK:
-                raise NoFormula
-            below = rf"\{index}" if index in GREEK else below
+            below = rf"\{index}" if index in GREEK else below if len(below) < 4 else rf"\mathrm{{{below}}}"
         shown += f"_{{{below}}}" if below else ""
         shown = f"{{{shown}^{{{primes}}}}}".replace("'", r"\prime") if primes else shown
         if called:
@@ -292,7 +294,7 @@ def relates(found: list[Token], place: int) -> bool:
     return bool(following) and following[0].text in {*RELATIONS, "+", "-", "*", "/", "^"}
 
 
-KEPT = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*?$|^\|.*?$|https?://\S+", re.DOTALL | re.MULTILINE)
+KEPT = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*?$|^\|[^\n]*\|$|https?://\S+", re.DOTALL | re.MULTILINE)
 
 
 def typeset(text: str) -> str:

@@ -8,7 +8,7 @@ ages = np.concatenate([rng.normal(32.0, 7.0, 700), rng.normal(64.0, 9.0, 300)])[
 points = np.linspace(5, 100, 300)
 
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 2.8), sharey=True, layout="constrained")
-for ax, epsilon in zip(axes, (0.3, 1.0, 10.0), strict=True):
+for ax, epsilon in zip(axes, (0.1, 0.5, 5.0), strict=True):
     for seed in range(4):  # known seeds, for the picture: none of these releases is private
         release = dpg.fit_gmm(
             ages, 2, epsilon=epsilon, delta=1e-6, bounds=(0, 100), random_seed=10 + seed, progress=False
