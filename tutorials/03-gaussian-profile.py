@@ -53,20 +53,20 @@ print(f"mean {exact:.3f}, released {exact + rng.normal(scale=noise_scale):.3f}; 
 # $L \sim N(\mu^2/2,\, \mu^2)$, so large losses are rare, and one can say exactly how rare.
 
 # %%
-y = np.linspace(-4, 5, 500)
-epsilon = 0.8
-p, q = norm.pdf(y, mu), norm.pdf(y)
+y = np.linspace(-4, 6, 500)
+epsilon, drawn = 0.8, 1.5  # a larger mu than ours, for there is more to see
+p, q = norm.pdf(y, drawn), norm.pdf(y)
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+factor = np.exp(epsilon) * q
 axes[0].plot(y, p, label=r"$p$")
-axes[0].plot(y, np.exp(epsilon) * q, label=rf"$e^\varepsilon q$, $\varepsilon = {epsilon}$")
-axes[0].fill_between(
-    y, np.exp(epsilon) * q, p, where=p > np.exp(epsilon) * q, color="black", alpha=0.4, label=r"$\delta$"
-)
-axes[0].set(xlabel="output, in units of the noise", title="what is above the factor", ylim=(0, 0.5))
+axes[0].plot(y, factor, label=rf"$e^\varepsilon q$, $\varepsilon = {epsilon}$")
+axes[0].fill_between(y, factor, p, where=p > factor, color="black", alpha=0.4, label=r"$\delta$")
+axes[0].set(xlabel="output, in units of the noise", title=rf"what is above the factor, $\mu = {drawn}$", ylim=(0, 0.5))
 axes[0].legend()
-losses = rng.normal(mu**2 / 2, mu, size=100_000)
-axes[1].hist(losses, 80, density=True, alpha=0.5)
+for value in (drawn, mu):
+    losses = rng.normal(value**2 / 2, value, size=100_000)
+    axes[1].hist(losses, 80, density=True, alpha=0.5, label=rf"$\mu = {value:g}$")
 axes[1].axvline(epsilon, color="black", linestyle="--", linewidth=1, label=r"$\varepsilon$")
 axes[1].set(xlabel="privacy loss", title=r"its law: $N(\mu^2/2, \mu^2)$")
 axes[1].legend()

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 5. A floating-point attack
 #
-# **Question.** The proof of Laplace noise is two lines long, the program is one. And yet one released number, looked at
-# closely, tells in a third of all cases which of two data sets it came from. What went wrong between proof and program?
+# **Question.** The proof of Laplace noise is two lines long, the program is one. And yet a single released number,
+# looked at closely, tells in a quarter of all cases which of two data sets it came from. What went wrong between proof
+# and program?
 #
 # **Guarantee.** None for the noisy floats: that is the point. The counts with integer noise are
 # $\varepsilon$-differentially private with $\varepsilon = 1$ (add-remove), bit by bit.
@@ -52,7 +53,8 @@ for value, colour, sign in ((0, "C0", 1), (1, "C1", -1)):
     near = (where > 0.40) & (where < 0.425)
     ax.vlines(where[near], 0, sign * counts[near] / 1024, colour, label=f"from the value {value}")
 ax.axhline(0, color="black", linewidth=0.5)
-ax.set(xlabel="output", ylabel="probability", yticks=[], title="possible outputs between 0.40 and 0.425")
+ax.set(xlabel="output", ylabel="probability", yticks=[], ylim=(-0.0012, 0.0019))
+ax.set(title="possible outputs between 0.40 and 0.425")
 ax.legend(loc="upper right")
 plt.show()
 
@@ -126,7 +128,7 @@ assert wrong == 0  # a matter of arithmetic, not of luck
 assert caught > 0.2
 
 # %% [markdown]
-# An attacker who sees such a bit *knows* that the value was 0. This is $\delta = 0.3$ and no $\varepsilon$ helps. It
+# An attacker who sees such a bit *knows* that the value was 0. So $\delta$ is above 0.27 for every $\varepsilon$. It
 # takes one output, no averaging, and no weakness of the random numbers: with perfect uniform numbers it works as well.
 #
 # What does **not** help: more bits (the grid gets finer for both), a secret seed, drawing two noises, a better
