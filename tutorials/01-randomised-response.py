@@ -240,7 +240,7 @@ def truth_probability(epsilon):
     return 1 / (1 + np.exp(-epsilon))
 
 
-# %%
+# %% tags=["check"]
 for value, right in {np.log(3): 0.75, 1.0: 0.7310586, 0.1: 0.5249792, 5.0: 0.9933071}.items():
     given = truth_probability(value)
     assert abs(given - right) < 1e-6, f"Not yet: at epsilon = {value:.4g} you tell the truth with {given:.6g}"
@@ -256,7 +256,7 @@ students_needed = 400  # enough without privacy
 # %% tags=["hide-cell", "solution"]
 students_needed = int(np.ceil(4 * 0.35 * 0.65 / 0.02**2))  # n = 4 y (1 - y) / 0.02^2 with y = 1/4 + 0.2/2
 
-# %%
+# %% tags=["check"]
 error = 2 * np.sqrt(0.35 * 0.65 / students_needed)
 assert error <= 0.02 * (1 + 1e-9), f"Not yet: with {students_needed} students the standard error is {error:.4f}"
 assert students_needed <= 2_276, f"Not yet: {students_needed} is more than it takes"
@@ -284,7 +284,7 @@ def respond_of_four(truth, n_samples, rng):
     return np.where(truthful, truth, (truth + rng.integers(1, 4, size=n_samples)) % 4)
 
 
-# %%
+# %% tags=["check"]
 check_rng = np.random.default_rng(4)
 runs = respond_of_four(2, 40_000, check_rng)
 assert np.isin(runs, range(4)).all(), "Not yet: answers must be 0, 1, 2 or 3"

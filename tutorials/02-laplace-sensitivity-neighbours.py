@@ -254,7 +254,7 @@ pair_add_remove = 1 + 90  # somebody of 90 comes: one more above 65, and 90 more
 pair_replace_one = 1 + (90 - 18)  # somebody of 18 becomes somebody of 90
 mean_replace_one = (90 - 18) / 50
 
-# %%
+# %% tags=["check"]
 assert pair_add_remove != 90, "Not yet: for add-remove, somebody who is 90 is counted among those above 65, too"
 assert pair_add_remove == 91, f"Not yet: for add-remove, whose coming changes the pair most? Not by {pair_add_remove}"
 assert pair_replace_one == 73, f"Not yet: for replace-one, who becomes whom? Not a change of {pair_replace_one}"
@@ -282,7 +282,7 @@ neighbour = [0, 20, 40, 50, 60, 80, 90]
 mine = [0, 0, 0, 0, 0, 100, 100]  # the median cannot move: no noise at all
 neighbour = [0, 0, 0, 0, 100, 100, 100]  # it can now, by 100: so much noise that 0 itself never comes out
 
-# %%
+# %% tags=["check"]
 for data in (mine, neighbour):
     assert len(data) == 7 and min(data) >= 0 and max(data) <= 100, f"Not yet: seven numbers from 0 to 100, got {data}"
 apart = np.count_nonzero(np.not_equal(mine, neighbour))
@@ -315,7 +315,7 @@ def private_mean(ages, n_samples, rng):
     return np.clip(54 + total / np.maximum(count, 1), 18, 90)  # post-processing
 
 
-# %%
+# %% tags=["check"]
 check_rng = np.random.default_rng(5)
 for more, fewer in [([90.0] * 4, [90.0] * 3), ([18.0] * 3 + [90.0], [18.0] * 3), ([54.0], [])]:
     found = audit(private_mean, more, fewer, epsilon=1.0, n_samples=5_000, false_alarm=1e-5, rng=check_rng)

@@ -286,7 +286,7 @@ def calibrated(sensitivity, epsilon, delta):
     return sensitivity * brentq(lambda scale: gaussian_delta(epsilon, 1 / scale) - delta, 1e-2, 1e3)
 
 
-# %%
+# %% tags=["check"]
 for case in [(1.0, 1.0, 1e-6), (0.06, 0.5, 1e-5), (10.0, 3.0, 1e-3)]:
     scale = calibrated(*case)
     reached = float(GDP(mu=case[0] / scale).delta(case[1]))
@@ -304,7 +304,7 @@ family_epsilon = 3 * smallest_epsilon(1e-6, 0.5)  # three times as much? At whic
 # %% tags=["hide-cell", "solution"]
 family_epsilon = smallest_epsilon(1e-6, 3 * 0.5)  # the mean moves three times as far: mu is 1.5
 
-# %%
+# %% tags=["check"]
 reached = float(GDP(mu=1.5).delta(family_epsilon))
 assert abs(reached - 1e-6) < 1e-8, f"Not yet: at {family_epsilon:.3f} the family has delta = {reached:.2g}, not 1e-6"
 print(f"Exercise 2: right, {family_epsilon:.2f}: more than three times what one of them has.")
@@ -319,7 +319,7 @@ false_from = 1.0  # where its proof ends; is it false from there?
 # %% tags=["hide-cell", "solution"]
 false_from = brentq(lambda e: textbook_noise(e, 1e-6) - exact_noise(e, 1e-6), 1, 200)
 
-# %%
+# %% tags=["check"]
 for epsilon, private in ((false_from - 0.1, True), (false_from + 0.1, False)):
     kept = float(GDP(mu=1 / textbook_noise(epsilon, 1e-6)).delta(epsilon)) <= 1e-6
     word = "still enough" if kept else "too little"

@@ -229,7 +229,7 @@ weeks = 1
 while GDP(mu=0.05 * np.sqrt(weeks + 1)).delta(1.0) <= 1e-6:
     weeks += 1
 
-# %%
+# %% tags=["check"]
 for k, fits in ((weeks, True), (weeks + 1, False)):
     reached = float(GDP(mu=0.05 * np.sqrt(k)).delta(1.0))
     assert (reached <= 1e-6) == fits, f"Not yet: {k} weeks have delta = {reached:.2g} at epsilon 1"
@@ -259,7 +259,7 @@ def answer(ledger, records, query, epsilon):
     return value + np.random.default_rng().laplace(scale=1 / epsilon)
 
 
-# %%
+# %% tags=["check"]
 
 
 class Watched(list):
@@ -304,7 +304,7 @@ cost_add_remove = 0.1  # one count changes, by one
 cost_replace_one = 0.2  # one loses, another gains
 cost_three_wards = 0.3  # three counts change
 
-# %%
+# %% tags=["check"]
 for name, given, right, hint in (
     ("(a)", cost_add_remove, 0.1, "how many of the five counts does one patient change?"),
     ("(b)", cost_replace_one, 0.2, "the old patient's ward loses one. And the new one's?"),

@@ -210,7 +210,7 @@ def attacker(y):
     return np.where(multiples == np.round(multiples), np.nan, 0.0)
 
 
-# %%
+# %% tags=["check"]
 check_rng = np.random.default_rng(6)
 said = attacker(1.0 + check_rng.laplace(size=200_000))
 assert np.isnan(said).all(), f"Not yet: {np.sum(~np.isnan(said))} of 200,000 outputs of the value 1 were taken for 0"
@@ -240,7 +240,7 @@ def integer_payroll(salaries, n_samples, rng):
     return sum(units) + discrete_laplace(n_samples, scale=20_000, rng=rng)
 
 
-# %%
+# %% tags=["check"]
 runs = integer_payroll([87.4, 60.1, 250.0], 40_000, check_rng)
 assert np.issubdtype(runs.dtype, np.integer), f"Not yet: the sums are {runs.dtype}, not integers"
 spread = np.std(runs) / (np.sqrt(2) * 20_000)
@@ -274,7 +274,7 @@ def hockey_stick(p, q, epsilon):
     return np.maximum(0, p - np.exp(epsilon) * q).sum()
 
 
-# %%
+# %% tags=["check"]
 coins = np.array([0.75, 0.25])  # randomised response, tutorial 1
 assert abs(hockey_stick(coins, coins[::-1], np.log(3))) < 1e-12, "Not yet: randomised response needs no delta at ln 3"
 assert abs(hockey_stick(coins, coins[::-1], 0.0) - 0.5) < 1e-12, "Not yet: at epsilon 0 it is the total variation"
