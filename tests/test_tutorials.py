@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,3 +86,18 @@ def test_a_check_that_accepts_the_skeleton_is_found(tmp_path):
     path.write_text("\n".join([*lines, "assert answer >= 0", ""]))
     with pytest.raises(ValueError, match="takes the skeleton for an answer"):
         tutorial_cells.run(path)
+
+
+def test_run_all_tells_which_tutorials_failed(tmp_path):
+    shutil.copy(FOLDER / "run_all.py", tmp_path)
+    (tmp_path / "01-good.py").write_text("open('left', 'x').close()\n")  # in a folder of its own
+    (tmp_path / "02-bad.py").write_text("print('seen')\nassert False, 'Not yet'\n")
+
+    def run(*numbers):
+        return subprocess.run([sys.executable, tmp_path / "run_all.py", *numbers], capture_output=True, text=True)
+
+    both = run()
+    assert both.returncode == 1 and "02-bad.py" in both.stdout and both.stdout.count("FAILED") == 1
+    assert "seen" in both.stdout and "Not yet" in both.stdout
+    assert run("01").returncode == 0 and not (tmp_path / "left").exists()
+    assert "numbers of two digits" in run("1").stderr

@@ -122,7 +122,7 @@ plt.show()
 # %% [markdown]
 # For a few days Laplace noise is better, from ten days on Gaussian noise. Advanced composition beats basic composition
 # late (after 35 days here), and the exact sum never loses to either. An audit sees composition at work, too. Of
-# thirty days, claimed to be no worse than ten:
+# thirty days, claimed to be no worse than five:
 
 # %%
 
@@ -138,8 +138,8 @@ def log_density(outputs, count):
 
 
 n_samples = 20_000 if QUICK else 200_000
-result = audit(thirty_days, 137, 136, epsilon=1.0, log_density=log_density, n_samples=n_samples, rng=rng)
-print(f"thirty days as epsilon = 1: refuted: {result.refuted}, at least {result.epsilon_lower:.2f}")
+result = audit(thirty_days, 137, 136, epsilon=0.5, log_density=log_density, n_samples=n_samples, rng=rng)
+print(f"thirty days as epsilon = 0.5: refuted: {result.refuted}, at least {result.epsilon_lower:.2f}")
 assert result.refuted and result.epsilon_lower <= basic(30)
 
 # %% [markdown]
