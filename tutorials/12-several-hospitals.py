@@ -248,7 +248,7 @@ if not QUICK:
 
 # %% [markdown]
 # So the hierarchical intervals are as honest as those of a hospital alone, and for the small ones clearly narrower.
-# Pooling is right for no one but the hospital that dominates it.
+# Pooling is right for nobody: even of H, which dominates it, the narrow interval misses the mean.
 #
 # **Read the right-hand picture with care.** The hierarchical estimate of a small hospital *is* biased, towards the
 # others, by about $B_j$ of its distance. It buys a smaller error on average over hospitals with that. Its promise is
