@@ -9,7 +9,7 @@
 # Where the text breaks the protocol, it says so. (Users are simulated and devices have seeded coins, for teaching; a
 # real device takes its operating system's.)
 #
-# **Time.** About a minute of one processor; ten seconds in quick mode. You should have read tutorials 1 and 7.
+# **Time.** About twenty seconds of one processor; five in quick mode. You should have read tutorials 1 and 7.
 
 # %%
 import logging
