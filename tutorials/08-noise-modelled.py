@@ -244,7 +244,7 @@ for i, (ax, name) in enumerate(zip(axes, names, strict=True)):
         (middle, error), good = estimates[town, i], hit[town, i]
         ax.plot(middle + Z90 * error * np.array([-1, 1]), [town, town], color="tab:blue" if good else "tab:red")
     ax.axvline(0.4, color="black", linestyle=":")
-    ax.set(title=f"{name}: {hit[:, i].mean():.0%}", xlabel="share of the higher group")
+    ax.set(title=f"{name}: {hit[:, i].mean():.0%}", xlabel="share of the higher group", xlim=(0, 1))
 axes[0].set(ylabel="town", yticks=[])
 figure.tight_layout()
 plt.show()
@@ -254,6 +254,10 @@ assert modelled > 0.8  # below that in fewer than 1 of 10,000 runs of 200 towns,
 assert QUICK or modelled > max(ignored, synthetic) + 0.04
 
 # %% [markdown]
+# Modelled, nine of ten intervals contain the truth, as they say. Of the other two neither comes near. A few honest
+# intervals are embarrassingly wide: those are towns in which the noise has all but hidden one of the groups, and the
+# fit says so. (Intervals are cut at 0 and 1 here.)
+#
 # The same is tested for every kind of release that this package makes, with full posteriors and all parameters, over
 # hundreds of data sets: the table in `docs/pymc.md`, made by `python -m verification.calibration`. Nominal 90 %
 # intervals contain the truth in 86 to 94 % of data sets with the noise modelled, and in 4 to 89 % with the noise
