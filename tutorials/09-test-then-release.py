@@ -163,9 +163,10 @@ for accounting, words in (("paper", "as published,\nr of the mask"), ("exact", "
 # %% [markdown]
 # ## One answer, or the average of all?
 #
-# The mask must hide $2\rho$ because *one* answer is released. The average of the $t$ answers that agree moves by about
-# $2\rho/t$ when one of them does. So release the average, each answer weighted by how many friends it has, and let the
-# weights fall to 0 before an answer drops out (`method="populous"`). The radius may then be wide and the noise narrow.
+# The mask must hide $2\rho$ because *one* answer is released. The average of the $t$ answers that agree moves by
+# something like $2\rho/t$ when one of them does. So release the average, each answer weighted by how many friends it
+# has, and let the weights fall to 0 before an answer drops out (`method="populous"`). The radius may then be wide and
+# the noise narrow.
 
 # %%
 assumed = Assumed(0, D, K, EPSILON, DELTA, separation=4.0, efficiency=0.5)
