@@ -1,6 +1,7 @@
 # make demo   run the main job on real records        make test    pass the quick tests, minutes
 # make check  format, lint, types, architecture       make test-all  pass all tests
 # make audit  audit specimens and this package's own mechanisms
+# make tutorials  run the course, whole; QUICK=1 make tutorials: small runs
 # make report check the papers' claims, audit, write report/report.html
 # make docs    build the pages of docs/, with the API and the proof notes, as a site: build/docs/index.html
 # Each makes its own virtual environment when it is missing, from hashed versions, with the newest of Python 3.13, 3.12
@@ -27,7 +28,7 @@ export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all test-oldest oldest check audit report benchmark docs site lock notes clean
+.PHONY: demo test test-all test-oldest oldest check audit tutorials report benchmark docs site lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -69,6 +70,9 @@ check: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/python -m verification specimens
 	$(BIN)/python -m verification targets
+
+tutorials: $(KERNELS)
+	$(BIN)/python tutorials/run_all.py
 
 report: $(STAMP)
 	$(BIN)/python -m verification report --out report

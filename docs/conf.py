@@ -54,7 +54,7 @@ logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda one: "match
 # ---------------------------------------------------------------------- Markdown and notebooks
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+nb_custom_formats = {".py": "notebooks.reads"}
 nb_execution_mode = os.environ.get("DOCS_EXECUTE", "off")  # "cache": runs the course, minutes
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks")
 nb_execution_timeout = 300

@@ -45,7 +45,7 @@ def with_value(value):
 
 BAD_INPUT = {
     "text": (np.array([["a"], ["b"]]), {}, TypeError, "X must be numeric"),
-    "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric"),
+    "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric, got values of other types in column 'b' .drop it, fit"),
     "dates": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])}), {}, TypeError, "X must be numeric"),
     "complex": (np.array([[1j], [2j]]), {}, TypeError, "X must be numeric"),
     "ragged": ([[1.0], [1.0, 2.0]], {}, ValueError, "rows of equal length"),

@@ -12,7 +12,7 @@ from pm_dpgmm._arguments import FloatArray, check_masks
 from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
-OTHER_TYPES = "X must be numeric, got values of other types (encode or drop those columns)"
+CATEGORIES = "drop it, fit the records of each level apart, or write a level as 0 and 1 with resolution=1"
 
 
 def numbers_of(table: Any) -> FloatArray:
@@ -29,7 +29,7 @@ def numbers_of(table: Any) -> FloatArray:
     """
     names = names_of(table)
     if names is not None:
-        columns = [floats_of(column) for column in _columns(table)]
+        columns = [floats_of(column, name=name) for name, column in zip(names, _columns(table), strict=True)]
         for name, column in zip(names, columns, strict=True):
             if column.ndim != 1:  # a struct or an array of polars
                 raise TypeError(
@@ -68,6 +68,11 @@ def _polars_values(column: Any) -> Any:
     return column.to_numpy()
 
 
+def _other_types(name: str | None) -> str:
+    where, help_ = ("", "encode or drop those columns") if name is None else (f" in column {name!r}", CATEGORIES)
+    return f"X must be numeric, got values of other types{where} ({help_})"
+
+
 def arrow_values(column: Any) -> Any:
     """An Arrow column as a NumPy array of the type that the column declares; a dictionary's as that of its values."""
     if hasattr(column.type, "index_type"):
@@ -75,8 +80,8 @@ def arrow_values(column: Any) -> Any:
     return column.to_numpy(zero_copy_only=False)
 
 
-def floats_of(values: Any) -> FloatArray:
-    """Every entry of an array of numbers as the nearest float, in a new array of its shape.
+def floats_of(values: Any, *, name: str | None = None) -> FloatArray:
+    """Every entry of an array of numbers as the nearest float, in a new array of its shape; ``name`` is of a column.
 
     Raises
     ------
@@ -87,11 +92,11 @@ def floats_of(values: Any) -> FloatArray:
     if values.dtype.kind == "O":
         entries = values.ravel()
         if not all((isinstance(v, NUMBERS) and not isinstance(v, np.timedelta64)) or _missing(v) for v in entries):
-            raise TypeError(OTHER_TYPES)
+            raise TypeError(_other_types(name))
         try:
             floats = [np.nan if _missing(v) else float(v) for v in entries]
         except (ValueError, OverflowError):
-            raise TypeError(OTHER_TYPES) from None
+            raise TypeError(_other_types(name)) from None
         return np.array(floats, dtype=float).reshape(values.shape)
     if values.dtype.kind not in "buif":
         raise TypeError(f"X must be numeric, got dtype {values.dtype}")

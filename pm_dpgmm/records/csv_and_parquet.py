@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, shown
-from pm_dpgmm.records.columns import arrow_values, floats_of
+from pm_dpgmm.records.columns import CATEGORIES, arrow_values, floats_of
 from pm_dpgmm.records.feature_names import MISSING, NO_NAMES, all_missing, is_value, positions
 
 SUFFIXES = (".csv", ".parquet")
@@ -193,7 +193,7 @@ def _number(text: str, place: tuple[str, int]) -> float:
     comma = "," in word and not set(word) - set("+-0123456789.,eE ")
     raise TypeError(
         f"X must be numeric, got {'a comma in a number' if comma else 'text'} in column {place[0]!r} (line {place[1]});"
-        f" {'write 1000.5' if comma else 'encode or drop that column'}"
+        f" {'write 1000.5' if comma else CATEGORIES}"
     )
 
 
@@ -224,4 +224,4 @@ def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> I
 
 
 def _arrow_numbers(table: Any, names: tuple[str, ...]) -> FloatArray:
-    return np.column_stack([floats_of(arrow_values(table.column(name))) for name in names])
+    return np.column_stack([floats_of(arrow_values(table.column(name)), name=name) for name in names])
