@@ -60,7 +60,10 @@ nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
-suppress_warnings = ["myst.header"]  # proof notes may skip levels of headings
+suppress_warnings = [
+    "myst.header",  # proof notes may skip levels of headings
+    "ref.python",  # a type in words, "(n_features,)", is an attribute of several classes; what leads nowhere is told still
+]
 
 # ---------------------------------------------------------------------- docstrings
 # The house style has sections of its own (Guarantee, Source), which numpydoc does not allow.
