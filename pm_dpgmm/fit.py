@@ -26,6 +26,7 @@ from pm_dpgmm._arguments import (
 from pm_dpgmm.files.compilation import WORDS, compiles
 from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
+from pm_dpgmm.learners.quiet import without_float_errors
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
@@ -214,7 +215,8 @@ def fit_gmm(
     )
     public = {"bounds": bounds, "resolution": resolution, "transform": transform}
     records, feature_names, problem = read_problem(X, choices, epsilon, delta, relation, **public)
-    chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
+    with without_float_errors():
+        chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
     _check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
     if learner is not None:
@@ -314,7 +316,7 @@ def _check_together(
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     try:
-        with np.errstate(all="ignore"):
+        with without_float_errors():
             chosen.check(problem)
     except ArithmeticError as error:  # constants that no float holds
         rule = "epsilon, delta and the settings must be of sizes that the method can compute with"
@@ -373,6 +375,6 @@ def _charged(
         if ledger is not None:
             ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
         # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
-        quiet = np.errstate(all="ignore")
+        quiet = without_float_errors()
         with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
             yield {"released": released, "progress": step}

@@ -115,8 +115,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         ------
         TypeError, ValueError
             Unless of method "sketch", "two-phase", "histogram" or "local" and ``n_components`` is one or more, and no
-            more than the released numbers can tell apart; or if ``covariance_type`` is none of these, or given for
-            another method.
+            more than the released numbers can tell apart; if ``covariance_type`` is none of these, or given for
+            another method; or if the mixture of a "sketch" is of no ordinary size beside its numbers.
 
         Examples
         --------
