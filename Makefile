@@ -3,6 +3,7 @@
 # make audit  audit specimens and this package's own mechanisms
 # make tutorials  run the course, whole; QUICK=1 make tutorials: small runs
 # make report check the papers' claims, audit, write report/report.html
+# make docs    build the pages of docs/, with the API and the proof notes, as a site: build/docs/index.html
 # Each makes its own virtual environment when it is missing, from hashed versions, with the newest of Python 3.13, 3.12
 # and 3.11 that is there (make test PYTHONS=3.11: another). Needs make and a C++ compiler.
 # make test-oldest  the part that depends on PyMC, on files and on the audit core, with Python 3.11 and the oldest
@@ -27,7 +28,7 @@ export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all test-oldest oldest check audit tutorials report benchmark lock notes clean
+.PHONY: demo test test-all test-oldest oldest check audit tutorials report benchmark docs site lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -76,6 +77,13 @@ tutorials: $(KERNELS)
 report: $(STAMP)
 	$(BIN)/python -m verification report --out report
 
+# a make of its own, as above; SPHINX=-E reads every page again
+docs:
+	env -u VENV $(MAKE) LOCK=requirements-docs.lock VENV=.venv-docs site
+
+site: $(STAMP)
+	$(BIN)/python -m sphinx -W --keep-going --quiet -c docs -d build/docs-cache $(SPHINX) . build/docs
+
 # a line with - goes on when a target was missed; the output says which
 benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
@@ -107,13 +115,14 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-COMPILE = uv pip compile pyproject.toml --extra dev --generate-hashes --python-version 3.11 --upgrade -q --custom-compile-command "make lock"
+COMPILE = uv pip compile pyproject.toml --generate-hashes --python-version 3.11 --upgrade -q --custom-compile-command "make lock"
 lock:
-	$(COMPILE) --universal -o requirements.lock
-	$(COMPILE) --resolution lowest-direct -o requirements-oldest.lock
+	$(COMPILE) --extra dev --universal -o requirements.lock
+	$(COMPILE) --extra dev --resolution lowest-direct -o requirements-oldest.lock
+	$(COMPILE) --extra docs --universal --constraints requirements.lock -o requirements-docs.lock
 
 notes: $(STAMP)
 	$(BIN)/python -m verification.proof_notes --sign
 
 clean:
-	rm -rf $(VENV) .venv-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-oldest .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output

@@ -115,9 +115,10 @@ def fit_gmm(
         too; what the release says of records is in their own unit. "log" has its floor from the bounds (a millionth of
         the upper one, where the lower is not above 0), "logit" its ends; smaller and larger values count as the
         nearest. See :class:`pm_dpgmm.Transformation`.
-    method : {"auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
-        "populous-single", "gaps", "local"} or settings object. "auto" takes "sketch" with delta; without it, and with
-        bounds, "histogram" for one or two columns and "slices" for more. In one column without bounds, with delta,
+    method : str or settings object
+        "auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
+        "populous-single", "gaps" or "local". "auto" takes "sketch" with delta; without it, and with bounds,
+        "histogram" for one or two columns and "slices" for more. In one column without bounds, with delta,
         records enough (some 2,300 for each component at epsilon 1 and delta 1e-6), one number of components above 1,
         replace-one neighbours and no settings, "auto" spends a little on the scales of the column and takes "gaps"
         where they are too many for a sketch; ``release.method`` and ``release.noise["auto"]`` say what it took and why.

@@ -11,7 +11,7 @@ import pytest
 from verification import proof_notes
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for package in ("pm_dpgmm", "verification")
@@ -84,7 +84,9 @@ def test_every_mechanism_and_method_has_a_proof_note_a_target_and_a_fault():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if "```python" in page.read_text()],
+    ids=lambda page: f"{page.parent.name}/{page.name}",
 )
 def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch, request):
     """All blocks of a page one after another, as a reader would; only the posteriors are sampled more briefly."""
@@ -103,7 +105,7 @@ def test_the_examples_of_every_page_run(page, tmp_path, monkeypatch, request):
             test(request.getfixturevalue("dp_audit"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_links_lead_somewhere_and_lines_are_short(page):
     text = page.read_text()
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):

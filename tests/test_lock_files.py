@@ -47,3 +47,14 @@ def test_the_oldest_versions_that_are_allowed_are_the_oldest_that_are_tested():
         name = canonicalize_name(one.name)
         bounds[name] = max(lowest, bounds.get(name, lowest))
     assert {name: versions[name] for name in bounds} == bounds
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_pages_are_built_with_what_is_tested(python):
+    """The site's environment has the versions of the tests' where both have a package."""
+    tested, built = pinned("requirements.lock", python), pinned("requirements-docs.lock", python)
+    for one in map(Requirement, PROJECT["optional-dependencies"]["docs"]):
+        assert built[canonicalize_name(one.name)] in one.specifier, one
+    assert {name: built[name] for name in built.keys() & tested.keys()} == {
+        name: tested[name] for name in built.keys() & tested.keys()
+    }
