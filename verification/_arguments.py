@@ -57,13 +57,15 @@ def check_probability(**parameters: Any) -> None:
         check_real(name, value, 0.0, 1.0, rule="lie strictly between 0 and 1")
 
 
-def check_count(*, least: int, **parameters: Any) -> None:
-    """Raise unless every value is an integer of at least ``least``."""
+def check_count(*, least: int, most: int | None = None, **parameters: Any) -> None:
+    """Raise unless every value is an integer of at least ``least``, and at most ``most``."""
     for name, value in parameters.items():
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise TypeError(f"{name} must be an integer, got {shown(value)} of type {type(value).__name__}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {shown(value)}")
+        if most is not None and value > most:
+            raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
 
 
 def check_choice(options: Sequence[str], **parameters: Any) -> None:

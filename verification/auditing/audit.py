@@ -27,7 +27,7 @@ from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
-from verification.auditing.guessing import delta_bound, epsilon_bound, p_value
+from verification.auditing.guessing import MOST_RUNS, delta_bound, epsilon_bound, p_value
 from verification.auditing.result import NOT_SHARED_NOISE, AuditResult, one_criterion
 
 FloatArray = NDArray[np.float64]
@@ -117,7 +117,7 @@ def audit(
         and deltas, a pair of curves for both orders (`verification.auditing.claimed_curve.claimed_curve`). A claim with
         a small delta is refuted by far fewer runs so, because its curve may be tested where events are not rare.
     n_samples : int
-        Runs on both data sets together, at least 100; with ``sequential`` the largest number.
+        Runs on both data sets together, from 100 to 10**8; with ``sequential`` the largest number.
     false_alarm : float
         Probability, at most, that ``epsilon_lower`` exceeds the true epsilon of this pair.
     level : {"value", "bit"}
@@ -190,7 +190,7 @@ def audit(
     else:
         check_non_negative(epsilon=epsilon)
     check_delta(delta)
-    check_count(least=MIN_SAMPLES, n_samples=n_samples)
+    check_count(least=MIN_SAMPLES, most=MOST_RUNS, n_samples=n_samples)
     check_probability(false_alarm=false_alarm)
     check_choice(LEVELS, level=level)
     check_switch(sequential=sequential, progress=progress)

@@ -14,10 +14,10 @@ from verification._arguments import check_count, check_delta, check_non_negative
 from verification.auditing import betting, curve_certificate, guessing
 from verification.auditing.certificate_writing import CURVE_FORMAT, FORMAT, NOT_COVERED, digest_of
 from verification.auditing.detection_limit import detection_limit, sequential_limit
+from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.result import AuditResult, one_criterion
 
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
-MOST_RUNS = 10**8  # more would take minutes and gigabytes to compute again
 MOST_SIMULATED = 10**7  # coins of guesses that were planned and not made: these are drawn again, one by one
 MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
 
@@ -81,13 +81,13 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     check_delta(delta)
     check_probability(false_alarm=error)
     check_switch(sequential=stored["sequential"])
-    _check_size(n_samples=stored["n_samples"], n_certified=stored["n_certified"])
+    check_count(least=0, most=MOST_RUNS, n_samples=stored["n_samples"], n_certified=stored["n_certified"])
     counts, problems, e_value = stored["counts"], [], None
     if stored["sequential"]:
         tables = list(counts["bets"].values())
         if len(tables) > MOST_LEARNERS:
             raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
-        runs = np.array([[table["label_0"], table["label_1"]] for table in tables])
+        runs = curve_certificate.bet_counts(tables)
         if runs.dtype.kind != "i" or runs.max() > MOST_RUNS:
             raise ValueError(f"counts of the bets must be integers of at most {MOST_RUNS}")
         if any(not np.array_equal(table["levels"], betting.LEVELS) for table in tables) or (runs < 0).any():
@@ -104,7 +104,7 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     else:
         guesses = guessing.GuessCounts(**counts["guesses"])
         others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
-        _check_size(rounds=max(guesses.rounds, others.rounds))
+        check_count(least=0, most=MOST_RUNS, rounds=max(guesses.rounds, others.rounds))
         if max(found.planned - found.guesses for found in (guesses, others)) > MOST_SIMULATED:
             raise ValueError(f"simulated coins must be at most {MOST_SIMULATED}")
         if {guesses.rounds, others.rounds} != {stored["n_certified"]}:
@@ -142,14 +142,6 @@ def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
     if not stored["sequential"]:
         return detection_limit(n_certified=stored["n_certified"], **claim)
     return float(stored["detection_limit"]) if refuted else sequential_limit(n_samples=stored["n_samples"], **claim)
-
-
-def _check_size(**runs: Any) -> None:
-    """Raise unless every value is a count that can be computed with."""
-    check_count(least=0, **runs)
-    for name, value in runs.items():
-        if value > MOST_RUNS:
-            raise ValueError(f"{name} must be at most {MOST_RUNS}, got {shown(value)}")
 
 
 def _same(stored: Any, found: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from verification.auditing import guessing
 from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, claimed_curve
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
+from verification.auditing.guessing import MOST_RUNS
 
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
-MOST_RUNS, MOST_POINTS, MOST_LEARNERS = 10**8, 10_000, 64  # more would take minutes
+MOST_POINTS, MOST_LEARNERS = 10_000, 64  # more would take minutes
 
 
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -40,9 +41,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     check_probability(false_alarm=error)
     check_switch(sequential=stored["sequential"])
     for name in ("n_samples", "n_certified"):
-        check_count(least=1, **{name: stored[name]})
-        if stored[name] > MOST_RUNS:
-            raise ValueError(f"{name} must be at most {MOST_RUNS}")
+        check_count(least=1, most=MOST_RUNS, **{name: stored[name]})
     claim = _claim(stored)
     family = FAMILIES.get(stored["family"])
     found: dict[str, Any] = {}
@@ -62,7 +61,8 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         lower = betting.parameter_bound(bets, family or GAUSSIAN, error)
     else:
         counts = guessing.GuessCounts(**stored["counts"]["guesses"])
-        sides = tuple(bool(side) for side in stored["counts"]["labels"])
+        sides = tuple(stored["counts"]["labels"])
+        check_switch(**{f"labels[{i}]": side for i, side in enumerate(sides)})
         if len(sides) != 2 or sum(sides) != counts.tails or not counts.tails:
             raise ValueError("labels do not fit tails")
         if counts.planned != counts.guesses or counts.rounds != stored["n_certified"] or counts.pad_seed:
@@ -135,10 +135,18 @@ def _close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=PRECISION[0], atol=PRECISION[1]))
 
 
+def bet_counts(tables: Iterable[Mapping[str, Any]]) -> np.ndarray:
+    """Stored runs by learner, label and prediction; their dtype is an integer's only if all of them are integers."""
+    rows = [[table["label_0"], table["label_1"]] for table in tables]
+    if any(isinstance(number, bool) for row in rows for side in row for number in side):
+        raise ValueError("counts of the bets must be integers, got True or False")
+    return np.array(rows)
+
+
 def _bets(tables: Mapping[str, Any]) -> betting.CurveBets:
     if not 0 < len(tables) <= MOST_LEARNERS:
         raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
-    runs = np.array([[table["label_0"], table["label_1"]] for table in tables.values()])
+    runs = bet_counts(tables.values())
     if runs.dtype.kind != "i" or runs.shape[1:] != (2, 2 * betting.CUTS.size + 1) or runs.min() < 0:
         raise ValueError("counts of the bets are not those of this format")
     if runs.max() > MOST_RUNS or any(not np.array_equal(t["cuts"], betting.CUTS) for t in tables.values()):

@@ -19,6 +19,7 @@ from verification.auditing.bisection import root_from_below
 
 FloatArray = NDArray[np.float64]
 
+MOST_RUNS = 10**8  # more take gigabytes, and minutes to compute their bounds again
 WINDOW = 12.0  # standard deviations of the number of marked runs that are summed; the rest is added as it stands
 LARGEST_EPSILON = 64.0  # from 37 on, 1/(1 + exp(-epsilon)) rounds to 1
 

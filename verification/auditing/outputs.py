@@ -242,7 +242,8 @@ class Watch:
                 first = self.first.setdefault(coin, mine[0])
                 if first.shape != mine.shape[1:]:
                     raise ValueError(f"{ONE_SHAPE} (pad with NaN), got {first.shape} and {mine.shape[1:]}")
-                self.fixed &= bool(((mine == first) | (np.isnan(mine) & np.isnan(first))).all())
+                alike = (mine == first) & (np.signbit(mine) == np.signbit(first))  # bits may tell 0 from -0
+                self.fixed &= bool((alike | (np.isnan(mine) & np.isnan(first))).all())
 
     def notes(self) -> list[str]:
         """At most one sentence."""

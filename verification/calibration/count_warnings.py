@@ -35,7 +35,7 @@ SKEWED = 0.3  # deviation of the entries of a component's factor around the iden
 N_HELD_OUT, N_FOR_EM, N_DRAWN = 10_000, 10_000, 20_000
 GOOD, BAD, BAD_DISTANCE = 0.05, 0.3, 0.2
 METHODS = {"histogram": (1, 2), "slices": (2, 3, 4)}
-REASONS = {"misfit": "does not fit", "too few": "too few records", "widths": "some widths"}
+REASONS = {"misfit": "does not fit", "far": "next to none", "too few": "too few records", "widths": "some widths"}
 CAUGHT, FALSE = 0.8, 0.1  # goals: least share of the bad fits that warn, most of the good ones
 
 

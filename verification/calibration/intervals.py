@@ -63,10 +63,14 @@ def rows(
     truths : ndarray, shape (R, P)
         What the records of each replication were drawn from.
     draws : mapping of str to ndarray, shape (R, S, P)
-        Posterior draws: "aware", "naive" and "records" (the posterior from the records without any noise).
+        Posterior draws: "aware", "naive" and "records" (the posterior from the records without any noise). The naive
+        ones may be of the first replications alone.
     """
     ends = {name: np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1) for name, values in draws.items()}
-    covered = {name: ((low <= truths) & (truths <= high)).mean(axis=0) for name, (low, high) in ends.items()}
+    covered = {
+        name: ((low <= truths[: len(low)]) & (truths[: len(low)] <= high)).mean(axis=0)
+        for name, (low, high) in ends.items()
+    }
     widths = {name: np.median(high - low, axis=0) for name, (low, high) in ends.items()}
     return [
         Row(

@@ -8,6 +8,8 @@ the likelihood of a part of them to the power of the part's inverse share.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -16,15 +18,17 @@ from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from verification.calibration import ensemble
 from verification.calibration import mixture_kernels as kernels
-from verification.calibration.importance import FloatArray, LogDensity, sample_weighted
+from verification.calibration.importance import FloatArray, LogDensity, Weighted, sample_weighted
 from verification.calibration.intervals import Row, rows
 
 EPSILON, N_RECORDS, BOUNDS, RESOLUTION = 1.0, 20_000, (-8.0, 8.0), 10.0
 APART = 3.0  # from one component's mean to the next, by the prior
 SPREADS = (0.5, 0.3, 0.25, 0.25)  # prior deviations: log ratios of weights, means, log deviations, entries below
 N_DRAWS = 3_000
-PART, WITH_RECORDS = 1_000, 20
+PART, WITH_RECORDS, WITH_NAIVE = 1_000, 20, 100  # replications whose records, and whose naive posteriors, are looked at
+WALKERS, STEPS = 80, 6_000  # of the chains where no proposal is like a posterior; the first half is thrown away
 BLOCK = 250  # points at a time: bounds the memory
 LEAST = 1e-6
 
@@ -70,15 +74,35 @@ def study(n_replications: int, *, d: int, k: int, seed: int) -> list[Row]:
             if name == "records" and number >= WITH_RECORDS:
                 draws[name].append(draws[name][number % WITH_RECORDS])
                 continue
-            found = sample_weighted(posterior(likelihood, centre, spread), centre, spread, n_draws=N_DRAWS, rng=rng)
+            if name == "naive" and number >= WITH_NAIVE:
+                continue
+            found = sampled(posterior(likelihood, centre, spread), centre, spread, rng)
             draws[name].append(found.draws)
             if name == "aware":
                 worth.append(found.effective)
         truths.append(truth)
-    least = np.quantile(worth, [0, 0.1, 0.5]).round()
-    print(f"# effective draws: least {least[0]:.0f}, 10 % {least[1]:.0f}, median {least[2]:.0f}", flush=True)
+    weighted = [effective for effective in worth if not math.isnan(effective)]
+    least = np.quantile(weighted, [0, 0.1, 0.5]).round()
+    told = f"least {least[0]:.0f}, 10 % {least[1]:.0f}, median {least[2]:.0f}; {len(worth) - len(weighted)} by chains"
+    print(f"# effective draws: {told}", flush=True)
     stacked = {name: np.stack(values) for name, values in draws.items()}
     return rows(f"local, one bit, d={d}, K={k}", names_of(chart), np.array(truths), stacked)
+
+
+def sampled(log_density: LogDensity, centre: FloatArray, spread: FloatArray, rng: np.random.Generator) -> Weighted:
+    """N_DRAWS of one posterior: weighted ones or, where no proposal is like it, of chains from the prior."""
+    try:
+        return sample_weighted(log_density, centre, spread, n_draws=N_DRAWS, rng=rng)
+    except ArithmeticError:
+        start = centre + spread * rng.normal(size=(1, WALKERS, len(centre)))
+    kept = STEPS // 2
+
+    def of_all(points: FloatArray) -> FloatArray:
+        return log_density(points[0])[None]
+
+    thin = kept * WALKERS // N_DRAWS
+    found = ensemble.sample(of_all, start, n_steps=kept, n_warmup=STEPS - kept, rng=rng, thin=thin)
+    return Weighted(found.values[0][:N_DRAWS], math.nan)
 
 
 def protocol_of(d: int) -> LocalProtocol:

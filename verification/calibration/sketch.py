@@ -101,10 +101,17 @@ def log_posterior(release: Release) -> LogDensity:
 def exact_log_densities(law: SketchLaw, weights: FloatArray, means: FloatArray, factors: FloatArray) -> FloatArray:
     """:meth:`SketchLaw.log_density` of many mixtures (W, K), (W, K, 1), (W, K, 1, 1) of one column, shape (W,).
 
-    Of a release with a public number of records and no background.
+    Of a release with a public number of records.
     """
-    assert law.background is None and not law.n_records_scale
+    assert not law.n_records_scale
     frequencies, deviations = law.frequencies[:, 0].copy(), factors[:, :, 0, 0].copy()
+    share = 0.0
+    if law.background is not None:  # one more component, of a weight that is known up to itself
+        share, broad = law.background
+        one = np.ones((len(weights), 1))
+        weights = np.hstack([(1 - share) * weights, share * one])
+        means = np.hstack([means, broad.means[0, 0] * one[:, :, None]])
+        deviations = np.hstack([deviations, np.sqrt(broad.covariances[0, 0, 0]) * one])
     return _exact(
         frequencies,
         law.amplitudes,
@@ -114,6 +121,8 @@ def exact_log_densities(law: SketchLaw, weights: FloatArray, means: FloatArray, 
         weights,
         means[:, :, 0] - law.centre[0],
         deviations,
+        share / (1 - share),
+        law.fixed,
     )
 
 
@@ -127,6 +136,8 @@ def _exact(
     weights: FloatArray,
     means: FloatArray,
     deviations: FloatArray,
+    odds: float,
+    fixed: FloatArray,
 ) -> FloatArray:
     size = 2 * len(frequencies)
     found, both = np.empty(len(weights)), np.concatenate((amplitudes, amplitudes))
@@ -139,6 +150,8 @@ def _exact(
             mean += w * np.concatenate((c, sine)) * np.exp(-0.5 * np.concatenate((projected, projected)) ** 2)
         finish_covariance(covariance, mean, both)
         covariance *= n_records
+        by_weight = odds * n_records * both * (fixed - mean)
+        covariance += np.outer(by_weight, by_weight)
         for i in range(size):
             covariance[i, i] += noise[i] ** 2
         root = np.linalg.cholesky(covariance)

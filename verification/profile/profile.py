@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from verification._arguments import check_callable, check_count, check_probability, check_rng, check_switch, shown
 from verification.auditing import outputs as runs
 from verification.auditing.audit import MIN_SAMPLES, check_jobs
+from verification.auditing.guessing import MOST_RUNS
 from verification.profile.band import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile.points import default_epsilons, delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import calibration
@@ -56,7 +57,7 @@ def privacy_profile(
         Where the band is computed, no unit, each in [0, 600]; 0 is added. Fewer points make it narrower there and wider
         between them. None: some 40 points, chosen by the first runs.
     n_samples : int
-        Runs on both data sets together, at least 100.
+        Runs on both data sets together, from 100 to 10**8.
     false_alarm : float
         Probability, at most, that the band misses the curve anywhere; a quarter for each side of each direction.
     n_jobs : int
@@ -112,7 +113,7 @@ def privacy_profile(
     """
     check_callable(log_density=log_density)
     grid = None if epsilons is None else _grid(epsilons)
-    check_count(least=MIN_SAMPLES, n_samples=n_samples)
+    check_count(least=MIN_SAMPLES, most=MOST_RUNS, n_samples=n_samples)
     check_probability(false_alarm=false_alarm)
     check_switch(progress=progress)
     check_jobs(n_jobs)

@@ -37,6 +37,8 @@ LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each num
 MOST_TIMES = 100  # the records, that is said as a number
 TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
 NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
+FAR_BINS = 0.5  # records that the mixture expects in all bins together in which it has next to none
+FAR, FAR_SURE = 0.002, 5.0  # share of the records there from which on it is told, and noise deviations that it takes
 MOST_WORK = 2e7  # probabilities of bins, a second or two: a file with more is not judged
 
 
@@ -160,7 +162,7 @@ def count_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixtu
             return []
         with np.errstate(all="ignore"):
             fit = Judged.of(counts, mixture)
-            found = [misfit(fit), too_few(fit), unmeasured_width(fit)]
+            found = [misfit(fit), far_records(fit), too_few(fit), unmeasured_width(fit)]
     except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
         return []
     return [text for text in found if text]
@@ -218,6 +220,29 @@ def excess(fit: Judged) -> float:
     sums, deviations = (np.add.reduceat(row, fit.counts.starts) for row in (squares, spreads))
     sure = sums > (SURE + math.log(len(sums))) * np.sqrt(deviations)
     return float(np.where(sure, sums, 0.0).max() / (2 * fit.n_records))
+
+
+def far_records(fit: Judged) -> str | None:
+    """That records lie where the mixture has none, each with a log-density of minus dozens or worse.
+
+    One record in each of many bins moves no chi-square: it is the sum over just these bins that stands out.
+    """
+    shares = []
+    observed, predicted = (np.split(numbers, fit.counts.starts[1:]) for numbers in (fit.counts.values, fit.expected))
+    for values, expected in zip(observed, predicted, strict=True):
+        order = np.argsort(expected, kind="stable")
+        far = order[np.cumsum(expected[order]) <= FAR_BINS]
+        noise = math.sqrt(len(far) * max(fit.counts.noise_variance, LEAST_VARIANCE))
+        sure = (FAR_SURE + math.log(len(fit.counts.starts)) / FAR_SURE) * noise
+        shares.append(values[far].sum() / fit.n_records if values[far].sum() > sure else 0.0)
+    share = max(shares)
+    if share < FAR:
+        return None
+    return (
+        f"about {share:.1%} of the records lie where the mixture has next to none, and log densities there are far too"
+        " low: another component for them, tighter bounds or, with delta, method 'sketch', whose density has a"
+        " background, may help"
+    )
 
 
 def too_few(fit: Judged) -> str | None:

@@ -27,7 +27,7 @@ from pm_dpgmm.mixture.rounding import RoundedWaves
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
 LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
-BROADER = 1.5  # standard deviations of the background, in those of all records
+BROADER = 1.5  # standard deviations of the background, in those of all records; in one column in half its interval
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little: without
 # it one fit in ten to 2,000 records in six columns lost 4.8 nats
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
@@ -123,11 +123,13 @@ def prior_about(start: ScaledMixture | None) -> Prior:
 
 
 def sketch_data(evidence: SketchStatistics) -> SketchData:
-    """The sketches in the unit of the evidence, with a background as broad as the records are."""
+    """The sketches in the unit of the evidence, with a background as broad as the records are, or as their interval."""
     background = None
     if evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
+    elif len(evidence.unit) == 1:
+        background = np.zeros(1), BROADER * np.eye(1)  # of the interval
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)
     kind = FULL if evidence.covariance_type == AUTO else evidence.covariance_type  # nobody has decided yet
     own: dict[str, Any] = {"bounds": evidence.bounds, "covariance_type": kind}

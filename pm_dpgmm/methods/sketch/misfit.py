@@ -42,7 +42,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
 from pm_dpgmm.methods.sketch.start import leaves_of, merged, padded
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
@@ -54,6 +54,7 @@ AXES = 4  # how many of the axes
 EFFORT = 1e10  # multiplications after which no component is added: a quarter of what a search may cost
 N_DRAWS, EM_STEPS, EM_FLOOR = 6000, 40, 1e-6  # synthetic records; floor of variances in those of a column
 HIGHEST = 5.0  # nats: a larger log ratio of densities counts as this, as few records where there is only noise give it
+Background = tuple[float, Mixture]  # its weight and law
 DRAW_SEED = 20244  # public
 BEYOND = 8.0  # standard deviations of a component within which every thousandth of the records begins
 OUTERMOST, THIN = 1e-3, 0.1  # share of the records beyond a point; part of it that a release should have there
@@ -193,10 +194,10 @@ def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
         with np.errstate(all="ignore"):
             larger = enlarged(evidence, fit.found)
             share = 1 - max(misfit(sketch_data(evidence), larger), 0.0) / statistic
-            both = [_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found)]
-            gain, shortfall = _sizes(both[0], both[1])
+            more, own = (_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found))
+            gain, shortfall = _sizes(more.mixture, own.mixture, more.background, own.background)
             alone = len(evidence.unit) == 1 and fit.rejected
-            tail = thinness(both[0], both[1]) if alone else None
+            tail = thinness(more.density, own.density) if alone else None
     except (ValueError, RuntimeError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
         return Misfit.sized(statistic, None, None)
     if not (math.isfinite(share) and math.isfinite(gain)):
@@ -253,25 +254,28 @@ def _pieces(found: ScaledMixture) -> tuple[FloatArray, FloatArray]:
     return np.concatenate(means), np.concatenate(factors)
 
 
-def _in_unit(fit: SketchFit) -> Mixture:
-    """The density of a fit in the unit of its data, where no number is very large or small; bounds have another."""
+def _in_unit(fit: SketchFit) -> SketchFit:
+    """A fit in the unit of its data, where no number is very large or small; bounds have another."""
     n_features = len(fit.data.unit)
-    return replace(
-        fit, data=replace(fit.data, unit=np.ones(n_features), centre=np.zeros(n_features), bounds=None)
-    ).density
+    return replace(fit, data=replace(fit.data, unit=np.ones(n_features), centre=np.zeros(n_features), bounds=None))
 
 
-def _sizes(larger: Mixture, released: Mixture) -> tuple[float, float]:
-    """Mean log-density over draws of ``larger``, of itself and of the best mixture like ``released``, less that's."""
-    rng = np.random.default_rng(DRAW_SEED)
-    fitted_to, points = larger.sample(N_DRAWS, rng=rng), larger.sample(N_DRAWS, rng=rng)
-    ours = released.log_density(points)
-    gain = float(np.minimum(larger.log_density(points) - ours, HIGHEST).mean())
+def _sizes(
+    larger: Mixture, released: Mixture, broad: Background | None = None, background: Background | None = None
+) -> tuple[float, float]:
+    """Mean log-density over draws of ``larger``, of itself and of the best mixture like ``released``, less that's.
+
+    Their backgrounds, ``broad`` and ``background``, are of the densities; the best mixture keeps that of ``larger``.
+    """
+    rng, whole = np.random.default_rng(DRAW_SEED), joined(larger, broad)
+    fitted_to, points = larger.sample(N_DRAWS, rng=rng), whole.sample(N_DRAWS, rng=rng)
+    ours = joined(released, background).log_density(points)
+    gain = float(np.minimum(whole.log_density(points) - ours, HIGHEST).mean())
     pooled = merged(ScaledMixture.of(larger.weights, larger.means, larger.covariances), released.n_components)
     shortfall = 0.0
     for start in (released, pooled):
         try:
-            other = _by_em(start, fitted_to)
+            other = joined(_by_em(start, fitted_to), broad)
         except (ValueError, np.linalg.LinAlgError):  # no EM from there
             continue
         shortfall = max(shortfall, float(np.clip(other.log_density(points) - ours, -HIGHEST, HIGHEST).mean()))

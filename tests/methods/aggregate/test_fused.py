@@ -48,8 +48,8 @@ def records():
     return TRUTH.sample(5_000, rng=np.random.default_rng(3))
 
 
-@pytest.fixture(scope="module")
-def release_and_parts(records):
+def released_and_put_together(records):
+    """A release, and what was put together with its sketch."""
     given, original = [], method.with_the_sketch
 
     def spy(*arguments):
@@ -59,6 +59,12 @@ def release_and_parts(records):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(method, "with_the_sketch", spy)
         release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
+    return release, given
+
+
+@pytest.fixture(scope="module")
+def release_and_parts(records):
+    release, given = released_and_put_together(records)
     return release, given[0]
 
 
@@ -118,6 +124,17 @@ def test_an_average_that_means_something_else_stays_alone(parts):
     draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), np.diag([1.0, 4.0, 9.0]), size=2_000)
     share = np.mean([at_odds(draw, np.diag([1.0, 4.0, 9.0])) for draw in draws])
     assert 0.002 < share < 0.02  # .01 wanted; false alarm 1e-4
+
+
+@pytest.mark.parametrize("share, put_together", [(0.004, 1), (0.05, 0)])
+def test_a_sketch_with_a_notable_background_is_not_put_together_with_an_average_that_has_none(
+    records, share, put_together
+):
+    """Its numbers are those of the records without those far from all clusters; a background under 1 % moves little."""
+    rng = np.random.default_rng(4)
+    far = rng.uniform(-40, 40, size=(int(share * len(records)), 1))
+    release, given = released_and_put_together(np.concatenate([records, far]))
+    assert len(given) == put_together and "average_weights" in release.raw
 
 
 def test_bias_is_that_of_the_learner_at_the_estimate(parts):

@@ -11,6 +11,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import misfit as misfit_module
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, measured, thinness
+from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
@@ -118,8 +119,10 @@ def test_sizes_are_of_the_fit_wherever_its_bounds_lie(two_for_three):
 
 
 @pytest.mark.thorough
-def test_a_thin_tail_of_a_single_column_warns(tmp_path):
-    """Log-normal: three components leave out the last percent of it, for which 0.02 nats were told and nothing said."""
+def test_a_thin_tail_of_a_single_column_warns(tmp_path, monkeypatch):
+    """Log-normal: three components without a background leave out the last percent, for which 0.02 nats were told."""
+    original = SketchData.of
+    monkeypatch.setattr(SketchData, "of", lambda sketches, unit, _, floor: original(sketches, unit, None, floor))
     X = np.exp(1.5 * np.random.default_rng(1).normal(size=(20_000, 1)))
     with pytest.warns(dpg.FitWarning, match="the tails are too thin"):
         release = dpg.fit_gmm(X[:10_000], 3, epsilon=1.0, delta=1e-7, bounds=(0, 500), random_seed=1, progress=False)
@@ -127,6 +130,16 @@ def test_a_thin_tail_of_a_single_column_warns(tmp_path):
     far = np.quantile(X, 0.999)
     assert np.mean(release.sample(100_000, random_seed=1) > far) < 1e-4
     assert dpg.load(release.save(tmp_path / "release.json")).warnings == release.warnings
+
+
+@pytest.mark.thorough
+def test_heavy_tails_of_a_single_column_are_in_the_background():
+    """Log-normal: without one, densities were 0.26 nats lower on average, each of at least -50."""
+    records = np.exp(1.5 * np.random.default_rng(1).normal(size=(10_000, 1)))
+    release = dpg.fit_gmm(records, 3, epsilon=1.0, delta=1e-7, bounds=(0, 500), random_seed=1, progress=False)
+    assert 0.01 < release.background_weight < 0.06 and release.warnings == ()
+    fresh = np.exp(1.5 * np.random.default_rng(2).normal(size=(20_000, 1)))
+    assert np.maximum(release.log_density(fresh), -50).mean() > -2.1
 
 
 def test_a_tail_is_told_by_both_of_its_ends():

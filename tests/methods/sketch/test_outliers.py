@@ -56,6 +56,19 @@ def test_a_few_far_records_are_in_no_component_and_cost_little():
     assert release.refit(2).background_weight == pytest.approx(release.background_weight, rel=0.2)
 
 
+@pytest.mark.parametrize("bounds", [(-40.0, 40.0), None])
+def test_one_column_has_a_background_too(bounds):
+    """Five per cent far out moved the mean log-density of all records from -2.4 to -12."""
+    rng, line = np.random.default_rng(1), dpg.Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])
+    rows = np.concatenate([line.sample(5_000, rng=rng), rng.uniform(-40, 40, (260, 1))])
+    release = dpg.fit_gmm(rows, 2, **BUDGET | {"bounds": bounds}, random_seed=1)
+    assert 0.03 < release.background_weight < 0.07
+    assert release.log_density(rows).mean() > -2.7
+    np.testing.assert_allclose(np.sort(release.weights), [0.4, 0.6], atol=0.03)
+    none = dpg.fit_gmm(rows[:5_000], 2, **BUDGET | {"bounds": bounds}, random_seed=1)
+    assert none.background is None
+
+
 @pytest.mark.parametrize("gain", [0.5, 4.0, 40.0])
 def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, gain):
     plain = fit_of(clean)

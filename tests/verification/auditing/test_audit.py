@@ -278,6 +278,7 @@ def test_detection_limit_shrinks_with_samples_and_is_infinite_when_blind():
         ({"delta": 1.0}, ValueError, "delta must be at least 0 and below 1"),
         ({"delta": -0.1}, ValueError, "delta must be at least 0 and below 1"),
         ({"n_samples": 99}, ValueError, "n_samples must be at least 100"),
+        ({"n_samples": 10**13}, ValueError, "n_samples must be at most 100000000"),
         ({"n_samples": 1e5}, TypeError, "n_samples must be an integer"),
         ({"false_alarm": 0.0}, ValueError, "false_alarm must lie strictly between 0 and 1"),
         ({"level": "ulp"}, ValueError, "level must be one of 'value', 'bit', got 'ulp'"),

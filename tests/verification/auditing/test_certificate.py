@@ -17,9 +17,9 @@ import pytest
 from verification.__main__ import main
 from verification.auditing.audit import audit
 from verification.auditing.betting import LEVELS, STEP
-from verification.auditing.certificate_reading import MOST_RUNS, verify
+from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, save_certificate
-from verification.auditing.guessing import GuessCounts, delta_bound
+from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
 
 
 def laplace(scale):
@@ -311,6 +311,7 @@ MANY_COINS = {"correct": 1, "guesses": 1, "planned": 10**8, "rounds": 10**8, "ta
         ("sequential passed", ("counts", "bets"), {}, "counts of the bets must be integers"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), -1, "levels or counts of the bets"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 0.7, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), True, "must be integers, got True or False"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 10**30, "counts of the bets must be integers"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 2**62, "counts of the bets must be integers"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0"), [1, 2], "ValueError"),

@@ -61,6 +61,28 @@ def test_what_was_changed_is_found(sequential):
         assert not verify(changed).holds, name
 
 
+@pytest.mark.parametrize(
+    "sequential, path, value, message",
+    [
+        (False, ("labels", 0), 1, "labels[0] must be True or False, got 1"),
+        (False, ("guesses", "correct"), True, "correct must be an integer, got True"),
+        (
+            True,
+            ("bets", "exact log-likelihood ratio", "label_0", 0),
+            True,
+            "counts of the bets must be integers, got True or False",
+        ),
+    ],
+)
+def test_words_are_no_counts(sequential, path, value, message):
+    changed = stored(1.5, sequential, profile=GDP(0.2367))
+    place = changed["counts"]
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    assert message in str(verify(changed))
+
+
 FORGED = {
     "a claimed parameter that the curve has not": ({"claimed": 50.0}, "must be those of 50-GDP"),
     "words of another claim": ({"claim": "5-GDP"}, "must be those of 0.2367-GDP"),

@@ -406,6 +406,12 @@ def test_outputs_without_randomness_are_noted(mechanism, refuted, note, settings
     assert str(result).count("; note: ") == len(result.notes)
 
 
+def test_the_sign_of_zero_is_random():
+    watch = Watch()
+    watch.see(np.array([[0.0], [-0.0], [0.0]]), np.array([True, True, False]))
+    assert watch.notes() == []
+
+
 def test_a_watch_sees_all_batches_and_both_data_sets():
     watch = Watch()
     for rows, label in (([[1.0]], [True]), ([[2.0], [1.0]], [False, True])):
