@@ -223,9 +223,15 @@ def fit_gmm(
     if learner is not None:
         chosen.try_learner(learner, problem)
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
-    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
+    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as (
+        told,
+        entry,
+    ):
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
         release = release_or_lost(outcome, facts)
+        if ledger is not None:
+            with contextlib.suppress(Exception):  # a note that nothing depends on must not cost the release
+                ledger.link(entry, release)
     if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
         warn_after_spending(warning_about(release), stacklevel=2)
     return release
@@ -357,11 +363,11 @@ def _charged(
     never: Any,
     ledger: Ledger | None,
     progress: bool,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[dict[str, Any], int]]:
     """The ledger is charged first, then the method may see the records.
 
     What fails before (arguments, reading) costs nothing; what fails inside stays paid, and what was released until then
-    is kept. Gives who listens to what is released, and to progress.
+    is kept. Gives who listens to what is released, and to progress, and the number of the entry in the ledger.
     """
     with contextlib.ExitStack() as held:
         place = None
@@ -373,9 +379,10 @@ def _charged(
         if progress and compiles(chosen.first_kernel(problem.n_features)):
             with contextlib.suppress(Exception):  # a stderr that is closed
                 print(WORDS, file=sys.stderr, flush=True)
+        entry = 0
         if ledger is not None:
-            ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
+            entry = ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
         # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
         quiet = without_float_errors()
         with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
-            yield {"released": released, "progress": step}
+            yield {"released": released, "progress": step}, entry
