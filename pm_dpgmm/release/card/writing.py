@@ -31,7 +31,7 @@ def write_card(release: Released, path: str | os.PathLike[str], *, force: bool =
 
 def check_card(path: str | os.PathLike[str], *, name: str = "path", force: bool = False, never: Any = ()) -> Path:
     """Raise unless a card can be written there: before it is made."""
-    place = read_path(path, name=name)
+    place = check_destination(read_path(path, name=name), name=name, force=force, never=never)
     if place.suffix.lower() not in LAYOUTS:
         raise ValueError(f"{name} must end in one of {', '.join(LAYOUTS)}, got {str(path)!r}")
-    return check_destination(place, name=name, force=force, never=never)
+    return place

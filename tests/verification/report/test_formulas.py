@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.builders.pages import HOSTILE, read
+from verification import claims, trials
 from verification.__main__ import main
 from verification.claims import Verdict, all_claims
 from verification.report.formulas import formula
@@ -51,8 +52,8 @@ def test_every_specimen_and_target_has_a_sentence():
 
 
 def test_lists_run_nothing(capsys, monkeypatch):
-    monkeypatch.setattr("verification.trials.run_trials", lambda *given, **named: pytest.fail("ran"))
-    monkeypatch.setattr("verification.claims.run_claims", lambda *given, **named: pytest.fail("ran"))
+    monkeypatch.setattr(trials, "run_trials", lambda *given, **named: pytest.fail("ran"))
+    monkeypatch.setattr(claims, "run_claims", lambda *given, **named: pytest.fail("ran"))
     assert main(["specimens", "--list"]) == 0
     told = capsys.readouterr().out
     assert "laplace_half" in told and "Half the noise that epsilon = 1 needs." in told and "StatDP family" in told
