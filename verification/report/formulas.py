@@ -20,7 +20,7 @@ _GREEK = re.compile(r"(?<![A-Za-z])(" + "|".join(GREEK) + r")(?![A-Za-z])")
 _GROUP = r"(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|\{([^{}]*)\}|(-?(?:\d+(?:\.\d+)?|[A-Za-zα-ωΑ-Ω]+)(?:/\d+)?|\*))"
 _POWER = re.compile(r"\^" + _GROUP)
 _INDEX = re.compile(r"(?<=[A-Za-z0-9α-ωΑ-Ω)\]‖])_(?:\{([^{}]*)\}|([A-Za-z0-9α-ωΑ-Ω]+))")
-_WORD = re.compile(r"(`[^`]*`|\b[a-z]{2,}(?:_[a-z]{2,})+\b)")  # code, and names of several words in small letters
+_WORD = re.compile(r"(`[^`]*`|\b(?:[a-z]{2,}|n)(?:_[a-z]{2,})+\b)")  # code, and names of several words
 _MINUS = re.compile(r"(?<=[\w)\]‖|>]) - (?=[\w(‖|√\[])")
 
 
