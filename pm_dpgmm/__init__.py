@@ -58,6 +58,9 @@ _PUBLIC = {
     "plan": "planning.plan",
     "smallest_size": "planning.plan",
     "Plan": "planning.result",
+    "plot_plans": "planning.plots",
+    "plot_pairs": "release.pair_plots",
+    "group_epsilons": "privacy.group_privacy",
     "SliceMethod": "methods.counts.slices",
     "GapsMethod": "methods.gaps.method",
     "check_modes": "bayes.prior.modes",
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.mixture.background import BackgroundWarning
     from pm_dpgmm.mixture.mixture import Mixture
     from pm_dpgmm.planning.plan import plan, smallest_size
+    from pm_dpgmm.planning.plots import plot_plans
     from pm_dpgmm.planning.result import Plan
     from pm_dpgmm.planning.sample_sizes import (
         SampleSize,
@@ -113,6 +117,7 @@ if TYPE_CHECKING:
         selection_size,
         univariate_rate,
     )
+    from pm_dpgmm.privacy.group_privacy import group_epsilons
     from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
     from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
     from pm_dpgmm.records.blocks import RecordBlocks
@@ -123,6 +128,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.release.combining import combine
     from pm_dpgmm.release.fit_check import FitCheck
     from pm_dpgmm.release.local_reports import fit_reports
+    from pm_dpgmm.release.pair_plots import plot_pairs
     from pm_dpgmm.release.plots import plot_coverage, plot_prior_posterior, plot_release
     from pm_dpgmm.release.release import Release
     from pm_dpgmm.release.selection import KSelection

@@ -22,7 +22,8 @@ from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
 from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
-from pm_dpgmm.release.plots import contours, plot_prior_posterior, plot_release
+from pm_dpgmm.release.drawing import contours
+from pm_dpgmm.release.plots import plot_prior_posterior, plot_release
 from pm_dpgmm.release.release import Release
 
 EPSILON, DELTA = 1.0, 1e-6  # delta is well below one in 20,130 records
@@ -60,7 +61,13 @@ def run(folder: Path, *, progress: bool = True) -> int:
     )
     print(release.summary())
     release.save(folder / FILES[0])
-    release.card(folder / FILES[1])
+    release.card(
+        folder / FILES[1],
+        title="Visits to a doctor and chronic disease",
+        data="person-years of the RAND Health Insurance Experiment",
+        rows_per_person=5,
+        force=True,
+    )
     exact, words = _compare(records[train])
     print(f"\n{words}")
 

@@ -93,6 +93,12 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         if not (settings is None or isinstance(settings, dict)):
             raise TypeError(f"settings must be a dict of the method's settings or None, got {shown(settings)}")
         settings = settings or {}
+        own = {*parameters, "random_seed", "X"}
+        if wrong := [name for name in settings if not isinstance(name, str) or name in own]:
+            rule = "settings must be of the method alone, by name"
+            raise ValueError(
+                f"{rule}, got {shown(wrong[0])}, which is {'no name' if wrong[0] not in own else 'a parameter'}"
+            )
         parameters["random_seed"] = parameters.pop("random_state")
         self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
         self.n_features_in_ = self.release_.n_features

@@ -26,6 +26,7 @@ from pm_dpgmm._arguments import (
 from pm_dpgmm.files.compilation import WORDS, compiles
 from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
+from pm_dpgmm.learners.quiet import without_float_errors
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
@@ -215,15 +216,22 @@ def fit_gmm(
     )
     public = {"bounds": bounds, "resolution": resolution, "transform": transform}
     records, feature_names, problem = read_problem(X, choices, epsilon, delta, relation, **public)
-    chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
+    with without_float_errors():
+        chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
     _check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
     if learner is not None:
         chosen.try_learner(learner, problem)
     facts = _public_facts(chosen, problem, feature_names, private=rng is None)
-    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as told:
+    with _charged(chosen, problem, facts, checkpoint=checkpoint, never=X, ledger=ledger, progress=progress) as (
+        told,
+        entry,
+    ):
         outcome = chosen.release(records, problem, learner=learner, n_jobs=n_jobs, rng=rng, **told)
         release = release_or_lost(outcome, facts)
+        if ledger is not None:
+            with contextlib.suppress(Exception):  # a note that nothing depends on must not cost the release
+                ledger.link(entry, release)
     if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
         warn_after_spending(warning_about(release), stacklevel=2)
     return release
@@ -315,7 +323,7 @@ def _check_together(
     if expected not in (None, feature_names):
         raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
     try:
-        with np.errstate(all="ignore"):
+        with without_float_errors():
             chosen.check(problem)
     except ArithmeticError as error:  # constants that no float holds
         rule = "epsilon, delta and the settings must be of sizes that the method can compute with"
@@ -355,11 +363,11 @@ def _charged(
     never: Any,
     ledger: Ledger | None,
     progress: bool,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[tuple[dict[str, Any], int]]:
     """The ledger is charged first, then the method may see the records.
 
     What fails before (arguments, reading) costs nothing; what fails inside stays paid, and what was released until then
-    is kept. Gives who listens to what is released, and to progress.
+    is kept. Gives who listens to what is released, and to progress, and the number of the entry in the ledger.
     """
     with contextlib.ExitStack() as held:
         place = None
@@ -371,9 +379,10 @@ def _charged(
         if progress and compiles(chosen.first_kernel(problem.n_features)):
             with contextlib.suppress(Exception):  # a stderr that is closed
                 print(WORDS, file=sys.stderr, flush=True)
+        entry = 0
         if ledger is not None:
-            ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
+            entry = ledger.reserve(*chosen.cost(problem), problem.neighbouring, chosen.name)
         # whatever the caller set: a floating-point error or warning, such as of a number near 0, would tell of a record
-        quiet = np.errstate(all="ignore")
+        quiet = without_float_errors()
         with keeping(place, **facts) as released, progress_bar(progress, chosen.name) as step, quiet:
-            yield {"released": released, "progress": step}
+            yield {"released": released, "progress": step}, entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,18 +11,17 @@ from typing import Any
 
 @contextlib.contextmanager
 def progress_bar(progress: bool, label: str) -> Iterator[Callable[[int, int], None]]:
-    """A rich progress bar on a terminal, nothing in a pipe.
+    """A rich progress bar on a terminal or in a notebook with ipywidgets, nothing in a pipe.
 
     A stderr that is missing, closed or no file, or a terminal that hangs up, costs the bar alone.
     """
     bar: Any = None
     with contextlib.suppress(Exception):
-        if progress and sys.stderr.isatty():
-            from rich.console import Console
+        console = _console() if progress else None
+        if console is not None:
             from rich.progress import Progress as Bar
 
-            stream: Any = _Unfailing(sys.stderr)  # a thread of the bar's writes, too
-            bar = Bar(console=Console(file=stream), transient=True)
+            bar = Bar(console=console, transient=True)
             task = bar.add_task(f"private fit ({label})", total=None)
             bar.start()
 
@@ -36,6 +36,21 @@ def progress_bar(progress: bool, label: str) -> Iterator[Callable[[int, int], No
         with contextlib.suppress(Exception):
             if bar is not None:
                 bar.stop()
+
+
+def _console() -> Any:
+    """Where a bar can be shown: the terminal, or the notebook; None where there is neither."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        stream: Any = _Unfailing(sys.stderr)  # a thread of the bar's writes, too
+        return Console(file=stream)
+    if "IPython" not in sys.modules or importlib.util.find_spec("ipywidgets") is None:
+        return None
+    from rich.console import Console
+
+    console = Console()  # in a notebook rich draws by ipywidgets, as PyMC's bars are drawn
+    return console if console.is_jupyter else None
 
 
 class _Unfailing:

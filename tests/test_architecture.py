@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each may import from those before it in the list, and from its own line where no circle of files arises.
 DIRECTION = {
     "pm_dpgmm": [
-        ["_arguments", "_blocks", "_version", "posterior_draws", "progress_bar"],
+        ["_arguments", "_blocks", "_version", "notebook_html", "posterior_draws", "progress_bar"],
         ["files"],
         ["mixture", "privacy"],
         ["records"],

@@ -104,3 +104,9 @@ def test_bad_parameters_reach_the_same_checks():
         dpg.PrivateGaussianMixture(0, bounds=(0, 1)).fit(X)
     with pytest.raises(TypeError, match="settings of method"):
         dpg.PrivateGaussianMixture(1, bounds=(0, 1), settings={"bins": 3}).fit(X)
+    for wrong, words in (
+        ({"epsilon": 3.0}, "got 'epsilon', which is a parameter"),
+        ({3: 3}, "got 3, which is no name"),
+    ):
+        with pytest.raises(ValueError, match=f"settings must be of the method alone, by name, {words}"):
+            dpg.PrivateGaussianMixture(1, bounds=(0, 1), settings=wrong).fit(X)

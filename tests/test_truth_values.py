@@ -31,6 +31,7 @@ CALLS = {
     ("LocalProtocol.aggregate", "strict"): (PROTOCOL.aggregate, {"reports": REPORTS}),
     ("Release.sample", "as_frame"): (RELEASE.sample, {"n_points": 1}),
     ("Release.sample", "rounded"): (RELEASE.sample, {"n_points": 1}),
+    ("Release.card", "force"): (RELEASE.card, {"path": "card.html"}),
     ("Release", "private"): (lambda private: RELEASE.from_dict(RELEASE.to_dict() | {"private": private}), {}),
     ("Aggregate", "fuse"): (dpg.Aggregate, {}),
     ("Aggregate", "rehearse"): (dpg.Aggregate, {}),

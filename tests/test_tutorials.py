@@ -70,11 +70,9 @@ def test_a_tutorial_is_short_lines_pictures_and_a_quick_mode(path):
 
 
 def test_links_of_the_lecturers_page_lead_somewhere():
-    """The page lists all thirteen; a tutorial that is not there yet has no number here."""
     text = (FOLDER / "README.md").read_text()
-    numbers = {name[:2] for name in TUTORIALS}
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-        assert (FOLDER / link).exists() or (link[:2].isdigit() and link[:2] not in numbers), link
+        assert (FOLDER / link).exists(), link
     assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
 
 

@@ -8,7 +8,7 @@
 # **Guarantee.** None for the noisy floats: that is the point. The counts with integer noise are
 # $\varepsilon$-differentially private with $\varepsilon = 1$ (add-remove), bit by bit.
 #
-# **Running time.** A minute.
+# **Running time.** Half a minute.
 
 # %%
 import os

@@ -8,7 +8,7 @@
 # patient-day, however many days it watches (in real arithmetic). Its cousins from the zoo claim the same, and most of
 # them are wrong.
 #
-# **Running time.** A minute and a quarter. The admissions are simulated.
+# **Running time.** Half a minute. The admissions are simulated.
 
 # %%
 import os

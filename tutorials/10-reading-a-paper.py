@@ -7,8 +7,8 @@
 # **Guarantee.** None: nothing is released here. It is guarantees that are examined. A search that finds a
 # counterexample settles a statement; one that finds none does not prove it.
 #
-# **Time.** Half a minute of one processor; ten seconds in quick mode. You should have read tutorials 2 and 9, and know
-# what a metric is.
+# **Time.** A quarter of a minute of one processor; ten seconds in quick mode. You should have read tutorials 2 and 9,
+# and know what a metric is.
 
 # %%
 import os

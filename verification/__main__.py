@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         trials = command(name, _trials, words, example)
         trials.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
+        trials.add_argument("--list", action="store_true", help="say what they are and run nothing")
         trials.add_argument("--share", type=_share, default=1.0, help="share of the samples (default 1)")
         trials.add_argument("--seed", type=_seed, default=20261120)
         trials.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -59,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     papers = command("claims", _claims, words, "--family masks --json")
     papers.add_argument("--id", metavar="NAME", nargs="+", help="claims to check (default all)")
     papers.add_argument("--family", metavar="NAME", nargs="+", help="families to check (default all)")
+    papers.add_argument("--families", action="store_true", help="list the families and run nothing")
+    papers.add_argument("--false", action="store_true", help="only statements that are false as printed")
     papers.add_argument("--thorough", action="store_true", help="ten times as many cases")
     papers.add_argument("--seed", type=_seed, default=20261120)
     papers.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
@@ -137,6 +140,7 @@ def _data(text: str) -> Any:
 
 
 def _trials(options: argparse.Namespace) -> int:
+    from verification.report.terminal import print_list, print_trials
     from verification.specimens import all_specimens
     from verification.targets import all_targets, targets_beside_specimens
     from verification.trials import FALSE_ALARM, Trial, run_trials
@@ -149,6 +153,8 @@ def _trials(options: argparse.Namespace) -> int:
             print(f"names must be among {', '.join(known)}; got {', '.join(missing)}", file=sys.stderr)
             return 2
         chosen = [known[name] for name in options.only]
+    if options.list:
+        return print_list(chosen, as_json=options.json)
 
     quiet = options.json or not sys.stderr.isatty()
 
@@ -162,7 +168,7 @@ def _trials(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"trials": [trial.as_dict() for trial in trials], "wrong": wrong}, indent=1))
     else:
-        _table(trials)
+        print_trials(trials)
         print(
             f"{len(trials) - len(wrong)} of {len(trials)} verdicts right"
             f" ({sound} sound mechanisms at error probability {FALSE_ALARM:g} each, so at most {sound * FALSE_ALARM:g}"
@@ -171,34 +177,9 @@ def _trials(options: argparse.Namespace) -> int:
     return int(bool(wrong))
 
 
-def _table(trials: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="epsilon at the claimed delta: claimed, certified lower bound, true")
-    for name in ("mechanism", "kind", "claim", "certified", "true", "would catch", "verdict", "runs", "s"):
-        table.add_column(name, justify="left" if name in ("mechanism", "kind", "verdict") else "right")
-    for trial in trials:
-        s, r = trial.specimen, trial.result
-        claim = f"{s.epsilon:.3g}" + (f", {s.delta:.2g}" if s.delta else "")
-        verdict = ("refuted" if r.refuted else "not refuted") + ("" if trial.right else "  WRONG")
-        table.add_row(
-            s.name,
-            "broken" if s.broken else "sound",
-            claim,
-            f"{r.epsilon_lower:.3f}",
-            f"{s.true_epsilon:.3g}",
-            f"{r.detection_limit:.3g}",
-            verdict,
-            f"{r.n_samples:,}",
-            f"{trial.seconds:.1f}",
-        )
-    console = Console() if sys.stdout.isatty() else Console(width=140)
-    console.print(table)
-
-
 def _claims(options: argparse.Namespace) -> int:
     from verification import claims
+    from verification.report.terminal import print_claims, print_families
 
     chosen = list(claims.all_claims())
     for name, asked, known in (
@@ -211,6 +192,10 @@ def _claims(options: argparse.Namespace) -> int:
             return 2
         if asked:
             chosen = [claim for claim in chosen if getattr(claim, name) in asked]
+    if options.false:
+        chosen = [claim for claim in chosen if claim.verdict is claims.Verdict.FALSE]
+    if options.families:
+        return print_families(chosen, as_json=options.json)
     quiet = options.json or not sys.stderr.isatty()
 
     def show(outcome: claims.Outcome) -> None:
@@ -225,33 +210,12 @@ def _claims(options: argparse.Namespace) -> int:
         fields = {"seed": options.seed, "thorough": options.thorough, "wrong": wrong}
         print(json.dumps(fields | {"claims": [outcome.as_dict() for outcome in outcomes]}, indent=1))
     else:
-        _claims_table(outcomes)
+        print_claims(outcomes)
         print(
             f"{len(outcomes) - len(wrong)} of {len(outcomes)} verdicts confirmed."
             " A search that finds no violation is no proof."
         )
     return int(bool(wrong))
-
-
-def _claims_table(outcomes: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(
-        title="statements of the papers; worst: left side over right side at the worst case found", show_lines=True
-    )
-    for name in ("claim", "source", "statement", "verdict", "worst", "where, or why not"):
-        table.add_column(name, justify="right" if name == "worst" else "left", overflow="fold")
-    for outcome in outcomes:
-        claim, finding = outcome.claim, outcome.finding
-        verdict = claim.verdict.value + ("" if outcome.right else "  WRONG")
-        if finding is None:
-            table.add_row(claim.id, claim.source, claim.statement, verdict, "", claim.reason)
-            continue
-        where = finding.where if claim.verdict.value.startswith("false") else claim.constants or claim.kind.value
-        table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])
-    console = Console() if sys.stdout.isatty() else Console(width=180)
-    console.print(table)
 
 
 def _reproductions(options: argparse.Namespace) -> int:

@@ -171,19 +171,45 @@ def show(options: argparse.Namespace) -> int:
 
 
 def card(options: argparse.Namespace) -> int:
-    """Print or write the card."""
-    from pm_dpgmm.release.card import card
+    """Print or write the card; with --json its text either way."""
+    from pm_dpgmm.files.writing import write_text
+    from pm_dpgmm.release.card.writing import card_text, check_card
 
     release = _load(options.release)
+    facts: dict[str, Any] = {
+        "file": options.release.name,
+        "units": _texts(options.unit, "--unit"),
+        "descriptions": _texts(options.describe, "--describe"),
+        "rows_per_person": options.rows_per_person,
+        "ledger": options.ledger,
+        "date": options.date,
+    }
+    facts |= {name: value for name in ("title", "data", "contact", "licence") if (value := getattr(options, name))}
+    suffix = ".md"
     if options.output is not None:
-        check_destination(options.output, name="--output", force=options.force, never=(options.release,))
-        release.card(options.output)
+        read = (options.release, options.ledger)
+        check_card(options.output, name="--output", force=options.force, never=read)
+        suffix = options.output.suffix
+    text = card_text(release, suffix=suffix, **facts)
+    if options.output is not None:
+        check_card(options.output, name="--output", force=options.force, never=read)  # it may be there by now
+        write_text(options.output, text)
     if options.json:
-        written = None if options.output is None else str(options.output)
-        print(json.dumps({"card": card(release), "written": written}))
+        print(json.dumps({"card": text, "written": None if options.output is None else str(options.output)}))
     else:
-        print(card(release) if options.output is None else f"wrote {options.output}")
+        print(text if options.output is None else f"wrote {options.output}")
     return 0
+
+
+def _texts(pairs: list[str] | None, option: str) -> dict[str, str]:
+    """Texts by column from NAME=TEXT."""
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not name or not equals or name in found:
+            raise ValueError(f"{option} must be NAME=TEXT, each column once, got {pair!r}")
+        found[name] = text
+    return found
 
 
 def combine(options: argparse.Namespace) -> int:

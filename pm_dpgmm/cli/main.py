@@ -141,13 +141,14 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("release", type=Path)
     _json(show)
 
-    card = command(
-        "card", "write the Markdown card to publish beside a release", "pm-dpgmm card release.json --output release.md"
+    _card(
+        command(
+            "card",
+            "write the card to publish beside a release, for readers who know nothing of differential privacy",
+            'pm-dpgmm card release.json --output card.html --title "Waiting times" --contact dpo@clinic.example'
+            " --unit wait=days --rows-per-person 3",
+        )
     )
-    card.add_argument("release", type=Path)
-    card.add_argument("--output", type=Path, metavar="FILE", help="file to write (default: print it)")
-    _force(card)
-    _json(card)
 
     combine = command(
         "combine",
@@ -183,6 +184,24 @@ def _parser() -> argparse.ArgumentParser:
     _force(demo)
     _json(demo)
     return parser
+
+
+def _card(card: argparse.ArgumentParser) -> None:
+    card.add_argument("release", type=Path)
+    card.add_argument(
+        "--output", type=Path, metavar="FILE", help="page (.html) or Markdown (.md) to write (default: print Markdown)"
+    )
+    card.add_argument("--title", help="of the release")
+    card.add_argument("--data", help="what the data are")
+    card.add_argument("--contact", help="who is answerable")
+    card.add_argument("--licence", help="on what terms it may be used")
+    card.add_argument("--date", help="of the card (default: today)")
+    card.add_argument("--unit", nargs="+", action="extend", metavar="NAME=UNIT", help="units of columns")
+    card.add_argument("--describe", nargs="+", action="extend", metavar="NAME=TEXT", help="what columns are")
+    card.add_argument("--rows-per-person", type=int, metavar="M", help="most records that one person has")
+    card.add_argument("--ledger", type=Path, metavar="FILE", help="of the records: its budget and what is spent in all")
+    _force(card)
+    _json(card)
 
 
 def _budget(command: argparse.ArgumentParser) -> None:

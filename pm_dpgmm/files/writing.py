@@ -32,8 +32,10 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
         if mode is not None:
             os.chmod(temporary, mode)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk says so without saying where
+            error.filename = str(path)
         raise
     return path
 

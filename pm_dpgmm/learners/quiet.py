@@ -19,6 +19,11 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from scipy import special
+
+_SPECIAL = threading.Lock()
+_special_kept: list[dict[str, str]] = []  # what the caller set; there while a thread of ours needs it otherwise
+_special_users = 0
 
 # held around a single fit, or the functions of a tool, in which no other thread of ours waits for it
 ALONE = threading.RLock()
@@ -30,6 +35,28 @@ def without_warnings(kind: type[Warning] = Warning, message: str = "") -> Iterat
     with ALONE, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message, kind)
         yield
+
+
+@contextlib.contextmanager
+def without_float_errors() -> Iterator[None]:
+    """No floating-point warnings and errors of NumPy and SciPy, whatever the caller set for them.
+
+    What SciPy's special functions do is set for all threads at once: the first in keeps it, the last out puts it back.
+    """
+    global _special_users
+    with _SPECIAL:
+        if _special_users == 0:
+            _special_kept[:] = [special.geterr()]
+            special.seterr(all="ignore")
+        _special_users += 1
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        with _SPECIAL:
+            _special_users -= 1
+            if _special_users == 0:
+                special.seterr(**_special_kept.pop())
 
 
 @contextlib.contextmanager
@@ -52,7 +79,7 @@ def unheard() -> Iterator[None]:
 
     What it raises does. Not covered: text from compiled code.
     """
-    with ALONE, silence(), without_warnings(), np.errstate(all="ignore"):
+    with ALONE, silence(), without_warnings(), without_float_errors():
         yield
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.populous.method import Populous
+from pm_dpgmm.notebook_html import alarm, box, paragraph, table
 from pm_dpgmm.planning.agreement import Agreement, words_without_settings
 
 
@@ -160,10 +161,9 @@ class Plan:
 
     def table(self) -> str:
         """Everything as text."""
-        budget = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         lines = [
             f"Plan for {self.n_records:,} records, {_number(self.n_features, 'feature')},"
-            f" {_number(self.n_components, 'component')}, {budget} ({self.neighbouring}):"
+            f" {_number(self.n_components, 'component')}, {self.budget} ({self.neighbouring}):"
             f" method {self.method!r}, {'with' if self.bounds else 'without'} bounds",
             f"Simulated: {_number(len(self.trials), 'public data set')}, nearest components {self.separation:g}"
             f" standard deviations apart, weights {' '.join(f'{w:.2g}' for w in self.weights)}",
@@ -172,6 +172,13 @@ class Plan:
         if self.fewest is not None:
             return "\n".join([*lines, self._verdict])
         lines.append(f"{'':52}{'median':>9}{'worst':>9}")
+        lines += [f"{words:52}{middle:>9}{worst:>9}" for words, middle, worst in self._rows()]
+        if self.agreement is not None:
+            lines += self.agreement.lines
+        return "\n".join([*lines, "", self._verdict])
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Names of errors, their medians over the simulations, and the worst of them."""
         rows: list[tuple[str, Callable[[Trial], float]]] = [
             ("log-density lost per record, nats", lambda trial: trial.gap),
             ("total variation from the truth", lambda trial: trial.total_variation),
@@ -184,16 +191,44 @@ class Plan:
             ),
             ("seconds for one fit", lambda trial: trial.seconds),
         ]
+        told = []
         for words, value in rows:
             values = [value(trial) for trial in self.trials]
             if not np.isnan(values).all():
-                lines.append(f"{words:52}{_shown(float(np.median(values))):>9}{_shown(max(values)):>9}")
-        lines.append(f"{'lost without privacy, about':52}{_shown(self.gap_without_privacy):>9}")
+                told.append((words, _shown(float(np.median(values))), _shown(max(values))))
+        told.append(("lost without privacy, about", _shown(self.gap_without_privacy), ""))
         if self.predicted is not None:
-            lines.append(f"{'lost if the search succeeds, predicted':52}{_shown(self.predicted):>9}")
-        if self.agreement is not None:
-            lines += self.agreement.lines
-        return "\n".join([*lines, "", self._verdict])
+            told.append(("lost if the search succeeds, predicted", _shown(self.predicted), ""))
+        return told
+
+    @property
+    def budget(self) -> str:
+        """Epsilon and delta in words."""
+        return f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Error of every simulation beside what is wanted: :func:`pm_dpgmm.plot_plans` of this plan alone.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure when None.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        from pm_dpgmm.planning.plots import plot_plans
+
+        return plot_plans([self], ax=ax)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the verdict, then the errors."""
+        title = f"Plan: {self.n_records:,} records, {_number(self.n_features, 'column')}"
+        title += f", {_number(self.n_components, 'component')}, {self.budget}, method {self.method}"
+        verdict = paragraph(self._verdict) if self.enough else alarm(self._verdict)
+        rows = table(self._rows(), head=("", "median", "worst")) if self.trials else ""
+        return box(title, verdict, rows)
 
     @property
     def _verdict(self) -> str:

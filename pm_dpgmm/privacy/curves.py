@@ -75,7 +75,8 @@ class PointProfile(_Parameters):
             return self.delta0
         # randomised response is the worst epsilon0-DP pair; (e^a - e^b)/(1 + e^a) without overflow
         pure = -math.expm1(epsilon - self.epsilon0) / (1 + math.exp(-self.epsilon0))
-        pure = max(pure, -math.expm1(epsilon))  # the larger below -epsilon0, where all outputs are in the worst set
+        # the larger below -epsilon0, where all outputs are in the worst set
+        pure = max(pure, -math.expm1(min(epsilon, 0.0)))
         return self.delta0 + (1 - self.delta0) * pure
 
     def dominating_pair(self) -> DominatingPair:

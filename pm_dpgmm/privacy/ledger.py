@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pm_dpgmm._arguments import check_delta, check_positive, check_text, read_path, shown
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.ledger_history import NOTES, LedgerHistory, text_of
 
 ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
 PATIENCE = 60.0  # seconds to wait for another process
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
     mechanism: str
 
 
-class Ledger:
+class Ledger(LedgerHistory):
     """Total (epsilon, delta) for one data set, kept in an SQLite file.
 
     Costs add up by basic composition, which holds for any order of adaptive releases. A cost is written before
@@ -53,6 +54,8 @@ class Ledger:
         Budget of the data set. Fixed when the file is made; opening it with another budget raises.
     neighbouring : {"replace-one", "add-remove"}
         Relation in which the budget counts. Releases under another relation are refused.
+    data_set : str, optional
+        What the records are called, such as "north clinic, 2019 to 2024"; kept in the file. None: as the file says.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class Ledger:
     >>> import tempfile, pathlib
     >>> ledger = Ledger(pathlib.Path(tempfile.mkdtemp()) / "clinic.sqlite", epsilon=1.0)
     >>> ledger.reserve(0.625, 0.0, Neighbouring.REPLACE_ONE, "histogram")
+    1
     >>> ledger.spent, ledger.remaining
     ((0.625, 0.0), (0.375, 0.0))
     >>> [(entry.epsilon, entry.mechanism) for entry in ledger.entries()]
@@ -80,9 +84,12 @@ class Ledger:
         epsilon: float,
         delta: float = 0.0,
         neighbouring: str = "replace-one",
+        data_set: str | None = None,
     ) -> None:
         check_positive(epsilon=epsilon)
         check_delta(delta)
+        if data_set is not None:
+            check_text(longest=1000, data_set=data_set)
         if isinstance(path, str) and not path:
             raise TypeError("path must be the path of a file, got ''")
         self.path = read_path(path).resolve()
@@ -94,7 +101,7 @@ class Ledger:
             found = _tables(connection, self.path)
             if found and not {"budget", "spending"} <= found:
                 raise ValueError(f"path must be a ledger or a new file, got {str(self.path)!r} with other tables")
-            for name, columns in TABLES.items():
+            for name, columns in (TABLES | NOTES).items():
                 connection.execute(f"create table if not exists {name} {columns}")
             if not found:
                 connection.execute("insert into budget values (?, ?, ?)", self._budget)
@@ -102,6 +109,13 @@ class Ledger:
                 connection.execute("insert into identity values (?)", (uuid.uuid4().hex,))
             self._identity = connection.execute("select id from identity").fetchone()[0]
             self._verify(connection)
+            names = connection.execute("select cast(name as blob) from data_set").fetchall()
+            if not names and data_set is not None:
+                connection.execute("insert into data_set values (?)", (data_set,))
+            elif data_set is not None and text_of(names[0][0]) != data_set:
+                has = text_of(names[0][0])
+                raise ValueError(f"data_set must be {has!r}, as the ledger {str(self.path)!r} says, got {data_set!r}")
+            self.data_set = data_set or (text_of(names[0][0]) if names else "")
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -155,10 +169,13 @@ class Ledger:
             self._verify(connection)
             query = "select cast(time as blob), epsilon, delta, cast(mechanism as blob) from spending order by rowid"
             rows = connection.execute(query).fetchall()
-            return [Entry(_text(time), epsilon, delta, _text(label)) for time, epsilon, delta, label in rows]
+            return [Entry(text_of(time), epsilon, delta, text_of(label)) for time, epsilon, delta, label in rows]
 
-    def reserve(self, epsilon: float, delta: float, neighbouring: Neighbouring | str, mechanism: str) -> None:
-        """Write down a cost, or raise TypeError, ValueError or :class:`BudgetExceeded` and write nothing."""
+    def reserve(self, epsilon: float, delta: float, neighbouring: Neighbouring | str, mechanism: str) -> int:
+        """Write down a cost, or raise TypeError, ValueError or :class:`BudgetExceeded` and write nothing.
+
+        Returns the number of the entry, from 1.
+        """
         check_positive(epsilon=epsilon)
         check_delta(delta)
         label = str(mechanism)
@@ -179,12 +196,14 @@ class Ledger:
                         f" {float(used):g} spent"
                     )
             connection.execute("insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, label))
+            (number,) = connection.execute("select count(*) from spending").fetchone()
             # a constraint of somebody else's table may drop an entry for another
             seen, kept = self._seen, self._verify(connection)
             self._seen = seen  # not before it is committed
             if kept != tuple(used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)):
                 raise ValueError(f"the ledger {str(self.path)!r} must keep every cost, got one that does not")
         self._seen = max(self._seen, seen + 1)
+        return number
 
     @property
     def _budget(self) -> tuple[float, float, str]:
@@ -256,11 +275,6 @@ def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
         if kind not in ("table", "index"):
             raise ValueError(f"the ledger {str(path)!r} must hold tables alone, got a {kind}")
     return {name for kind, name in found if kind == "table"}
-
-
-def _text(value: object) -> str:
-    """A text of the file, whatever somebody wrote there."""
-    return value.decode("utf-8", errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _is_cost(value: object) -> bool:

@@ -93,7 +93,7 @@ def names_of_records(table: Any) -> tuple[str, ...] | None:
     file without a header was read as if it had one, and the names are somebody's record. The numbers of columns without
     names, 0 to D - 1 in any order, are none.
     """
-    labels = labels_of(table) or []
+    labels = labels_of(table) or _name_of_series(table)
     for label in labels:
         if _is_of_a_record(label, len(labels)):
             raise ValueError(
@@ -103,7 +103,14 @@ def names_of_records(table: Any) -> tuple[str, ...] | None:
             )
     if labels and all_missing(labels):
         raise ValueError(f"X must have names for its columns, got {NO_NAMES} (read it with header=None)")
-    return names_of(table)
+    return names_of(table) or tuple(_name_of_series(table)) or None
+
+
+def _name_of_series(table: Any) -> list[str]:
+    """The name of one column of pandas, polars or Dask, in a list; none where it has none, or a number."""
+    one = hasattr(type(table), "to_frame") and hasattr(type(table), "name") and not hasattr(type(table), "columns")
+    name = table.name if one else None
+    return [name] if isinstance(name, str) and name else []
 
 
 def all_missing(labels: Sequence[Any]) -> bool:
@@ -166,6 +173,8 @@ def place_of(name: object, features: Sequence[str], *, parameter: str) -> int:
 
 def selected(table: Any, wanted: Sequence[int]) -> Any:
     """Columns of a data frame or Arrow table, by their places."""
+    if len(getattr(table, "shape", ())) == 1:  # a series, of which there is one column
+        return table
     if hasattr(type(table), "iloc"):
         return table.iloc[:, list(wanted)]
     if is_labelled_array(table):

@@ -119,10 +119,12 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
         values = np.tile(values, (n_features, 1))
     if values.shape != (n_features, 2):
         raise ValueError(f"bounds must be (low, high) or have shape ({n_features}, 2), got shape {values.shape}")
-    if not np.isfinite(values).all():
-        raise ValueError(f"bounds must be finite, got {shown(values.tolist())}")
-    if not (values[:, 0] < values[:, 1]).all():
-        raise ValueError(f"bounds must have low < high in every column, got {shown(values.tolist())}")
+    names = names_of_features(feature_names, n_features)
+    for name, (low, high) in zip(names, values.tolist(), strict=True):
+        if not np.isfinite([low, high]).all():
+            raise ValueError(f"bounds must be finite, got {shown([low, high])} for column {shown(name)}")
+        if not low < high:
+            raise ValueError(f"bounds must have low < high, got {shown([low, high])} for column {shown(name)}")
     return values
 
 
@@ -130,7 +132,7 @@ def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:
     """Pairs in the order of the columns; ValueError unless every column has one, and nothing else does."""
     if set(bounds) != set(names):
         raise ValueError(f"bounds must name the columns {shown(names)} and no others, got {shown(list(bounds))}")
-    pairs = [bounds[name] for name in names]
-    if any(np.shape(pair) != (2,) for pair in pairs):
-        raise ValueError(f"bounds must have (low, high) for every column, got {shown(dict(bounds))}")
-    return pairs
+    for name in names:
+        if np.shape(bounds[name]) != (2,):
+            raise ValueError(f"bounds must be (low, high), got {shown(bounds[name])} for column {shown(name)}")
+    return [bounds[name] for name in names]

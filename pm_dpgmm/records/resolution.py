@@ -43,7 +43,11 @@ def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: Flo
     if given.shape not in ((), (d,)):
         raise ValueError(f"{rule}, got shape {given.shape}")
     values = np.array(np.broadcast_to(given.astype(float), (d,)))
-    check_resolution(values, d)
+    for name, step in zip(feature_names, values.tolist(), strict=True):
+        if not (step == 0 or LEAST <= step <= MOST):
+            raise ValueError(
+                f"resolution must be 0 or {LEAST:g} to {MOST:g}, got {shown(step)} for column {shown(name)}"
+            )
     if not values.any():
         return None
     if bounds is not None and (values / 2 > bounds[:, 1] / 2 - bounds[:, 0] / 2).any():

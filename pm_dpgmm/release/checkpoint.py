@@ -19,6 +19,7 @@ from pm_dpgmm.files.frozen_values import frozen_values, plain_values
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.files.untrusted_json import read_json
 from pm_dpgmm.files.writing import write_text
+from pm_dpgmm.learners.quiet import without_float_errors
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Listener, Outcome, answered
 from pm_dpgmm.methods.released_checks import check_names, check_public, private_in_file
@@ -221,7 +222,7 @@ def resume(
         raise TypeError(f"source must be a path, a Checkpoint or an exception that carries one, got {shown(source)}")
     numbers = source.n_components if n_components is None else read_choices(n_components)
     try:
-        with np.errstate(all="ignore"):  # as in the fit
+        with without_float_errors():  # as in the fit
             return release_of(
                 _outcome(source, numbers),
                 method=source.method,

@@ -13,7 +13,6 @@ from pm_dpgmm._arguments import FloatArray, check_choice, read_choices, shown
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.choice import choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
-from pm_dpgmm.methods.sketch.estimate import as_start
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
@@ -21,7 +20,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.curves import MaximumProfile, PrivacyProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
-from pm_dpgmm.release.selection import with_fit
+from pm_dpgmm.release.selection import own_start, with_fit
 
 MOST_TOLD = 1000  # sites that the text of a guarantee names; noise["sites"] has all of them
 
@@ -56,7 +55,8 @@ def combine(
     Raises
     ------
     TypeError, ValueError
-        Naming the first release that does not fit the first, and in what.
+        Naming the first release that does not fit the first, and in what, or whose mixture is of no ordinary size
+        beside its numbers.
 
     Guarantee
     ---------
@@ -105,7 +105,8 @@ def combine(
     evidence = added(found)
     if covariance_type is not None:
         evidence = replace(evidence, covariance_type=covariance_type)
-    own = {item.n_components: as_start(evidence, item.mixture, item.background_weight) for item in reversed(given)}
+    starts = [own_start(item, evidence, f"releases[{i}]") for i, item in enumerate(given)]
+    own = {start.n_components: start for start in reversed(starts)}
     choice = choose(evidence, numbers, first=own)
     fit = choice.best
     arrays, law = evidence.to_arrays()

@@ -14,23 +14,16 @@ from pm_dpgmm._arguments import (
     check_real,
     check_text,
     finite_numbers,
-    printable,
     shown,
 )
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import place_of
-from pm_dpgmm.records.transformation import Asinh, Log
-from pm_dpgmm.records.transformed_columns import TransformedColumns
-from pm_dpgmm.records.transformed_mixture import TransformedMixture
-from pm_dpgmm.release.uncertainty import band
+from pm_dpgmm.release.drawing import canvas_of, draw_column, draw_pair, literal, price
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.selection import KSelection
 
-BAND_DRAWS = 300
 MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
@@ -68,42 +61,12 @@ def plot_release(
         raise ValueError(f"n_points must be at most {MOST_POINTS}, got {shown(n_points)}")
     if not isinstance(release, Released):
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
-    ax, canvas = _canvas(ax)
-    title = f"{_literal(release.method)}, {_budget(release)}"
-    names = [_literal(name) for name in release.feature_names]
-    columns = release.transformations
+    ax, canvas = canvas_of(ax)
     if release.n_features == 1:
-        grid = _axis(release.density, n_points)
-        slopes: Any = 0.0
-        if columns is not None:  # the same points in the unit of the records, and slopes of the map there
-            inner, grid = grid, columns.to_units(grid[:, None])[:, 0]
-            slopes = columns.of_points(grid[:, None])[1][:, None]
-        else:
-            inner = grid
-        ax.plot(grid, np.exp(release.log_density(grid[:, None])), color="C0", label="released density")
-        if release.statistic is Statistic.SKETCH:
-            around = band(release, grid, n_draws=BAND_DRAWS, random_seed=0)
-            ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
-        parts = np.exp(release.density.component_log_densities(inner[:, None]) + slopes) * release.density.weights
-        for k, curve in enumerate(parts.T):
-            ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
-        _scale(ax.set_xscale, columns, 0)
-        ax.set(xlabel=names[0], ylabel="density", title=title)
-        return canvas
-    pair = _pair(release, features)
-    drawn = release.density.marginal(pair)
-    shown_columns = None if columns is None else columns.of(pair)
-    contours(ax, drawn, n_points=n_points, columns=shown_columns)
-    for k, weight in enumerate(drawn.weights.tolist()):
-        style = "-" if k < release.n_components else "--"
-        ellipse, middle = _ellipse(drawn.means[k], drawn.covariances[k]), drawn.means[k][None]
-        if shown_columns is not None:
-            ellipse, middle = shown_columns.to_units(ellipse), shown_columns.to_units(middle)
-        ax.plot(*ellipse.T, color="C1", lw=0.8, ls=style)
-        ax.plot(*middle[0], "o", color="C1", ms=2 + 8 * weight**0.5)
-    _scale(ax.set_xscale, shown_columns, 0)
-    _scale(ax.set_yscale, shown_columns, 1)
-    ax.set(xlabel=names[pair[0]], ylabel=names[pair[1]], title=title)
+        draw_column(ax, release, 0, n_points=n_points)
+    else:
+        draw_pair(ax, release, _pair(release, features), n_points=n_points)
+    ax.set_title(f"{literal(release.method)}, {price(release)}")
     return canvas
 
 
@@ -150,7 +113,7 @@ def plot_prior_posterior(
     if truth is not None:
         check_real(truth=truth)
     flats = {str(name): _varied(values, f"draws[{shown(name)}]") for name, values in draws.items()}
-    ax, canvas = _canvas(ax)
+    ax, canvas = canvas_of(ax)
     for j, (name, flat) in enumerate(flats.items()):
         grid = np.linspace(np.quantile(flat, 0.001), np.quantile(flat, 0.999), 200)
         ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
@@ -195,7 +158,7 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     table = [_coverage_row(row) for row in entries]
     if not table:
         raise ValueError("rows must hold at least one row, got none")
-    ax, canvas = _canvas(ax, figsize=(8, 1.5 + 0.22 * len(table)))
+    ax, canvas = canvas_of(ax, figsize=(8, 1.5 + 0.22 * len(table)))
     y = np.arange(len(table))[::-1]
     ax.axvspan(*COVERAGE_RANGE, color="0.92", zorder=0, label="goal")
     ax.axvline(COVERAGE_LEVEL, color="k", lw=0.8, ls="--", label="nominal")
@@ -253,7 +216,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     """
     if not all(hasattr(selection, part) for part in ("scores", "n_components", "releases", "release", "chosen")):
         raise TypeError(f"selection must be a KSelection, got {shown(selection)} of type {type(selection).__name__}")
-    ax, canvas = _canvas(ax)
+    ax, canvas = canvas_of(ax)
     above = np.array(selection.scores) - min(selection.scores)
     ks, wrong = np.array(selection.n_components), np.array([release.flag is not None for release in selection.releases])
     ax.plot(ks, above, color="C0", lw=0.8)
@@ -267,85 +230,6 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
         ax.set_title(NOT_PRIVATE)
     ax.legend()
     return canvas
-
-
-def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: TransformedColumns | None = None) -> None:
-    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture.
-
-    With ``columns`` the mixture is in the transformed unit, and density and axes are in that of the records.
-    """
-    sd = np.sqrt(np.diag(mixture.covariance()))
-    axes = np.column_stack(
-        [np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True)]
-    )
-    sample = mixture.sample(20_000, rng=np.random.default_rng(0))
-    law: Mixture | TransformedMixture = mixture
-    if columns is not None:
-        law = TransformedMixture(mixture, columns)
-        axes, sample = columns.to_units(axes), columns.to_units(sample)
-    points = np.stack(np.meshgrid(*axes.T), axis=-1).reshape(-1, 2)
-    density = np.exp(law.log_density(points))
-    own = np.sort(np.exp(law.log_density(sample)))
-    levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
-    top = max(density.max(), levels[-1]) * 1.01
-    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
-
-
-def _scale(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:
-    """The scale of an axis whose column is transformed: that of the transformation, where matplotlib has it."""
-    one = None if columns is None else columns.columns[place]
-    if one is not None and isinstance(one.law, Log):
-        set_scale("log")
-    elif one is not None and isinstance(one.law, Asinh):
-        set_scale("asinh", linear_width=one.law.scale)
-
-
-def _axis(mixture: Mixture, n_points: int) -> FloatArray:
-    sd = np.sqrt(mixture.covariances[:, 0, 0])
-    return np.linspace((mixture.means[:, 0] - 4 * sd).min(), (mixture.means[:, 0] + 4 * sd).max(), n_points)
-
-
-def _ellipse(mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Points one standard deviation from the mean."""
-    angle = np.linspace(0, 2 * np.pi, 100)
-    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return np.asarray(mean + circle @ np.linalg.cholesky(covariance).T)
-
-
-def _budget(release: Released) -> str:
-    g = release.guarantee
-    mark = "" if release.private else f", {NOT_PRIVATE}"
-    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "") + mark
-
-
-def _literal(text: str) -> str:
-    """A text that may come from a file, as matplotlib shows it letter by letter: dollars begin no formula."""
-    return printable(text).replace("$", r"\$")
-
-
-def _canvas(ax: Any, **size: Any) -> tuple[Any, Any]:
-    """The matplotlib axes to draw in, and what a plot returns: what was given, or new axes with ``size``."""
-    import matplotlib.pyplot as plt
-
-    if ax is not None:
-        return _axes(ax), ax
-    _, made = plt.subplots(layout="constrained", **size)
-    return made, made
-
-
-def _axes(ax: Any) -> Any:
-    """Those given, or those of a PlotCollection of ArviZ with one plot."""
-    from matplotlib.axes import Axes
-
-    if isinstance(ax, Axes):
-        return ax
-    found = []
-    if hasattr(ax, "viz") and hasattr(ax, "get_target"):
-        found = [one for one in ax.viz["plot"].to_dataset().to_dataarray().values.ravel() if isinstance(one, Axes)]
-    if len(found) != 1:
-        many = f" with {len(found)} plots (choose one: its get_target)" if found else ""
-        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}{many}")
-    return found[0]
 
 
 def _varied(values: Any, name: str) -> FloatArray:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import read_path
-from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.release.answer import Answer, answer_of
-from pm_dpgmm.release.card import card, summary
 from pm_dpgmm.release.parameter_methods import ParameterMethods
+from pm_dpgmm.release.presentation_methods import PresentationMethods
 from pm_dpgmm.release.prior_methods import PriorMethods
 from pm_dpgmm.release.uncertainty_methods import UncertaintyMethods
 
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
+class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, PresentationMethods):
     """A Gaussian mixture fitted under differential privacy, what it cost, and what was really released.
 
     Every field is safe to publish when ``private`` is True.
@@ -34,7 +30,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
     ----------
     mixture : Mixture
         Released parameters; also ``weights`` (K,), ``means`` (K, D), ``covariances`` (K, D, D), in the unit of
-        the records (squared for covariances), components in no meaningful order; without the background. Columns with
+        the records (squared for covariances), components numbered in no order of
+        meaning (texts list the heaviest first, by these numbers); without the background. Columns with
         a transformation are in the transformed unit here, and in all that is a mixture or its parameters.
     guarantee : Guarantee
         What is protected and how strongly.
@@ -115,8 +112,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         ------
         TypeError, ValueError
             Unless of method "sketch", "two-phase", "histogram" or "local" and ``n_components`` is one or more, and no
-            more than the released numbers can tell apart; or if ``covariance_type`` is none of these, or given for
-            another method.
+            more than the released numbers can tell apart; if ``covariance_type`` is none of these, or given for
+            another method; or if the mixture of a "sketch" is of no ordinary size beside its numbers.
 
         Examples
         --------
@@ -209,86 +206,3 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods):
         from pm_dpgmm.release.by_statistic import check_fit_of
 
         return check_fit_of(self, idata, name=name, n_draws=n_draws, random_seed=random_seed)
-
-    # ------------------------------------------------------------------ text and plots
-    def summary(self) -> str:
-        """What was fitted, what it cost, what speaks against it, and the released parameters, as text for a terminal.
-
-        Parameters are in the unit of the records, heaviest component first; ``(sd)`` are standard deviations. Columns
-        with a transformation are in the transformed unit, as the text says, and have medians in that of the records.
-        Texts that may come from a file are shown without control characters.
-
-        Examples
-        --------
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
-        >>> dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).summary().splitlines()[0]
-        "2-component Gaussian mixture in 1 dimensions (x0), method 'histogram'"
-        """
-        return summary(self)
-
-    def card(self, path: str | os.PathLike[str]) -> Path:
-        """Write a Markdown card to publish beside the file: summary, guarantee, noise law.
-
-        Parameters
-        ----------
-        path : path
-            Written all or nothing, over a file that may be there.
-
-        Returns
-        -------
-        pathlib.Path
-            The path.
-
-        Raises
-        ------
-        TypeError, OSError
-            If it is no path, or cannot be written.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
-        >>> path = dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).card(pathlib.Path(tempfile.mkdtemp()) / "card.md")
-        >>> path.read_text().splitlines()[0]
-        '# Release of a private Gaussian mixture'
-        """
-        return write_text(read_path(path), card(self))
-
-    def plot(self, *, features: Sequence[int | str] = (0, 1), n_points: int = 200, ax: Any = None) -> Any:
-        """Density of the release: a curve in one dimension, contours and component ellipses in two. No record is drawn.
-
-        In the unit of the records; axes of columns with a transformation have its scale, logarithmic for "log".
-
-        Parameters
-        ----------
-        features : pair of str or int
-            Features to show when there are two or more, by name or by place from 0.
-        n_points : int
-            Points along each axis, 10 to 5,000.
-        ax : matplotlib axes or arviz_plots.PlotCollection of one plot, optional
-            Where to draw; a new figure when None.
-
-        Returns
-        -------
-        matplotlib axes, or the PlotCollection given
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ``features`` are not two different features of the release, ``n_points`` is out of its range, or ``ax``
-            is no axes.
-
-        Examples
-        --------
-        >>> import matplotlib
-        >>> matplotlib.use("Agg")
-        >>> import pm_dpgmm as dpg
-        >>> X = np.random.default_rng(1).normal([[0.0]] * 500 + [[6.0]] * 500)
-        >>> dpg.fit_gmm(X, 2, epsilon=1.0, bounds=(-10, 15)).plot().get_ylabel()
-        'density'
-        """
-        from pm_dpgmm.release.plots import plot_release
-
-        return plot_release(self, features=features, n_points=n_points, ax=ax)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
@@ -17,7 +19,7 @@ from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
+from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.release.number_of_components_from_counts import CountFit, compared_counts, count_price
 from pm_dpgmm.release.number_of_components_from_responses import compared_responses
@@ -178,4 +180,19 @@ def _evidence(release: Released) -> SketchStatistics:
 
 def _own(release: Released, evidence: SketchStatistics) -> dict[int, ScaledMixture]:
     """The release's mixture as a start."""
-    return {release.n_components: as_start(evidence, release.mixture, release.background_weight)}
+    return {release.n_components: own_start(release, evidence, "release")}
+
+
+def own_start(release: Released, evidence: SketchStatistics, name: str) -> ScaledMixture:
+    """The mixture of a release from anywhere as a start of a fit to ``evidence``.
+
+    ValueError, about ``name``, unless it has an ordinary size there: from another start the search takes minutes and
+    ends nowhere.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            start = as_start(evidence, release.mixture, release.background_weight)
+    except np.linalg.LinAlgError:  # what overflows in the unit of the evidence
+        raise ValueError(f"{name} must have a mixture of the size of its unit, got one far from it") from None
+    check_start(start, name)
+    return start

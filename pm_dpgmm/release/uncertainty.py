@@ -83,7 +83,7 @@ class StandardErrors:
         names = [printable(name) for name in self.feature_names]
         width = max(map(len, names))
         lines = []
-        for k in np.argsort(-self.mixture.weights).tolist():
+        for k in np.argsort(-self.mixture.weights, kind="stable").tolist():
             lines.append(f"component {k}: weight {self.mixture.weights[k]:.3f} +- {self.weights[k]:.3f}")
             for j, name in enumerate(names):
                 mean = f"{self.mixture.means[k, j]:.4g} +- {self.means[k, j]:.2g}"

@@ -1,5 +1,6 @@
 """Text files: whole or not at all, clear errors, and permissions that were asked for."""
 
+import errno
 import os
 import stat
 import tempfile
@@ -51,6 +52,16 @@ def test_releases_and_cards_name_the_place_that_is_wrong(verb, tmp_path):
         with pytest.raises((OSError, ValueError), match=words):
             getattr(release, verb)(place)
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_full_disk_says_which_file_is_lost(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*release.json"):
+        write_text(tmp_path / "release.json", "x")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_destination_is_left_as_it_was(tmp_path):

@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
+from pm_dpgmm.learners import quiet
 from pm_dpgmm.learners.subsets import check_learner, fit_here, fit_subsets, mixture_from_estimator
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -170,3 +172,16 @@ def test_progress_counts_subsets():
 def test_other_objects_are_refused(learner):
     with pytest.raises(TypeError, match="learner must be None"):
         check_learner(learner)
+
+
+def test_settings_for_special_functions_are_put_back_by_the_last_of_several_threads():
+    """They are the process's: with one keeper for each thread the second would keep what the first had set."""
+    with special.errstate(all="raise"):
+        before = special.geterr()
+        first, second = quiet.without_float_errors(), quiet.without_float_errors()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(special.geterr().values()) == {"ignore"}
+        second.__exit__(None, None, None)
+        assert special.geterr() == before

@@ -18,7 +18,7 @@ from pm_dpgmm.methods.sketch import method as sketch_method
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase, domain
 from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable
-from pm_dpgmm.release.card import CARD_DELTAS
+from pm_dpgmm.release.card.numbers import CARD_DELTAS
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 N = 80_000

@@ -184,3 +184,11 @@ def test_a_refusal_survives_a_pickle_and_a_copy_with_all_it_carries():
     for again in (pickle.loads(pickle.dumps(refusal)), copy.copy(refusal), copy.deepcopy(refusal)):
         assert type(again) is Unstable and str(again) == "refused" and again.guarantee == refusal.guarantee
         assert again.released == ("paid", "for") and again.__notes__ == ["a note"]
+
+
+@pytest.mark.parametrize("delta0", [0.0, 1e-6])
+def test_the_curve_of_a_pair_beyond_what_exp_holds_can_be_asked(delta0):
+    """exp overflowed from epsilon 710 on, and with it the card of such a release."""
+    guarantee = Guarantee(1e4, delta0, REPLACE, "test", PointProfile(1e4, delta0))
+    assert guarantee.epsilon_at(delta0) == pytest.approx(1e4, rel=1e-9)
+    assert guarantee.curve([0.0, 750.0, 1e4]).tolist() == [1.0, 1.0, delta0]

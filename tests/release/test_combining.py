@@ -172,6 +172,20 @@ def test_what_may_not_be_added_is_named(sites):
         dpg.combine(sites, n_components=0)
 
 
+@pytest.mark.parametrize("size", [1e300, 1e-300, 1e30])
+def test_a_mixture_that_is_no_ordinary_start_is_refused_at_once(sites, size):
+    """A file may hold any: with 1e300 the search took a minute and gave a mixture of nothing, without a warning."""
+    first, second, _ = sites
+    d = first.n_features
+    far = dpg.Mixture(first.weights, first.means, np.broadcast_to(size * np.eye(d), (2, d, d)))
+    strange = dataclasses.replace(second, mixture=far)
+    with pytest.raises(ValueError, match=r"^releases\[1\]: deviations of the mixture in units must be of size"):
+        dpg.combine([first, strange])
+    for call in (strange.refit, lambda: strange.refit(1), lambda: strange.select_k(range(1, 3))):
+        with pytest.raises(ValueError, match=r"^release: deviations of the mixture in units must be of size"):
+            call()
+
+
 def test_the_guarantee_of_very_many_sites_can_be_loaded():
     """Their names alone were longer than a file may hold."""
     one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "a sketch", GaussianProfile(0.2))

@@ -4,7 +4,10 @@ import inspect
 import json
 import pickle
 import re
+import tempfile
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,7 +62,17 @@ MADE = {
 
 
 # Every public function that gives guarantees, called with that of a release that is not private.
+def by_ledger(given):
+    """Composed of the one release that a ledger knows."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = dpg.Ledger(Path(folder) / "l.sqlite", epsilon=given.epsilon, delta=given.delta)
+        number = ledger.reserve(given.epsilon, given.delta, given.neighbouring, "a fit")
+        ledger.link(number, SimpleNamespace(to_dict=lambda: {"guarantee": given.to_dict()}))
+        return [ledger.composed(delta=0.1)]
+
+
 GUARANTEES = {
+    "Ledger.composed": by_ledger,
     "compose": lambda given: [dpg.compose(given, given.marked(True), delta=0.1), dpg.compose(given, delta=0.1)],
     "Guarantee.from_dict": lambda given: [dpg.Guarantee.from_dict(given.to_dict())],
     "Guarantee.marked": lambda given: [given.marked(given.private)],
@@ -190,7 +203,7 @@ def test_not_private_is_contagious(name, seeded, tmp_path):
     for release in made:
         assert release.private is False
         assert "NOT PRIVATE" in repr(release) and "NOT PRIVATE" in release.summary()
-        assert "NOT PRIVATE" in release.card(tmp_path / "card.md").read_text()
+        assert "NOT PRIVATE" in release.card(tmp_path / "card.md", force=True).read_text()
 
 
 @pytest.mark.parametrize("name", GUARANTEES)

@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 from typing import ClassVar
 
 import matplotlib
@@ -14,6 +15,7 @@ from verification.calibration.intervals import Row
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
+FILES = Path(__file__).parent.parent / "data" / "releases"
 
 
 @pytest.fixture(autouse=True)
@@ -183,3 +185,53 @@ def test_what_was_given_is_returned_even_where_it_counts_as_false():
     assert release(1).plot(ax=given) is given and axes.lines
     assert dpg.plot_prior_posterior({"b": RNG.normal(size=100)}, ax=given) is given
     assert release(2).plot(ax=given) is given
+
+
+@pytest.fixture(scope="module")
+def sketch():
+    return dpg.load(FILES / "sketch_two_columns.json")
+
+
+def test_pairs_are_drawn_by_name_with_bands_and_pale_ellipses(sketch):
+    axes = sketch.plot_pairs(n_points=20, n_draws=5)
+    names = sketch.feature_names
+    assert axes.shape == (2, 2) and axes[1, 0].get_xlabel() == names[0] and axes[1, 0].get_ylabel() == names[1]
+    assert "NOT PRIVATE" in axes[0, 0].get_title("left") and not axes[0, 1].axison
+    k = sketch.n_components
+    assert len(axes[1, 0].get_lines()) == 5 * k + 2 * len(sketch.density.weights)
+    assert len(axes[0, 0].collections) == 1  # the band
+    turned = sketch.plot_pairs(features=names[::-1], n_points=20, n_draws=0)
+    assert turned[1, 0].get_xlabel() == names[1] and len(turned[1, 0].get_lines()) == 2 * len(sketch.density.weights)
+
+
+def test_pairs_are_drawn_in_axes_that_are_given(sketch):
+    import matplotlib.pyplot as plt
+
+    _, mine = plt.subplots(1, 1)
+    assert dpg.plot_pairs(sketch, features=[1], n_points=20, axes=[[mine]])[0, 0] is mine and mine.lines
+    with pytest.raises(ValueError, match=r"axes must be an array of shape \(2, 2\)"):
+        sketch.plot_pairs(n_points=20, axes=[mine])
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"features": "x0"}, "features must be names or places"),
+        ({"features": []}, "features must be 1 to 12 columns"),
+        ({"features": [0, 0]}, "features must be different columns"),
+        ({"features": ["nobody"]}, "features must be among"),
+        ({"features": [2]}, "a place in features must be at most 1"),
+        ({"n_points": 5}, "n_points must be at least 10"),
+        ({"n_draws": -1}, "n_draws must be at least 0"),
+    ],
+)
+def test_wrong_pairs_are_refused(given, words, sketch):
+    with pytest.raises((TypeError, ValueError), match=words):
+        sketch.plot_pairs(**given)
+
+
+def test_transformed_columns_are_drawn_in_their_own_unit():
+    X = np.random.default_rng(1).lognormal(3.0, 0.4, size=(2_000, 2))
+    made = dpg.fit_gmm(X, 1, epsilon=2.0, bounds=(1.0, 1000.0), transform=["log", None])
+    axes = made.plot_pairs(n_points=20)
+    assert axes[0, 0].get_xscale() == axes[1, 0].get_xscale() == "log" and axes[1, 0].get_yscale() == "linear"

@@ -6,10 +6,13 @@ import hashlib
 import json
 import os
 import platform
+import uuid
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from verification._arguments import shown
 
 if TYPE_CHECKING:
     from verification.auditing.curve_result import CurveAuditResult
@@ -69,10 +72,21 @@ def certificate(result: AuditResult | CurveAuditResult, *, mechanism: str = "", 
 def save_certificate(
     result: AuditResult | CurveAuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = ""
 ) -> None:
-    """Write the certificate to ``path``, whole or not at all."""
-    target = Path(path)
+    """Write the certificate to ``path``, whole or not at all; a symbolic link stays one.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        If ``path`` is no path, is there and no regular file (a pipe or a device would be replaced, and so be gone), or
+        cannot be written.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a path, got {shown(path)} of type {type(path).__name__}")
+    target = Path(os.path.realpath(path))
+    if not target.name or (target.exists() and not target.is_file() and not target.is_dir()):
+        raise ValueError(f"path must be a regular file or a new one, got {shown(os.fspath(path))}")
     text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft = target.with_name(f".writing-{uuid.uuid4().hex}")  # short: a name may be as long as names can be
     try:
         draft.write_text(text + "\n", encoding="utf-8")
         os.replace(draft, target)

@@ -91,3 +91,23 @@ class CurveAuditResult:
         from verification.auditing.certificate_writing import save_certificate
 
         save_certificate(self, path, mechanism=mechanism, pair=pair)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the claimed curve and the certified bound at the point of the test; return the matplotlib axes."""
+        from verification.auditing.pictures import plot_curve
+
+        return plot_curve(self, ax)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from verification.auditing.notebook_html import audit_html
+
+        rows = [
+            ("claim", self.claim),
+            ("tested at", f"epsilon = {self.epsilon_point:.4g}, where delta = {self.delta_claimed:.4g} is claimed"),
+            ("certified", f"delta at least {self.delta_lower:.4g}, error probability {self.false_alarm:g}"),
+            ("so", f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"),
+            ("would have caught", f"Gaussian noise with mu from {self.detection_limit:.4g} on, where it shows"),
+            ("runs", f"{self.n_samples:,}"),
+        ]
+        return audit_html("Audit of a privacy curve", rows, refuted=self.refuted, notes=self.notes)

@@ -126,6 +126,26 @@ class AuditResult:
         ax.legend()
         return ax
 
+    def plot_bound(self, ax: Any = None) -> Any:
+        """Draw what is claimed, what is certified and what would have been caught; return the matplotlib axes."""
+        from verification.auditing.pictures import plot_bound
+
+        return plot_bound(self, ax)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from verification.auditing.notebook_html import audit_html
+
+        delta = f", delta = {self.delta:g}" if self.delta > 0 else ""
+        rows = [
+            ("claim", f"epsilon = {self.epsilon:g}{delta}"),
+            ("certified", f"epsilon at least {self.epsilon_lower:.4g}, error probability {self.false_alarm:g}"),
+            ("would have caught", f"epsilon from {self.detection_limit:.4g} on, where it shows"),
+            ("runs", f"{self.n_samples:,}"),
+            ("event", self.event),
+        ]
+        return audit_html("Audit of a privacy claim", rows, refuted=self.refuted, notes=self.notes)
+
 
 def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
     """What a pass is worth: the detection limit, never without the kinds of violation that it holds for."""

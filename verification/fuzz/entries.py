@@ -161,6 +161,8 @@ def entries(folder: Path) -> Entries:
         "compose": (lambda a, b, delta: dpg.compose(a, b, delta=delta), {
             "a": release.guarantee, "b": release.guarantee, "delta": 1e-6,
         }),
+        "group_epsilons": (dpg.group_epsilons, {"guarantee": release.guarantee, "group": [1, 3], "delta": 1e-6}),
+        "Ledger.composed": (ledger.composed, {"delta": 1e-6}),
         "curve": (release.guarantee.curve, {"epsilon": 0.5}),
         "epsilon_at": (release.guarantee.epsilon_at, {"delta": 1e-6}),
         "Mixture": (dpg.Mixture, {"weights": [0.4, 0.6], "means": [[0.0], [1.0]], "covariances": [[[1.0]], [[2.0]]]}),
@@ -180,7 +182,10 @@ def entries(folder: Path) -> Entries:
         "band": (sketch.band, {"points": [0.0, 1.0], "n_draws": 10, "probability": 0.9, "names": None, "given": None}),
         "check_fit": (sketch.check_fit, {"idata": None, "name": None, "n_draws": 5, "random_seed": 1}),
         "save": (release.save, {"path": folder / "saved.json"}),
-        "card": (release.card, {"path": folder / "card.md"}),
+        "card": (release.card, {
+            "path": folder / "card.html", "force": True, "title": "t", "data": "d", "contact": "c", "licence": "l",
+            "date": "2026-11-24", "file": "f", "units": None, "descriptions": None, "rows_per_person": 2,
+        }),
         "load": (dpg.load, {"path": FILES / "histogram.json"}),
         "from_dict": (dpg.Release.from_dict, {"fields": release.to_dict()}),
         "resume": (dpg.resume, {"source": folder / "none.json", "n_components": None}),

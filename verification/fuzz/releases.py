@@ -180,7 +180,7 @@ def actions(
         "reference": lambda: SketchMethod(like=release),
     }
     if not slow:
-        listed["card"] = lambda: release.card(folder / "card.md")
+        listed["card"] = lambda: release.card(folder / "card.html", force=True)
     if not fits:
         return listed
     return listed | {

@@ -91,6 +91,14 @@ def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:
     return {verdict: found[verdict] for verdict in Verdict}
 
 
+FIRST = (Verdict.FALSE, Verdict.SLACK, Verdict.HOLDS, Verdict.NOT_CHECKABLE)
+
+
+def false_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """What is not as its verdict says, then false statements, those with slack, true ones, those not checkable."""
+    return sorted(outcomes, key=lambda outcome: (outcome.right, FIRST.index(outcome.claim.verdict)))
+
+
 def evidence(outcome: Outcome) -> str:
     """The counterexample of a false statement, the worst case of a true one, why another is not checkable."""
     claim, finding = outcome.claim, outcome.finding

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from verification.claims import Verdict
-from verification.report.contents import Contents, counts, evidence, otherwise, ratio
+from verification.report.contents import Contents, counts, evidence, false_first, otherwise, ratio
 from verification.report.experiments import experiments_markdown
+from verification.report.glossary import GLOSSARY
+from verification.specimens.sentences import sentence
 
 
 def to_markdown(contents: Contents) -> str:
@@ -16,7 +18,7 @@ def to_markdown(contents: Contents) -> str:
     for title, outcomes in contents.papers.items():
         lines += ["", f"## {title}", "", "| claim | source | statement | verdict | worst | evidence | |"]
         lines += ["|---|---|---|---|---:|---|---|"]
-        for outcome in outcomes:
+        for outcome in false_first(outcomes):
             claim = outcome.claim
             verdict = claim.verdict.value + ("" if outcome.right else " (NOT CONFIRMED)")
             more = "; ".join(filter(None, (otherwise(outcome), claim.constants)))
@@ -29,13 +31,14 @@ def to_markdown(contents: Contents) -> str:
             lines.append("Not audited in this run.")
             continue
         lines += [
-            "| mechanism | kind | claimed epsilon | certified | true | verdict | runs |",
-            "|---|---|---:|---:|---:|---|---:|",
+            "| mechanism | what it does | kind | claimed epsilon | certified | true | verdict | runs |",
+            "|---|---|---|---:|---:|---:|---|---:|",
         ]
         for trial in trials:
             s, r = trial.specimen, trial.result
-            cells = (
+            row = (
                 f"`{s.name}`",
+                sentence(s),
                 "broken" if s.broken else "sound",
                 f"{s.epsilon:.3g}",
                 f"{r.epsilon_lower:.3f}",
@@ -43,7 +46,8 @@ def to_markdown(contents: Contents) -> str:
                 "refuted" if r.refuted else "not refuted",
                 f"{r.n_samples:,}",
             )
-            lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+            lines.append("| " + " | ".join(_cell(text) for text in row) + " |")
+    lines += ["", "## Words", "", *(f"- {term}: {words}" for term, words in GLOSSARY.items())]
     lines += ["", "## Versions", "", *(f"- {name} {version}" for name, version in contents.versions.items())]
     return "\n".join(lines) + "\n"
 

@@ -7,9 +7,12 @@ from html import escape
 from typing import Any
 
 from verification.claims import Outcome, Verdict
-from verification.report.contents import Contents, Figure, counts, evidence, otherwise, ratio
+from verification.report.contents import Contents, Figure, counts, evidence, false_first, otherwise, ratio
 from verification.report.experiments import experiments_html
+from verification.report.formulas import formula
+from verification.report.glossary import GLOSSARY
 from verification.reproductions import Experiment
+from verification.specimens.sentences import sentence
 
 CLASSES = {Verdict.HOLDS: "holds", Verdict.SLACK: "slack", Verdict.FALSE: "false", Verdict.NOT_CHECKABLE: "open"}
 STYLE = """
@@ -35,6 +38,11 @@ tr:target { background: var(--band); }
 .verdict { font-weight: 600; white-space: nowrap; } .holds { color: var(--holds); } .slack { color: var(--slack); }
 .false { color: var(--false); } .open { color: var(--open); }
 .alarm { border: 2px solid var(--false); padding: .5rem 1rem; border-radius: 6px; }
+.filters { display: grid; gap: .5rem; margin: 1.5rem 0 0; }
+fieldset { border: 1px solid var(--line); border-radius: 6px; }
+legend { color: var(--faint); font-size: .85rem; } .filters span { display: inline-block; margin: 0 1rem .15rem 0; }
+.filters label { padding-left: .3rem; } sup, sub { font-size: .75em; line-height: 0; }
+.what { min-width: 14rem; } dt { font-weight: 600; } dd { margin: 0 0 .6rem; max-width: 46rem; }
 .figures { display: grid; gap: 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; } figure svg { width: 100%; height: auto; } figcaption { font-size: .92rem; }
 @media (max-width: 46rem) {
@@ -53,16 +61,22 @@ def to_html(contents: Contents) -> str:
         "<h1>What is true of private Gaussian mixtures</h1>",
         _summary(contents),
         _overview(contents),
-        '<h2 id="figures">Figures</h2><div class="figures">' + "".join(map(_figure, contents.figures)) + "</div>",
+        _filters(list(contents.papers)),
     ]
     for i, (title, outcomes) in enumerate(contents.papers.items()):
-        sections.append(f'<h2 id="paper-{i}">{escape(title)}</h2>{_claims(outcomes, seen)}')
+        table = _claims(false_first(outcomes), seen)
+        sections.append(
+            f'<section class="paper" data-paper="{i}"><h2 id="paper-{i}">{escape(title)}</h2>{table}</section>'
+        )
+    drawn = "".join(map(_figure, contents.figures))
+    sections.append(f'<h2 id="figures">Figures</h2><div class="figures">{drawn}</div>')
     sections.append('<h2 id="reproductions">Experiments of the papers, run again</h2>')
     sections.append(experiments_html(contents.reproductions))
     words = "Mechanisms whose true privacy is known. The broken ones must be refuted, the sound ones must not."
     sections.append(_audits("specimens", "Specimens", words, contents.specimens))
     words = "Every function that spends budget, on its release path, and planted faults that its audit must catch."
     sections.append(_audits("targets", "Mechanisms of this package", words, contents.targets))
+    sections.append(_glossary())
     rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(v)}</td></tr>" for name, v in contents.versions.items())
     sections.append(
         f'<h2 id="versions">Versions and seed</h2><p>Seed {contents.seed}. The same seed and versions give the same'
@@ -112,6 +126,38 @@ def _overview(contents: Contents) -> str:
     return f'<div class="scroll"><table><thead><tr><th>paper</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
+def _filters(papers: Sequence[str]) -> str:
+    """Which claims are shown: buttons and style alone, no scripts."""
+    verdicts = [("all", "all"), *((CLASSES[verdict], verdict.value) for verdict in Verdict)]
+    sources = [("all", "all papers"), *((str(i), title.split(":")[0]) for i, title in enumerate(papers))]
+    rules = [
+        f'main:has(#verdict-{key}:checked) tr[data-verdict]:not([data-verdict="{key}"]) {{ display: none; }}'
+        for key, _ in verdicts[1:]
+    ]
+    rules += [
+        f'main:has(#source-{key}:checked) section.paper:not([data-paper="{key}"]) {{ display: none; }}'
+        for key, _ in sources[1:]
+    ]
+    groups = "".join(
+        f"<fieldset><legend>{legend}</legend>"
+        + "".join(_choice(name, key, words) for key, words in choices)
+        + "</fieldset>"
+        for name, legend, choices in (("verdict", "verdict", verdicts), ("source", "paper", sources))
+    )
+    return f'<style>{" ".join(rules)}</style><form id="claims" class="filters">{groups}</form>'
+
+
+def _choice(name: str, key: str, words: str) -> str:
+    checked = " checked" if key == "all" else ""
+    button = f'<input type="radio" name="{name}" id="{name}-{key}"{checked}>'
+    return f'<span>{button}<label for="{name}-{key}">{escape(words)}</label></span>'
+
+
+def _glossary() -> str:
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(words)}</dd>" for term, words in GLOSSARY.items())
+    return f'<h2 id="glossary">Words</h2><dl>{terms}</dl>'
+
+
 def _figure(figure: Figure) -> str:
     links = ", ".join(f'<a href="#{name}"><code>{name}</code></a>' for name in figure.claims)
     links = (
@@ -132,10 +178,11 @@ def _claims(outcomes: Sequence[Outcome], seen: set[str]) -> str:
         anchor = "" if claim.id in seen else f' id="{claim.id}"'
         seen.add(claim.id)
         failed = "" if outcome.right else ' <span class="false">not confirmed</span>'
-        more = "".join(f"<br>{escape(text)}" for text in (otherwise(outcome), claim.constants) if text)
+        more = "".join(f"<br>{formula(text)}" for text in (otherwise(outcome), claim.constants) if text)
         rows += (
-            f'<tr{anchor}><td><code>{claim.id}</code><br><span class="faint">{escape(claim.source)}</span></td>'
-            f"<td>{escape(claim.statement)}</td>"
+            f'<tr{anchor} data-verdict="{CLASSES[claim.verdict]}"><td><code>{claim.id}</code><br>'
+            f'<span class="faint">{escape(claim.source)}</span></td>'
+            f"<td>{formula(claim.statement)}</td>"
             f'<td><span class="verdict {CLASSES[claim.verdict]}">{claim.verdict.value}</span>{failed}<br>'
             f'<span class="faint">{claim.kind.value}</span></td>'
             f'<td class="number" data-name="worst">{ratio(outcome)}</td><td>{escape(evidence(outcome))}{more}</td></tr>'
@@ -155,13 +202,14 @@ def _audits(name: str, title: str, words: str, trials: Sequence[Any] | None) -> 
         failed = "" if trial.right else ' <span class="false">wrong</span>'
         rows += (
             f'<tr><td><code>{escape(s.name)}</code><br><span class="faint">{escape(s.origin)}</span></td>'
+            f'<td class="what">{escape(sentence(s))}</td>'
             f"<td>{'broken' if s.broken else 'sound'}</td>"
             f'<td class="number">{s.epsilon:.3g}{f", {s.delta:.2g}" if s.delta else ""}</td>'
             f'<td class="number">{r.epsilon_lower:.3f}</td><td class="number">{s.true_epsilon:.3g}</td>'
             f'<td class="verdict {"false" if r.refuted else "holds"}">{verdict}{failed}</td>'
             f'<td class="number">{r.n_samples:,}</td></tr>'
         )
-    head = "<th>mechanism</th><th>kind</th>" + "".join(
+    head = "<th>mechanism</th><th>what it does</th><th>kind</th>" + "".join(
         f'<th class="number">{column}</th>' for column in ("claimed epsilon, delta", "certified", "true")
     )
     head += '<th>verdict</th><th class="number">runs</th>'

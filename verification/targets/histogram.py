@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.histogram import cell_counts, noisy_counts
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.privacy.group_privacy import group_epsilons
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import IntArray, discrete_laplace
 from verification.specimens import Specimen
 from verification.targets.runs import EPSILON, Prepared, at_bits
@@ -50,8 +51,23 @@ def floating_noise(counts: IntArray, n_samples: int, rng: np.random.Generator) -
     return counts + rng.laplace(scale=2 / EPSILON, size=(n_samples, counts.size))
 
 
+def of_two_records() -> list[Specimen]:
+    """Noise for one record, and what two are promised by it; the fault promises them what one has."""
+    one = EPSILON / 2
+    loss = histogram_loss(epsilon=one, neighbouring=Neighbouring.REPLACE_ONE)
+    guarantee = Guarantee(one, 0.0, Neighbouring.REPLACE_ONE, MODULE, loss)
+    (two,) = group_epsilons(guarantee, [2], delta=0.0)
+    release = Prepared(counts_of, functools.partial(noisy, epsilon=one))
+    pair = np.array([0.05, 0.3, 0.3, 0.8]), np.array([0.05, 0.8, 0.8, 0.8])
+    group = "privacy/group_privacy.py"
+    return [
+        Specimen("group_of_two_records", group, release, *pair, two, 0.0, EPSILON, False, 20_000),
+        Specimen("group_as_one_record", f"fault in {group}", release, *pair, one, 0.0, EPSILON, True, 40_000),
+    ]
+
+
 def targets() -> list[Specimen]:
-    """Both neighbouring relations at both levels, three faults."""
+    """Both neighbouring relations at both levels, three faults; and two records at once."""
     few = np.array([0.05, 0.3, 0.3, 0.8])
     pair = few, np.array([0.05, 0.3, 0.3, 0.55])
     less = few, few[:-1]
@@ -68,4 +84,5 @@ def targets() -> list[Specimen]:
         Specimen("histogram_half_noise", FAULT, half_noise, *pair, 1.0, 0.0, 2.0, True, 15_000),
         Specimen("histogram_drops_empty_cells", FAULT, no_noise, *pair, 1.0, 0.0, inf, True, 10_000),
         at_bits("histogram_float_noise_bits", FAULT, floats, *pair, 1.0, 0.0, inf, True, 6_000),
+        *of_two_records(),
     ]

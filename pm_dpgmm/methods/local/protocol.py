@@ -24,7 +24,7 @@ import hashlib
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from pm_dpgmm.methods.local.protocol_checks import check_cells, check_waves, read_number, read_row, read_rows, shown
@@ -258,6 +258,8 @@ class LocalProtocol:
 
     def _values(self, record: Any) -> list[float]:
         try:
+            if isinstance(record, (bytes, bytearray, memoryview, Mapping, Set)):  # codes of letters; keys; no order
+                raise TypeError
             values = [read_number(value, "record") for value in (record if hasattr(record, "__iter__") else (record,))]
         except TypeError:
             raise TypeError(f"record must be {self.n_features} real numbers, got {shown(record)}") from None

@@ -409,6 +409,23 @@ def test_a_place_that_takes_no_file_is_an_error_and_stays_as_it_was(tmp_path):
         assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_is_no_regular_file_is_not_replaced_by_a_certificate(tmp_path):
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target.json"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match=r"^path must be a regular file or a new one, got .*pipe"):
+        result("passed").save(pipe)
+    assert pipe.is_fifo()
+    link.symlink_to(target)
+    result("passed").save(link)  # as files of releases
+    assert link.is_symlink() and json.loads(target.read_bytes())["refuted"] is False
+    for given, error in ((None, TypeError), (3, TypeError), ("/", ValueError), ("/dev/null", ValueError)):
+        with pytest.raises(error, match=r"^path must be"):
+            result("passed").save(given)
+    longest = tmp_path / ("x" * 255)
+    result("passed").save(longest)
+    assert longest.is_file()
+
+
 def test_the_command_line_writes_certificates_that_it_verifies(tmp_path, capsys):
     path = str(tmp_path / "certificate.json")
     arguments = [

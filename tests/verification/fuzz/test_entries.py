@@ -13,7 +13,7 @@ ELSEWHERE = {
     "Aggregate", "Answer", "BackgroundWarning", "BatchedEM", "BudgetExceeded", "Central", "Checkpoint", "ComponentWarning", "EM", "FitCheck", "FitWarning", "GapsMethod",
     "Guarantee", "HistogramMethod", "KSelection", "LocalMethod", "LocalReports", "MapPrior", "Misfit", "Neighbouring", "Plan", "Populous", "PopulousSingle",
     "PrivateGaussianMixture", "Release", "SampleSize", "SliceMethod", "TransformedMixture", "Unstable", "WeakGuarantee", "__version__", "check_modes", "gmm",
-    "label_probs", "plot_coverage", "plot_prior_posterior", "plot_release", "relabel", "smallest_size",
+    "label_probs", "plot_coverage", "plot_pairs", "plot_plans", "plot_prior_posterior", "plot_release", "relabel", "smallest_size",
 }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ class Links(HTMLParser):
             for key in ("src", "href", "xlink:href")
             if (value := named.get(key)) and not value.startswith(("#", "data:"))
         ]
-        if tag not in ("meta", "br", "link", "image"):
+        if tag not in ("meta", "br", "link", "image", "input"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
@@ -106,7 +106,19 @@ def test_the_page_stands_alone_is_well_formed_and_escapes_what_it_shows(contents
     assert "<script" not in page and "<b>" not in page
     assert re.search(r"url\((?!#)", page) is None and "@import" not in page
     assert 'name="viewport"' in page and "max-width: 46rem" in page
-    assert page.count("counterexample") + page.count("Counterexample") >= 1 and "Corrected: x &lt;= 2" in page
+    assert page.count("counterexample") + page.count("Counterexample") >= 1 and "Corrected: x ≤ 2" in page
+
+
+def test_false_statements_come_first_and_can_be_looked_at_alone(contents):
+    page = to_html(contents)
+    order = re.findall(r'data-verdict="(\w+)">', page[page.index('class="paper"') :])
+    assert order[0] == "false" and set(order) == {"false", "open"}
+    for verdict in Verdict:
+        assert verdict.value in page
+    assert page.count('type="radio"') == 1 + len(Verdict) + 1 + len(contents.papers)
+    assert 'main:has(#verdict-false:checked) tr[data-verdict]:not([data-verdict="false"])' in page
+    assert "total variation" in page and "what it does" in page
+    assert to_markdown(contents).index("`line`") < to_markdown(contents).index("`read`")
 
 
 def test_every_figure_names_its_claims_and_every_link_has_an_end(figures):
@@ -119,7 +131,7 @@ def test_every_figure_names_its_claims_and_every_link_has_an_end(figures):
 
 def test_a_claim_of_two_papers_is_in_both_tables_and_its_anchor_in_one(contents):
     assert len(contents.papers) == 2
-    assert to_html(contents).count('<tr id="line">') == 1
+    assert to_html(contents).count('<tr id="line"') == 1
     assert to_markdown(contents).count("`line`") == 2
     assert r"x < 1 \| a & b" in to_markdown(contents)
 

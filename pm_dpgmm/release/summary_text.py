@@ -1,26 +1,21 @@
-"""A release as text: the summary, and the Markdown card to publish beside the file."""
+"""A release as text for a terminal."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pm_dpgmm._arguments import printable
+from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
 from pm_dpgmm.methods.outcome import AUTOMATIC
-from pm_dpgmm.privacy.guarantee import Neighbouring, smallest_epsilon
+from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.release.answer import answer_of
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
     from pm_dpgmm.records.transformed_columns import TransformedColumns
-
-PRECISE = 1e-6  # of an epsilon, of which four digits are printed
-ROUND = ("noise_scale", "radius", "n_subsets")  # of the law of a sum of answers
-CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 
 
 def summary(release: Released) -> str:
@@ -78,10 +73,12 @@ def summary(release: Released) -> str:
         lines.append(f"{answer_of(release).summary()}; the mixture is that of the sketch:")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
     width = max(9, *map(len, names))
-    lines.append("weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))
-    for k in np.argsort(-release.weights):
+    lines.append("component  weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))
+    for k in heaviest_first(release.weights):
         cells = zip(release.means[k], deviations[k], strict=True)
-        lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells))
+        lines.append(
+            f"{k:9}  {release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g} {f'({s:.3g})':>9}" for m, s in cells)
+        )
     if release.transformations is not None:
         lines.extend(_medians(release, release.transformations, names, width))
     return "\n".join(lines)
@@ -91,10 +88,20 @@ def _medians(release: Released, columns: TransformedColumns, names: list[str], w
     """Table of the medians of transformed columns, which an increasing map keeps: of every component."""
     places = [j for j, one in enumerate(columns.columns) if one is not None]
     medians = columns.to_units(release.means)[:, places]
-    lines = ["weight  " + "  ".join(f"{names[j]:>{width}}" for j in places) + "  (medians, in the unit of the records)"]
-    for k in np.argsort(-release.weights):
-        lines.append(f"{release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g}" for m in medians[k]))
+    lines = [
+        "component  weight  "
+        + "  ".join(f"{names[j]:>{width}}" for j in places)
+        + "  (medians, in the unit of the records)"
+    ]
+    for k in heaviest_first(release.weights):
+        lines.append(f"{k:9}  {release.weights[k]:6.3f}  " + "  ".join(f"{m:{width}.4g}" for m in medians[k]))
     return lines
+
+
+def heaviest_first(weights: FloatArray) -> list[int]:
+    """Numbers of the components, as in all arrays, by falling weight and then by number."""
+    order: list[int] = np.argsort(-weights, kind="stable").tolist()
+    return order
 
 
 def _covariances(release: Released) -> str:
@@ -107,23 +114,3 @@ def _covariances(release: Released) -> str:
     least = min(values.values(), default=0.0)
     behind = ", ".join(f"{kind} {value - least:.1f}" for kind, value in values.items())
     return f"{told}, chosen by the released numbers (minus twice the log evidence, above the best: {behind})"
-
-
-def card(release: Released) -> str:
-    """The Markdown card: summary, guarantee, noise law. Texts that may come from a file stand in code blocks."""
-    told = {name: value for name, value in release.noise.items() if not isinstance(value, (dict, list))}
-    average = release.noise.get("average")
-    rounds = average.get("rounds") if isinstance(average, Mapping) else None
-    for i, law in enumerate(rounds if isinstance(rounds, (list, tuple)) else (), 1):
-        if isinstance(law, Mapping):
-            told |= {
-                f"{name} of the sum of answers {i}": law.get(name) for name in ("noise_scale", "radius", "n_subsets")
-            }
-    noise = "\n".join(printable(f"- {name}: {value}") for name, value in told.items())
-    deltas = functools.cache(release.guarantee.loss.delta)  # searches begin alike, and values of some curves cost
-    curve = "\n".join(f"| {at:g} | {smallest_epsilon(deltas, at, rounding=PRECISE):.4g} |" for at in CARD_DELTAS)
-    return (
-        f"# Release of a private Gaussian mixture\n\n```\n{summary(release)}\n```\n\n"
-        f"## Noise in the raw statistics\n\n```\n{noise}\n```\n\n"
-        f"## Privacy curve\n\n| delta | epsilon |\n|---|---|\n{curve}\n\nMade with pm_dpgmm {release.version}.\n"
-    )

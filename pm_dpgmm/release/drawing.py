@@ -1,0 +1,158 @@
+"""What figures of releases are made of: one column, two columns, axes. They show densities, never records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, printable, shown
+from pm_dpgmm.methods.released import Released
+from pm_dpgmm.methods.released_densities import law_of
+from pm_dpgmm.methods.sketch.laplace import laplace
+from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.records.transformation import Asinh, Log
+from pm_dpgmm.records.transformed_columns import TransformedColumns
+from pm_dpgmm.records.transformed_mixture import TransformedMixture
+from pm_dpgmm.release.uncertainty import band
+
+BAND_DRAWS = 300
+PALE_POINTS = 40  # of an ellipse that is one of many
+
+
+def draw_column(
+    ax: Any, release: Released, place: int, *, n_points: int, intervals: bool = True, names: bool = True
+) -> None:
+    """Marginal density of a column with that of every component, and pointwise 90 % intervals of method "sketch"."""
+    drawn = release.density.marginal([place])
+    shown_columns = None if release.transformations is None else release.transformations.of([place])
+    inner = axis_of(drawn, n_points)
+    grid, slopes = inner, np.zeros((n_points, 1))
+    if shown_columns is not None:  # the same points in the unit of the records, and slopes of the map there
+        grid = shown_columns.to_units(inner[:, None])[:, 0]
+        slopes = shown_columns.of_points(grid[:, None])[1][:, None]
+    law = law_of(drawn, release.transformations, [place])
+    ax.plot(grid, np.exp(law.log_density(grid[:, None])), color="C0", label="released density")
+    if intervals and release.statistic is Statistic.SKETCH:
+        chosen = {"names": [release.feature_names[place]], "n_draws": BAND_DRAWS, "random_seed": 0}
+        around = band(release, grid, **chosen)  # type: ignore[arg-type]
+        ax.fill_between(grid, around.lower, around.upper, color="C0", alpha=0.2, label="90 % intervals")
+    parts = np.exp(drawn.component_log_densities(inner[:, None]) + slopes) * drawn.weights
+    for k, curve in enumerate(parts.T):
+        ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
+    set_scale_of(ax.set_xscale, shown_columns, 0)
+    if names:
+        ax.set(xlabel=literal(release.feature_names[place]), ylabel="density")
+
+
+def draw_pair(
+    ax: Any, release: Released, pair: Sequence[int], *, n_points: int, n_draws: int = 0, names: bool = True
+) -> None:
+    """Contours of two columns and an ellipse for every component, of one standard deviation.
+
+    With ``n_draws``, of method "sketch", also ellipses of so many mixtures that the released numbers leave plausible.
+    """
+    drawn = release.density.marginal(list(pair))
+    columns = None if release.transformations is None else release.transformations.of(list(pair))
+
+    def in_units(points: FloatArray) -> FloatArray:
+        return points if columns is None else columns.to_units(points)
+
+    contours(ax, drawn, n_points=n_points, columns=columns)
+    if n_draws and release.statistic is Statistic.SKETCH:
+        for fit in laplace(release).fits(n_draws, 0):
+            other = fit.mixture.marginal(list(pair))
+            for k in range(release.n_components):
+                ellipse = in_units(ellipse_of(other.means[k], other.covariances[k], n_points=PALE_POINTS))
+                ax.plot(*ellipse.T, color="C1", lw=0.6, alpha=max(0.05, 3 / n_draws))
+    for k, weight in enumerate(drawn.weights.tolist()):
+        style = "-" if k < release.n_components else "--"
+        ellipse, middle = in_units(ellipse_of(drawn.means[k], drawn.covariances[k])), in_units(drawn.means[k][None])
+        ax.plot(*ellipse.T, color="C1", lw=0.8, ls=style)
+        ax.plot(*middle[0], "o", color="C1", ms=2 + 8 * weight**0.5)
+    set_scale_of(ax.set_xscale, columns, 0)
+    set_scale_of(ax.set_yscale, columns, 1)
+    if names:
+        ax.set(xlabel=literal(release.feature_names[pair[0]]), ylabel=literal(release.feature_names[pair[1]]))
+
+
+def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: TransformedColumns | None = None) -> None:
+    """Filled contours that hold 10, 25, 50, 75, 90 and 97 percent of a two-dimensional mixture.
+
+    With ``columns`` the mixture is in the transformed unit, and density and axes are in that of the records.
+    """
+    sd = np.sqrt(np.diag(mixture.covariance()))
+    axes = np.column_stack(
+        [np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True)]
+    )
+    sample = mixture.sample(20_000, rng=np.random.default_rng(0))
+    law: Mixture | TransformedMixture = mixture
+    if columns is not None:
+        law = TransformedMixture(mixture, columns)
+        axes, sample = columns.to_units(axes), columns.to_units(sample)
+    points = np.stack(np.meshgrid(*axes.T), axis=-1).reshape(-1, 2)
+    density = np.exp(law.log_density(points))
+    own = np.sort(np.exp(law.log_density(sample)))
+    levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
+    top = max(density.max(), levels[-1]) * 1.01
+    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
+
+
+def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:
+    """The scale of an axis whose column is transformed: that of the transformation, where matplotlib has it."""
+    one = None if columns is None else columns.columns[place]
+    if one is not None and isinstance(one.law, Log):
+        set_scale("log")
+    elif one is not None and isinstance(one.law, Asinh):
+        set_scale("asinh", linear_width=one.law.scale)
+
+
+def axis_of(mixture: Mixture, n_points: int) -> FloatArray:
+    sd = np.sqrt(mixture.covariances[:, 0, 0])
+    return np.linspace((mixture.means[:, 0] - 4 * sd).min(), (mixture.means[:, 0] + 4 * sd).max(), n_points)
+
+
+def ellipse_of(mean: FloatArray, covariance: FloatArray, *, n_points: int = 100) -> FloatArray:
+    """Points one standard deviation from the mean."""
+    angle = np.linspace(0, 2 * np.pi, n_points)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.asarray(mean + circle @ np.linalg.cholesky(covariance).T)
+
+
+def price(release: Released) -> str:
+    g = release.guarantee
+    mark = "" if release.private else f", {NOT_PRIVATE}"
+    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "") + mark
+
+
+def literal(text: str) -> str:
+    """A text that may come from a file, as matplotlib shows it letter by letter: dollars begin no formula."""
+    return printable(text).replace("$", r"\$")
+
+
+def canvas_of(ax: Any, **size: Any) -> tuple[Any, Any]:
+    """The matplotlib axes to draw in, and what a plot returns: what was given, or new axes with ``size``."""
+    import matplotlib.pyplot as plt
+
+    if ax is not None:
+        return axes_of(ax), ax
+    _, made = plt.subplots(layout="constrained", **size)
+    return made, made
+
+
+def axes_of(ax: Any) -> Any:
+    """Those given, or those of a PlotCollection of ArviZ with one plot."""
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return ax
+    found = []
+    if hasattr(ax, "viz") and hasattr(ax, "get_target"):
+        found = [one for one in ax.viz["plot"].to_dataset().to_dataarray().values.ravel() if isinstance(one, Axes)]
+    if len(found) != 1:
+        many = f" with {len(found)} plots (choose one: its get_target)" if found else ""
+        raise TypeError(f"ax must be axes of matplotlib, got {shown(ax)} of type {type(ax).__name__}{many}")
+    return found[0]
