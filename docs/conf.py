@@ -62,7 +62,7 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 suppress_warnings = [
     "myst.header",  # proof notes may skip levels of headings
-    "ref.python",  # a type in words, "(n_features,)", is an attribute of several classes; what leads nowhere is told still
+    "ref.python",  # a word of a type, "(n_features,)", is in several classes; dead links are told still
 ]
 
 # ---------------------------------------------------------------------- docstrings
