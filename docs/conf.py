@@ -4,7 +4,6 @@ So a relative link leads to the same page on a code host and on the site, and pr
 What Sphinx is taught besides stands in ``_ext``.
 """
 
-import importlib.metadata
 import logging
 import os
 import sys
@@ -12,13 +11,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
+from pm_dpgmm._version import __version__  # noqa: E402 - from this tree
+
 os.environ.setdefault("QUICK", "1")  # the course's notebooks take this for their small sizes
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 project = "pm_dpgmm"
 author = "The pm_dpgmm developers"
 copyright = "the pm_dpgmm developers, Apache-2.0"
-release = version = importlib.metadata.version("pm_dpgmm")
+release = version = __version__
 
 extensions = [
     "sphinx.ext.autodoc",

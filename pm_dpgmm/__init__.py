@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pm_dpgmm._version import __version__
+from pm_dpgmm._version import __version__ as __version__
 from pm_dpgmm.files.cache_folders import provide_cache_folders
 
 provide_cache_folders()  # before Numba and PyTensor are loaded
@@ -81,57 +81,94 @@ _PUBLIC = {
 
 __all__ = [*_PUBLIC, "__version__", "load"]
 
-if TYPE_CHECKING:
-    from pm_dpgmm.bayes.prior.modes import check_modes
-    from pm_dpgmm.bayes.rows.density import gmm
-    from pm_dpgmm.bayes.rows.labels import label_probs, relabel
-    from pm_dpgmm.estimator import PrivateGaussianMixture
-    from pm_dpgmm.fit import fit_gmm
-    from pm_dpgmm.learners.batched_em import BatchedEM
-    from pm_dpgmm.learners.vector_learner import VectorLearner
-    from pm_dpgmm.mechanisms.robust_normal import robust_normal
-    from pm_dpgmm.methods.aggregate.method import Aggregate
-    from pm_dpgmm.methods.central.method import Central
-    from pm_dpgmm.methods.counts.histogram import HistogramMethod
-    from pm_dpgmm.methods.counts.slices import SliceMethod
-    from pm_dpgmm.methods.em.maximisation import MapPrior
-    from pm_dpgmm.methods.em.method import EM
-    from pm_dpgmm.methods.fit_warnings import ComponentWarning, FitWarning
-    from pm_dpgmm.methods.gaps.method import GapsMethod
-    from pm_dpgmm.methods.local.aggregation import LocalReports
-    from pm_dpgmm.methods.local.method import LocalMethod
-    from pm_dpgmm.methods.local.protocol import LocalProtocol
-    from pm_dpgmm.methods.populous.method import Populous
-    from pm_dpgmm.methods.populous_single.method import PopulousSingle
-    from pm_dpgmm.methods.sketch.misfit import Misfit
-    from pm_dpgmm.mixture.background import BackgroundWarning
-    from pm_dpgmm.mixture.mixture import Mixture
-    from pm_dpgmm.planning.plan import plan, smallest_size
-    from pm_dpgmm.planning.plots import plot_plans
-    from pm_dpgmm.planning.result import Plan
+if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a package with py.typed
+    from pm_dpgmm.bayes.prior.modes import check_modes as check_modes
+    from pm_dpgmm.bayes.rows.density import gmm as gmm
+    from pm_dpgmm.bayes.rows.labels import label_probs as label_probs
+    from pm_dpgmm.bayes.rows.labels import relabel as relabel
+    from pm_dpgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
+    from pm_dpgmm.fit import fit_gmm as fit_gmm
+    from pm_dpgmm.learners.batched_em import BatchedEM as BatchedEM
+    from pm_dpgmm.learners.vector_learner import VectorLearner as VectorLearner
+    from pm_dpgmm.mechanisms.robust_normal import robust_normal as robust_normal
+    from pm_dpgmm.methods.aggregate.method import Aggregate as Aggregate
+    from pm_dpgmm.methods.central.method import Central as Central
+    from pm_dpgmm.methods.counts.histogram import HistogramMethod as HistogramMethod
+    from pm_dpgmm.methods.counts.slices import SliceMethod as SliceMethod
+    from pm_dpgmm.methods.em.maximisation import MapPrior as MapPrior
+    from pm_dpgmm.methods.em.method import EM as EM
+    from pm_dpgmm.methods.fit_warnings import ComponentWarning as ComponentWarning
+    from pm_dpgmm.methods.fit_warnings import FitWarning as FitWarning
+    from pm_dpgmm.methods.gaps.method import GapsMethod as GapsMethod
+    from pm_dpgmm.methods.local.aggregation import LocalReports as LocalReports
+    from pm_dpgmm.methods.local.method import LocalMethod as LocalMethod
+    from pm_dpgmm.methods.local.protocol import LocalProtocol as LocalProtocol
+    from pm_dpgmm.methods.populous.method import Populous as Populous
+    from pm_dpgmm.methods.populous_single.method import PopulousSingle as PopulousSingle
+    from pm_dpgmm.methods.sketch.misfit import Misfit as Misfit
+    from pm_dpgmm.mixture.background import BackgroundWarning as BackgroundWarning
+    from pm_dpgmm.mixture.mixture import Mixture as Mixture
+    from pm_dpgmm.planning.plan import plan as plan
+    from pm_dpgmm.planning.plan import smallest_size as smallest_size
+    from pm_dpgmm.planning.plots import plot_plans as plot_plans
+    from pm_dpgmm.planning.result import Plan as Plan
     from pm_dpgmm.planning.sample_sizes import (
-        SampleSize,
-        mixture_rate,
-        necessary_rate,
-        populous_size,
-        selection_size,
-        univariate_rate,
+        SampleSize as SampleSize,
     )
-    from pm_dpgmm.privacy.group_privacy import group_epsilons
-    from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, WeakGuarantee, compose
-    from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
-    from pm_dpgmm.records.blocks import RecordBlocks
-    from pm_dpgmm.records.transformation import Transformation
-    from pm_dpgmm.records.transformed_mixture import TransformedMixture
-    from pm_dpgmm.release.answer import Answer
-    from pm_dpgmm.release.checkpoint import Checkpoint, resume
-    from pm_dpgmm.release.combining import combine
-    from pm_dpgmm.release.fit_check import FitCheck
-    from pm_dpgmm.release.local_reports import fit_reports
-    from pm_dpgmm.release.pair_plots import plot_pairs
-    from pm_dpgmm.release.plots import plot_coverage, plot_prior_posterior, plot_release
-    from pm_dpgmm.release.release import Release
-    from pm_dpgmm.release.selection import KSelection
+    from pm_dpgmm.planning.sample_sizes import (
+        mixture_rate as mixture_rate,
+    )
+    from pm_dpgmm.planning.sample_sizes import (
+        necessary_rate as necessary_rate,
+    )
+    from pm_dpgmm.planning.sample_sizes import (
+        populous_size as populous_size,
+    )
+    from pm_dpgmm.planning.sample_sizes import (
+        selection_size as selection_size,
+    )
+    from pm_dpgmm.planning.sample_sizes import (
+        univariate_rate as univariate_rate,
+    )
+    from pm_dpgmm.privacy.group_privacy import group_epsilons as group_epsilons
+    from pm_dpgmm.privacy.guarantee import (
+        Guarantee as Guarantee,
+    )
+    from pm_dpgmm.privacy.guarantee import (
+        Neighbouring as Neighbouring,
+    )
+    from pm_dpgmm.privacy.guarantee import (
+        Unstable as Unstable,
+    )
+    from pm_dpgmm.privacy.guarantee import (
+        WeakGuarantee as WeakGuarantee,
+    )
+    from pm_dpgmm.privacy.guarantee import (
+        compose as compose,
+    )
+    from pm_dpgmm.privacy.ledger import BudgetExceeded as BudgetExceeded
+    from pm_dpgmm.privacy.ledger import Ledger as Ledger
+    from pm_dpgmm.records.blocks import RecordBlocks as RecordBlocks
+    from pm_dpgmm.records.transformation import Transformation as Transformation
+    from pm_dpgmm.records.transformed_mixture import TransformedMixture as TransformedMixture
+    from pm_dpgmm.release.answer import Answer as Answer
+    from pm_dpgmm.release.checkpoint import Checkpoint as Checkpoint
+    from pm_dpgmm.release.checkpoint import resume as resume
+    from pm_dpgmm.release.combining import combine as combine
+    from pm_dpgmm.release.fit_check import FitCheck as FitCheck
+    from pm_dpgmm.release.local_reports import fit_reports as fit_reports
+    from pm_dpgmm.release.pair_plots import plot_pairs as plot_pairs
+    from pm_dpgmm.release.plots import (
+        plot_coverage as plot_coverage,
+    )
+    from pm_dpgmm.release.plots import (
+        plot_prior_posterior as plot_prior_posterior,
+    )
+    from pm_dpgmm.release.plots import (
+        plot_release as plot_release,
+    )
+    from pm_dpgmm.release.release import Release as Release
+    from pm_dpgmm.release.selection import KSelection as KSelection
 
 
 def load(path: Any) -> Release:
@@ -141,12 +178,14 @@ def load(path: Any) -> Release:
     return Release.load(path)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'pm_dpgmm' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"pm_dpgmm.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker every name would exist
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'pm_dpgmm' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"pm_dpgmm.{_PUBLIC[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import sqlite3
@@ -23,6 +24,7 @@ TABLES = {
     "budget": "(epsilon real, delta real, neighbouring text)",
     "spending": "(time text default current_timestamp, epsilon real, delta real, mechanism text)",
     "identity": "(id text)",  # of this file: another one with an equal budget has another
+    "checks": "(entry integer primary key, digest text)",  # of costs, 0 of the budget: see _check
 }
 
 
@@ -61,7 +63,8 @@ class Ledger(LedgerHistory):
     ------
     TypeError, ValueError
         If a parameter is out of range, the file has another budget, or it is no ledger. Like the errors below also
-        from every later use, if the file was replaced, or entries have gone or are no costs.
+        from every later use, if the file was replaced, or entries have gone or are no costs; on opening also if it is
+        damaged. A checksum of each entry tells of a faulty disk, not of a person who writes to the file.
     FileNotFoundError, PermissionError, TimeoutError, OSError
         If the file has gone or its folder does not exist; cannot be written; is locked for a minute; or the disk fails.
 
@@ -105,10 +108,12 @@ class Ledger(LedgerHistory):
                 connection.execute(f"create table if not exists {name} {columns}")
             if not found:
                 connection.execute("insert into budget values (?, ?, ?)", self._budget)
+                connection.execute("insert into checks values (0, ?)", (_digest(*self._budget),))
             if connection.execute("select id from identity").fetchone() is None:
                 connection.execute("insert into identity values (?)", (uuid.uuid4().hex,))
             self._identity = connection.execute("select id from identity").fetchone()[0]
             self._verify(connection)
+            self._check(connection)
             names = connection.execute("select cast(name as blob) from data_set").fetchall()
             if not names and data_set is not None:
                 connection.execute("insert into data_set values (?)", (data_set,))
@@ -139,11 +144,17 @@ class Ledger(LedgerHistory):
             ) as connection:
                 _tables(connection, found)
                 rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
         if len(rows) != 1:
             raise ValueError(f"the ledger {str(path)!r} must hold one budget, got {len(rows)}")
         epsilon, delta, neighbouring = rows[0]
+        try:
+            check_positive(epsilon=epsilon)
+            check_delta(delta)
+            Neighbouring.parse(neighbouring)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the ledger {str(path)!r} must hold a budget, got {shown(rows[0])}: {error}") from None
         return cls(found, epsilon=epsilon, delta=delta, neighbouring=neighbouring)
 
     def __repr__(self) -> str:
@@ -197,6 +208,7 @@ class Ledger(LedgerHistory):
                     )
             connection.execute("insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, label))
             (number,) = connection.execute("select count(*) from spending").fetchone()
+            connection.execute("insert or ignore into checks values (?, ?)", (number, _digest(*costs, label)))
             # a constraint of somebody else's table may drop an entry for another
             seen, kept = self._seen, self._verify(connection)
             self._seen = seen  # not before it is committed
@@ -231,6 +243,20 @@ class Ledger(LedgerHistory):
         self._seen = max(self._seen, n_entries)
         return epsilon, delta
 
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """ValueError if the file lost or altered what was written: half a page, or a bit, that a disk did not keep.
+
+        Entries without a checksum, of older versions, are taken as they are.
+        """
+        (state,) = connection.execute("pragma quick_check(1)").fetchone()
+        query = "select epsilon, delta, cast(mechanism as blob) from spending order by rowid"
+        found = dict(enumerate(connection.execute(query).fetchall(), 1)) | {0: self._budget}
+        checks = connection.execute("select entry, cast(digest as blob) from checks").fetchall()
+        wrong = [i for i, digest in checks if i not in found or text_of(digest) != _digest(*found[i])]
+        if state != "ok" or wrong:
+            what = shown(state) if state != "ok" else "another budget" if wrong[0] == 0 else f"entry {wrong[0]} altered"
+            raise ValueError(f"the ledger {str(self.path)!r} must be as it was written, got {what}: restore a backup")
+
     @contextlib.contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
         """One exclusive transaction: two processes cannot both see the last of the budget.
@@ -245,10 +271,10 @@ class Ledger(LedgerHistory):
                 connection.execute("begin immediate")
                 yield connection
                 connection.execute("commit")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
 
-    def _explained(self, error: sqlite3.Error) -> Exception:
+    def _explained(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
         place, name = repr(str(self.path)), getattr(error, "sqlite_errorname", "")
         if not os.path.exists(self.path):
             return FileNotFoundError(
@@ -279,3 +305,8 @@ def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
 
 def _is_cost(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value) and value >= 0
+
+
+def _digest(epsilon: object, delta: object, label: object) -> str:
+    """Checksum of one row; floats by their repr, which is exact."""
+    return hashlib.sha256(repr((epsilon, delta, text_of(label))).encode()).hexdigest()[:16]
