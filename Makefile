@@ -89,6 +89,7 @@ benchmark: $(STAMP)
 	-$(BIN)/python -m verification.benchmarks.accuracy --out benchmark-output
 	-$(BIN)/python -m verification.benchmarks.real_tables --out benchmark-output
 	-$(BIN)/python -m verification.benchmarks.sketch_speed
+	-$(BIN)/python -m verification.benchmarks.out_of_core
 	-$(BIN)/python -m verification.benchmarks.number_of_components
 	-$(BIN)/python -m verification.benchmarks.covariance_types
 	$(BIN)/python -m verification.benchmarks.histogram_size

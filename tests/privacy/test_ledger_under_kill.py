@@ -36,7 +36,7 @@ def _charge_for_ever(path, said, name):
                 file.write(f"paid {number} {cost!r} {label}\n".encode())
             except BudgetExceeded:
                 file.write(f"refused 0 {cost!r} {label}\n".encode())
-                time.sleep(0.002)  # others may write
+            time.sleep(rng.random() / 200)  # without it one process may wait for more than a minute, which is an error
 
 
 class Said:

@@ -4,7 +4,7 @@ Which page has a figure of which:
 
 - README.md and docs/how-many-records.md, sizes for "sketch": ``accuracy --sets ...`` (its sets: ``sets``), also the
   histogram in one column; docs/how-many-records.md, table of "slices": ``slices_accuracy``.
-- docs/real-tables.md: ``real_tables``.
+- docs/real-tables.md: ``real_tables``. docs/large-data.md: ``out_of_core``.
 - docs/which-method.md, kinds of covariances: ``covariance_types``; figure of "gaps" beside others: ``far_and_wide``;
   records that populous methods need: ``populous_table``; about one of them each are ``populous_single_size`` and
   ``populous_release``; local privacy: ``local_release``.

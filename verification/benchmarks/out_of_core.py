@@ -1,4 +1,4 @@
-"""How much memory, and how long, does a fit of a large Parquet file take? ``python -m verification.benchmarks.out_of_core``
+"""Memory and time of a fit of a large Parquet file: ``python -m verification.benchmarks.out_of_core``
 
 A file of 20,000,000 records in 5 columns (800 MB of numbers) is written once. Then, each in a process of its own that
 says how much memory it held at most: two moments of every column by NumPy, batch by batch, in one pass over the file;
