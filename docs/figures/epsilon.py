@@ -14,5 +14,5 @@ for ax, epsilon in zip(axes, (0.1, 0.5, 5.0), strict=True):
             ages, 2, epsilon=epsilon, delta=1e-6, bounds=(0, 100), random_seed=10 + seed, progress=False
         )
         ax.plot(points, np.exp(release.log_density(points[:, None])), color="C0", alpha=0.6)
-    ax.hist(ages[:, 0], 40, (0, 100), density=True, color="0.85")
+    ax.hist(ages[:, 0], 40, range=(0, 100), density=True, color="0.85")
     ax.set(title=f"epsilon {epsilon:g}", xlabel="age", yticks=[])

@@ -34,7 +34,7 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk says so without saying where
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:  # such as a full disk
             error.filename = str(path)
         raise
     return path

@@ -202,7 +202,7 @@ def test_bounds_go_by_name():
     for other in ({"a": (0, 1)}, {"a": (0, 1), "c": (0, 1)}):
         with pytest.raises(ValueError, match="bounds must name the columns"):
             read_bounds(other, 2, ("a", "b"))
-    with pytest.raises(ValueError, match="for every column"):
+    with pytest.raises(ValueError, match=r"bounds must be \(low, high\), got 0 for column .a."):
         read_bounds({"a": 0, "b": 1}, 2, ("a", "b"))
 
 
