@@ -25,12 +25,12 @@ N_WRITERS = 4
 
 
 def _charge_for_ever(path, said, name):
-    """Costs of all sizes, 2**-7 to 2**-40, so that some fit for long; what the ledger answers is said to a file."""
+    """Costs of all sizes, 2**-3 to 2**-40, so that some fit for long; what the ledger answers is said to a file."""
     rng = random.Random(name)
     ledger = Ledger.existing(path)
     with open(said, "ab", buffering=0) as file:  # a line is one write: whole or not at all when its process is killed
         for i in range(1_000_000):
-            cost, label = 2.0 ** -rng.uniform(7, 40), f"{name}:{i}"
+            cost, label = 2.0 ** -rng.uniform(3, 40), f"{name}:{i}"
             try:
                 number = ledger.reserve(cost, 0.0, "replace-one", label)
                 file.write(f"paid {number} {cost!r} {label}\n".encode())

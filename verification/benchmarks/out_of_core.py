@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 N_RECORDS, N_FEATURES, GROUP = 20_000_000, 5, 500_000
 MOST_MEMORY = 1024  # MiB
@@ -48,6 +46,9 @@ assert release.n_records == records.n_records
 
 def write_records(path: Path, n_records: int) -> None:
     """Three clusters in five columns, 500,000 records to a group."""
+    import pyarrow as pa  # an extra: pm_dpgmm[parquet]
+    import pyarrow.parquet as pq
+
     rng = np.random.default_rng(0)
     schema = pa.schema([(f"x{j}", pa.float64()) for j in range(N_FEATURES)])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
