@@ -35,7 +35,7 @@ def release_html(release: Released) -> str:
     if more:
         parts.append(paragraph(f"and {more} more column{'' if more == 1 else 's'}"))
     if release.background is not None:
-        parts.append(paragraph(f"background: {release.background_weight:.3f} of the records"))
+        parts.append(paragraph(f"background: {release.background_weight:.2g} of the records"))
     d = release.n_features
     size = f"{release.n_components} components, {d} column{'' if d == 1 else 's'}"
     return box(f"Release: {size}, method {release.method}", *parts)

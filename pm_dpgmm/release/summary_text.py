@@ -55,7 +55,7 @@ def summary(release: Released) -> str:
         lines.append(f"{release.misfit.summary()}.")
     if release.background is not None:
         lines.append(
-            f"Background: {release.background_weight:.3f} of the records are in no component but in a broad Gaussian,"
+            f"Background: {release.background_weight:.2g} of the records are in no component but in a broad Gaussian,"
             " which log_density, sample and prior include; weights are of the rest"
         )
     if release.resolution is not None:

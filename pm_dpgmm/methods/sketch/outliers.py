@@ -29,7 +29,8 @@ def with_outliers(fit: SketchFit) -> SketchFit:
     """The fit without a background where its evidence is larger; else with one, its weight times its probability.
 
     The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
-    evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode.
+    evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Of a
+    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`.
 
     Returns
     -------
@@ -50,11 +51,22 @@ def with_outliers(fit: SketchFit) -> SketchFit:
         broad_cost, broad = min(own, finished(data, [start], prior), key=itemgetter(0))
     gain = plain_cost - broad_cost
     if not gain > 0:  # NaN: neither is a fit
-        return fit if plain is found else SketchFit.of(data, plain)
+        return fit if plain is found else SketchFit.of(data, half_a_record(data, plain))
     assert broad.background is not None
     weight = broad.background / (1 + math.exp(-gain / 2) / ODDS)
     scale = (1 - weight) / broad.weights.sum()
     return SketchFit.of(data, replace(broad, weights=broad.weights * scale, background=weight))
+
+
+def half_a_record(data: SketchData, plain: ScaledMixture) -> ScaledMixture:
+    """The mixture with a background of half a record: Jeffreys' estimate for a kind of which none was seen.
+
+    A handful of far rows is less than what the noise tells apart, so evidence denies them; a density without them loses
+    hundreds of nats at each, and one with half a record a dozen. It costs half a nat, divided among all records.
+    """
+    weight = 1 / (2 * (data.n_records + 1))
+    scale = (1 - weight) / plain.weights.sum()
+    return replace(plain, weights=plain.weights * scale, background=weight)
 
 
 def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> tuple[float, ScaledMixture]:

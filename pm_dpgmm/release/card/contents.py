@@ -256,7 +256,7 @@ def _released(release: Released, names: tuple[str, ...]) -> tuple[Block, ...]:
     ]
     if release.background is not None:
         blocks.append(
-            Text(f"A background, one broad Gaussian, holds {release.background_weight:.3f} of the records besides.")
+            Text(f"A background, one broad Gaussian, holds {release.background_weight:.2g} of the records besides.")
         )
     drawn, left_out = figures.of_columns(release, sure=known is not None)
     blocks.append(Drawings(tuple(drawn)))
