@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from verification.auditing.audit import audit
     from verification.auditing.claimed_curve import GDP, ZCDP
     from verification.auditing.curve_result import CurveAuditResult
+    from verification.auditing.one_run import one_run
+    from verification.auditing.one_run_result import OneRunResult
     from verification.auditing.repeated import repeated
     from verification.auditing.result import AuditResult
 
-__all__ = ["GDP", "ZCDP", "AuditResult", "CurveAuditResult", "audit", "repeated"]
+__all__ = ["GDP", "ZCDP", "AuditResult", "CurveAuditResult", "OneRunResult", "audit", "one_run", "repeated"]
 
 _HOMES = {
     "GDP": "verification.auditing.claimed_curve",
     "ZCDP": "verification.auditing.claimed_curve",
     "AuditResult": "verification.auditing.result",
     "CurveAuditResult": "verification.auditing.curve_result",
+    "OneRunResult": "verification.auditing.one_run_result",
     "audit": "verification.auditing.audit",
+    "one_run": "verification.auditing.one_run",
     "repeated": "verification.auditing.repeated",
 }
 

@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_count, check_delta, check_non_negative, check_probability, check_switch, shown
-from verification.auditing import betting, curve_certificate, guessing
-from verification.auditing.certificate_writing import CURVE_FORMAT, FORMAT, NOT_COVERED, digest_of
+from verification.auditing import betting, curve_certificate, guessing, one_run_result
+from verification.auditing.certificate_writing import (
+    CURVE_FORMAT,
+    FORMAT,
+    NOT_COVERED,
+    ONE_RUN_FORMAT,
+    ONE_RUN_NOT_COVERED,
+    digest_of,
+)
 from verification.auditing.detection_limit import detection_limit, sequential_limit
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.result import AuditResult, one_criterion
@@ -28,6 +35,7 @@ class Verification:
 
     problems: tuple[str, ...]
     statement: str
+    not_covered: str = NOT_COVERED
 
     @property
     def holds(self) -> bool:
@@ -36,7 +44,7 @@ class Verification:
 
     def __str__(self) -> str:
         if self.holds:
-            return f"every bound follows from the stored counts: {self.statement}\n{NOT_COVERED}"
+            return f"every bound follows from the stored counts: {self.statement}\n{self.not_covered}"
         return "\n".join(["the certificate does not hold:", *(f"- {problem}" for problem in self.problems)])
 
 
@@ -57,22 +65,23 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     ValueError
         If ``stored`` is no certificate of this format.
     """
-    if not isinstance(stored, Mapping) or stored.get("format") not in (FORMAT, CURVE_FORMAT):
-        raise ValueError(f"certificate must have format {FORMAT!r} or {CURVE_FORMAT!r}, got {shown(stored)}")
+    if not isinstance(stored, Mapping) or not isinstance(stored.get("format"), str) or stored["format"] not in READERS:
+        raise ValueError(f"certificate must have format {', '.join(map(repr, READERS))}, got {shown(stored)}")
+    not_covered = ONE_RUN_NOT_COVERED if stored["format"] == ONE_RUN_FORMAT else NOT_COVERED
     try:
-        found, problems = (_recomputed if stored["format"] == FORMAT else curve_certificate.recomputed)(stored)
+        found, problems = READERS[stored["format"]](stored)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError) as error:
         return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
     for name, value in found.items():
         if not _same(stored.get(name), value):
             problems.append(f"{name}: {shown(stored.get(name))} is stored, {shown(value)} follows from the counts")
-    if stored.get("not_covered") != NOT_COVERED:
+    if stored.get("not_covered") != not_covered:
         problems.append("not_covered: the words are not those of this format")
     if not problems:  # of what no count leads to; else it is no news
         digest = digest_of(stored)
         if digest is None or stored.get("digest") != digest:
             problems.append("digest: some entry is not as it was saved")
-    return Verification(tuple(problems), str(stored.get("statement", "")))
+    return Verification(tuple(problems), str(stored.get("statement", "")), not_covered)
 
 
 def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -154,3 +163,10 @@ def _same(stored: Any, found: Any) -> bool:
     if type(stored) not in (int, float) or abs(stored) > sys.float_info.max:
         return False
     return math.isclose(stored, found, rel_tol=TOLERANCE)
+
+
+READERS = {
+    FORMAT: _recomputed,
+    CURVE_FORMAT: curve_certificate.recomputed,
+    ONE_RUN_FORMAT: one_run_result.recomputed,
+}

@@ -16,9 +16,10 @@ from verification._arguments import shown
 
 if TYPE_CHECKING:
     from verification.auditing.curve_result import CurveAuditResult
+    from verification.auditing.one_run_result import OneRunResult
     from verification.auditing.result import AuditResult
 
-FORMAT, CURVE_FORMAT = "privacy audit 2", "privacy curve audit 1"
+FORMAT, CURVE_FORMAT, ONE_RUN_FORMAT = "privacy audit 2", "privacy curve audit 1", "privacy audit in one run 1"
 PACKAGES = ("pm-dpgmm", "numpy", "scipy", "scikit-learn")
 NOT_COVERED = (
     "The bounds follow from the counts if the runs were independent, each on one of the two data sets by the flip of a"
@@ -26,13 +27,21 @@ NOT_COVERED = (
     " The digest shows what was changed by mistake, not by a forger, who can compute it too."
 )
 
+ONE_RUN_NOT_COVERED = (
+    "The bounds follow from the counts if every canary was in or out by a fair coin of its own, the numbers of guesses"
+    " were fixed before the run, and no guess saw a coin. This file cannot show that; only another run can. The digest"
+    " shows what was changed by mistake, not by a forger, who can compute it too."
+)
 
-def certificate(result: AuditResult | CurveAuditResult, *, mechanism: str = "", pair: str = "") -> dict[str, Any]:
+
+def certificate(
+    result: AuditResult | CurveAuditResult | OneRunResult, *, mechanism: str = "", pair: str = ""
+) -> dict[str, Any]:
     """Return the certificate of an audit as plain JSON types.
 
     Parameters
     ----------
-    result : AuditResult or CurveAuditResult
+    result : AuditResult, CurveAuditResult or OneRunResult
     mechanism, pair : str
         Names for the reader: which mechanism, which neighbouring data sets.
 
@@ -57,12 +66,13 @@ def certificate(result: AuditResult | CurveAuditResult, *, mechanism: str = "", 
     claimed = getattr(result, "curve", None)
     if claimed is not None:
         fields["curve"] = {name: getattr(claimed, name).tolist() for name in ("epsilons", "first", "second")}
+    one_run = "tries" in fields
     found = {
-        "format": FORMAT if claimed is None else CURVE_FORMAT,
+        "format": ONE_RUN_FORMAT if one_run else FORMAT if claimed is None else CURVE_FORMAT,
         "statement": str(result),
         "mechanism": mechanism,
         "pair": pair,
-        "not_covered": NOT_COVERED,
+        "not_covered": ONE_RUN_NOT_COVERED if one_run else NOT_COVERED,
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         **fields,
     }
@@ -70,7 +80,11 @@ def certificate(result: AuditResult | CurveAuditResult, *, mechanism: str = "", 
 
 
 def save_certificate(
-    result: AuditResult | CurveAuditResult, path: str | os.PathLike[str], *, mechanism: str = "", pair: str = ""
+    result: AuditResult | CurveAuditResult | OneRunResult,
+    path: str | os.PathLike[str],
+    *,
+    mechanism: str = "",
+    pair: str = "",
 ) -> None:
     """Write the certificate to ``path``, whole or not at all; a symbolic link stays one.
 

@@ -11,7 +11,7 @@ import numpy as np
 from verification._arguments import check_count, check_non_negative, check_probability, check_switch
 from verification.auditing import curve_betting as betting
 from verification.auditing import guessing
-from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, claimed_curve
+from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, Family, claimed_curve
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.guessing import MOST_RUNS
@@ -94,7 +94,14 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:
-    """The claimed curve; ValueError where it is none."""
+    """The claimed curve; ValueError where it is none, or is not that of its family."""
+    claim = stored_curve(stored, FAMILIES.get(stored["family"], GAUSSIAN))
+    _check_words(claim, stored["family"], stored["claimed"])
+    return claim
+
+
+def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> ClaimedCurve:
+    """The curve of a certificate under the words that are stored; ValueError where it is none."""
     arrays = [np.array(stored["curve"][name], dtype=float) for name in ("epsilons", "first", "second")]
     epsilons, first, second = arrays
     if not 0 < epsilons.size <= MOST_POINTS or any(a.shape != epsilons.shape or a.ndim != 1 for a in arrays):
@@ -106,10 +113,7 @@ def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:
     delta = stored["delta"]
     if delta is not None:
         check_non_negative(delta=delta)
-    family = FAMILIES.get(stored["family"], GAUSSIAN)
-    claim = ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
-    _check_words(claim, stored["family"], stored["claimed"])
-    return claim
+    return ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
 
 
 def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:

@@ -133,6 +133,12 @@ class Repeated:
 
     __call__ = sample
 
+    def once(self, data: Any, rng: np.random.Generator) -> Any:
+        """What ``mechanism`` returns in one run, as it is."""
+        if self.way == "by name":
+            return self.mechanism(data, rng=rng)
+        return self.mechanism(data, rng) if self.way == "by place" else self.mechanism(data)
+
     def _pilot(self, data: Any, seeds: range) -> None:
         """Runs until the form is known."""
         for seed in seeds:
@@ -146,10 +152,7 @@ class Repeated:
     def _once(self, data: Any, rng: np.random.Generator) -> tuple[int, Parts | None]:
         """Which failure it was, 0 for none, and the parts of one run."""
         try:
-            if self.way == "by name":
-                output = self.mechanism(data, rng=rng)
-            else:
-                output = self.mechanism(data, rng) if self.way == "by place" else self.mechanism(data)
+            output = self.once(data, rng)
         except self.failures as error:
             return 2 + next(i for i, kind in enumerate(self.failures) if isinstance(error, kind)), None
         return (1, None) if output is None else (0, _parts(output))

@@ -1,0 +1,245 @@
+"""Audits in one run: sound mechanisms pass, planted faults are caught, bad input is told in one sentence.
+
+Rates: every seed is fixed. A false alarm rate is compared with what 200 or more sound audits exceed with probability
+1e-6 at most if the rate is the nominal one.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import pm_dpgmm as dpg
+from verification import GDP, one_run
+from verification.auditing.certificate_reading import verify
+from verification.auditing.one_run import guess
+
+DELTA = 1e-5
+NO_ONE = np.zeros(0, dtype=int)
+MU = optimize.brentq(lambda mu: float(GDP(mu).delta(1.0)) - DELTA, 0.01, 1.0)  # of (1, 1e-5), 0.24
+
+
+def read(release, rows):
+    """The coordinate of each canary."""
+    return release[rows]
+
+
+def noisy_sum(size, *, share=1.0, mu=MU):
+    """A sum in ``size`` dimensions, everybody a coordinate; its noise is ``share`` of what mu-GDP needs."""
+
+    def noisy_sum(rows, rng):
+        return np.bincount(rows, minlength=size) + rng.normal(scale=share / mu, size=size)
+
+    return noisy_sum
+
+
+def audit_sum(seed, *, size=400, share=1.0, mu=MU, **choices):
+    claim = {"epsilon": 1.0, "delta": DELTA} | choices
+    rng = np.random.default_rng(seed)
+    return one_run(noisy_sum(size, share=share, mu=mu), NO_ONE, np.arange(size), score=read, rng=rng, **claim)
+
+
+def most(n, rate):
+    """Refuted audits that ``n`` of a test with this rate exceed with probability 1e-6 at most."""
+    return int(stats.binom.isf(1e-6, n, rate))
+
+
+@pytest.mark.thorough
+def test_randomised_response_at_its_epsilon_is_refuted_at_the_level():
+    """The hardest sound mechanism: the law of right guesses is the one that it is compared with."""
+
+    def response(rows, rng):
+        inside = np.isin(np.arange(100), rows)
+        return np.where(rng.random(100) < 1 / (1 + np.exp(-1.0)), inside, ~inside).astype(float)
+
+    found = [
+        one_run(response, NO_ONE, np.arange(100), score=read, epsilon=1.0, rng=np.random.default_rng(seed))
+        for seed in range(300)
+    ]
+    refuted = sum(result.refuted for result in found)
+    assert sum(result.epsilon_lower > 1.0 for result in found) <= refuted <= most(300, 0.05)
+    assert refuted > 0
+
+
+@pytest.mark.thorough
+def test_a_sound_sum_passes_and_a_tenth_of_its_noise_is_caught_every_time():
+    assert sum(audit_sum(seed).refuted for seed in range(200)) <= most(200, 0.05)
+    found = [audit_sum(seed, share=0.1) for seed in range(50)]
+    assert all(result.refuted and result.epsilon_lower > 2 for result in found)
+
+
+@pytest.mark.thorough
+def test_several_numbers_of_guesses_share_the_error():
+    """Pure Laplace noise at its epsilon; three numbers of guesses, fixed beforehand."""
+
+    def mechanism(rows, rng):
+        return np.bincount(rows, minlength=200) + rng.laplace(size=200)
+
+    def audited(seed, **choices):
+        return one_run(
+            mechanism, NO_ONE, np.arange(200), score=read, epsilon=1.0, rng=np.random.default_rng(seed), **choices
+        )
+
+    found = [audited(seed, guesses=(20, 60, 200)) for seed in range(200)]
+    assert sum(result.refuted for result in found) <= most(200, 0.05)
+    split, alone = audited(5, guesses=(20, 60)), [audited(5, guesses=k) for k in (20, 60)]
+    assert split.p_value == pytest.approx(min(1, 2 * min(result.p_value for result in alone)))
+    assert split.correct == alone[split.best].correct
+
+
+def test_a_curve_is_audited_whole():
+    assert not any(audit_sum(seed, epsilon=None, profile=GDP(mu=0.5), mu=0.5).refuted for seed in range(5))
+    broken = audit_sum(1, epsilon=None, profile=GDP(mu=0.5), mu=0.5, share=0.1)
+    assert broken.refuted and "0.5-GDP" in broken.claim and "refuted" in str(broken)
+    assert broken.epsilon_lower > 2
+
+
+def test_replace_one_reads_the_difference_of_a_pair():
+    def mechanism(rows, rng, scale):
+        return np.bincount(rows, minlength=400) + rng.laplace(scale=scale, size=400)
+
+    pair = (np.arange(200), 200 + np.arange(200))
+    for scale, caught in ((2.0, False), (0.2, True)):  # a replaced record moves two counts by 1
+        found = one_run(
+            lambda rows, rng, scale=scale: mechanism(rows, rng, scale),
+            NO_ONE,
+            pair,
+            score=read,
+            neighbours="replace-one",
+            epsilon=1.0,
+            rng=np.random.default_rng(3),
+        )
+        assert found.refuted == caught and found.canaries == 200 and found.guesses == 100
+
+
+def test_one_label_alone_can_be_guessed():
+    for labels in ("in", "out"):
+        found = audit_sum(2, share=0.1, labels=labels, guesses=100)
+        assert found.refuted and found.tries[0].tails == 1 and found.correct > 95
+
+
+def test_what_is_guessed_follows_from_scores_alone():
+    scores = np.array([0.5, np.nan, -3.0, 2.0, 0.1])
+    places, guessed = guess(scores, 3, "both", pairs=False)
+    assert dict(zip(places.tolist(), guessed.tolist(), strict=True)) == {3: True, 0: True, 2: False}
+    places, guessed = guess(scores, 2, "both", pairs=True)
+    assert dict(zip(places.tolist(), guessed.tolist(), strict=True)) == {2: False, 3: True}
+    for labels in ("both", "in", "out"):
+        for pairs in (False, True):
+            for number in range(1, 6):
+                places, guessed = guess(scores, number, labels, pairs=pairs)
+                assert len(set(places.tolist())) == number == guessed.size
+
+
+def test_the_mechanism_runs_once_with_records_and_half_of_the_canaries():
+    seen = []
+
+    def mechanism(rows):
+        seen.append(rows)
+        return rows
+
+    records, canaries = np.zeros((30, 2)), 1.0 + np.arange(80).reshape(40, 2)
+    found = one_run(mechanism, records, canaries, score=lambda release, rows: np.isin(rows[:, 0], release), epsilon=1.0)
+    assert len(seen) == 1 and (seen[0][:30] == 0).all()
+    assert seen[0].shape == (30 + found.n_included, 2)
+    assert found.refuted and found.correct == found.guesses == 20  # it shows everything
+    assert found.epsilon_lower == pytest.approx(found.ceiling)
+
+
+def test_summary_and_certificate(tmp_path):
+    for choices in ({}, {"epsilon": None, "profile": GDP(mu=0.24)}, {"share": 0.1, "guesses": (50, 100)}):
+        found = audit_sum(4, **choices)
+        assert f"{found.correct:,} of {found.guesses:,}" in found.summary()
+        assert "with every guess right" in found.summary() and "table" in found._repr_html_()
+        found.save(tmp_path / "one.json", mechanism="noisy sum")
+        stored = json.loads((tmp_path / "one.json").read_text())
+        assert verify(stored).holds, str(verify(stored))
+        assert stored["tries"][0]["guesses"] == found.tries[0].guesses
+        for name, value in (("epsilon_lower", 7.0), ("refuted", not found.refuted), ("p_value", 0.5)):
+            assert not verify(stored | {name: value}).holds
+        better = [counts | {"correct": counts["guesses"] // 2} for counts in stored["tries"]]
+        assert not verify(stored | {"tries": better}).holds
+
+
+def test_an_audit_that_could_not_refute_says_so_before():
+    found = audit_sum(1, guesses=5)
+    assert not found.refuted and "could refute no epsilon from" in found.notes[0]
+    assert not audit_sum(1).notes
+
+
+BAD = {
+    "epsilon": ({"epsilon": -1.0}, ValueError, "epsilon must be finite and at least 0"),
+    "no claim": ({"epsilon": None}, ValueError, "guarantee or profile must be given"),
+    "two claims": ({"profile": GDP(mu=1.0)}, ValueError, "only one of them"),
+    "delta": ({"delta": 1.0}, ValueError, "delta must be at least 0 and below 1"),
+    "false_alarm": ({"false_alarm": 0}, ValueError, "false_alarm must lie strictly"),
+    "guesses none": ({"guesses": 0}, ValueError, "guesses must be at least 1"),
+    "guesses many": ({"guesses": 41}, ValueError, "guesses must be at most 40"),
+    "guesses half": ({"guesses": 2.5}, TypeError, "guesses must be an integer"),
+    "guesses empty": ({"guesses": ()}, ValueError, "guesses must be a number or up to 64"),
+    "labels": ({"labels": "maybe"}, ValueError, "labels must be one of"),
+    "neighbours": ({"neighbours": "zero-out"}, ValueError, "neighbours must be one of"),
+    "pairs": ({"neighbours": "replace-one"}, ValueError, "canaries must be a pair"),
+    "score": ({"score": 3}, TypeError, "score must be callable"),
+    "rng": ({"rng": 3}, TypeError, "rng must be a numpy.random.Generator"),
+    "canaries": ({"canaries": np.zeros((4, 3))}, ValueError, "canaries must have at least one row"),
+    "no canaries": ({"canaries": np.zeros((0, 2))}, ValueError, "canaries must have at least one row"),
+    "words": ({"canaries": ["a", "b"]}, TypeError, "canaries must be an array of numbers"),
+    "records": ({"records": None}, TypeError, "records must be an array of numbers"),
+    "mechanism": ({"mechanism": 1}, TypeError, "mechanism must be callable"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_before_the_run(case):
+    def mechanism(rows, rng):
+        raise AssertionError("it ran")
+
+    wrong, kind, words = BAD[case]
+    given = {"mechanism": mechanism, "records": np.zeros((5, 2)), "canaries": np.ones((40, 2)), "epsilon": 1.0} | wrong
+    with pytest.raises(kind, match=words):
+        one_run(given.pop("mechanism"), given.pop("records"), given.pop("canaries"), **given)
+
+
+def test_scores_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="score must give one number for each of 40 canaries"):
+        one_run(lambda rows: rows, NO_ONE, np.arange(40), score=lambda release, rows: 1.0, epsilon=1.0)
+    with pytest.raises(TypeError, match="score must be given where the release has no log_density, got ndarray"):
+        one_run(lambda rows: rows, NO_ONE, np.arange(40), epsilon=1.0)
+
+
+def ring(number, radius):
+    """Canaries far from the records and from each other."""
+    angle = 2 * np.pi * np.arange(number) / number
+    return radius * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def fit(method, broken=False):
+    def mechanism(rows, rng):
+        epsilon = 400.0 if broken else 1.0  # what is spent; what is claimed is 1
+        return dpg.fit_gmm(
+            rows,
+            n_components=8,
+            epsilon=epsilon,
+            delta=DELTA,
+            bounds=[[-10, 10], [-10, 10]],
+            method=method,
+            neighbouring="add-remove",
+            progress=False,
+            random_seed=int(rng.integers(2**31)),
+        )
+
+    return mechanism
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+@pytest.mark.parametrize("method", ["sketch", "histogram"])
+def test_fits_of_this_package_pass(method):
+    """One audit of each, by the density of the release at the canaries; seeds are fixed."""
+    records = np.random.default_rng(1).normal(size=(300, 2))
+    found = one_run(fit(method), records, ring(40, 8.0), epsilon=1.0, delta=DELTA, rng=np.random.default_rng(2))
+    assert not found.refuted and found.score.startswith("log density")

@@ -1,0 +1,184 @@
+"""What an audit in one run found, and what follows from its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from verification._arguments import check_delta, check_probability
+from verification.auditing import curve_certificate
+from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.one_run_guessing import OneRunCounts, ceiling, epsilon_bound, p_value
+from verification.auditing.result import plain
+
+
+@dataclass(frozen=True, slots=True)
+class OneRunResult:
+    """A certified verdict on one privacy claim from one run of the mechanism on records and canaries.
+
+    ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
+    nothing: with all guesses right the audit would have certified ``ceiling``.
+    """
+
+    refuted: bool
+    claim: str  # in words
+    epsilon: float | None  # the claim; None: a curve
+    delta: float | None  # of the claim; of a curve: where epsilon is told
+    epsilon_lower: float | None  # certified: the true epsilon at ``delta`` is at least this; None without a delta
+    p_value: float  # of the claim: at most b with probability at most b if it holds
+    ceiling: float | None  # ``epsilon_lower`` of the same number of guesses, were all of them right
+    tries: tuple[OneRunCounts, ...]  # one for each number of guesses that was fixed beforehand
+    best: int  # which of them gave the p-value
+    n_included: int  # canaries that were in (for pairs: first ones)
+    neighbours: str  # "add-remove" or "replace-one"
+    labels: str  # what may be guessed: "both", "in" or "out"
+    score: str  # name of the score
+    false_alarm: float
+    notes: tuple[str, ...]
+    curve: ClaimedCurve | None = field(repr=False)
+
+    @property
+    def correct(self) -> int:
+        """Right guesses, of the number of guesses that gave the p-value."""
+        return self.tries[self.best].correct
+
+    @property
+    def guesses(self) -> int:
+        """Guesses made, of the number that gave the p-value."""
+        return self.tries[self.best].guesses
+
+    @property
+    def canaries(self) -> int:
+        """Canaries, or pairs of them, each with a fair coin of its own."""
+        return self.tries[self.best].canaries
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every field as plain JSON types, the claimed curve left out; an infinite number becomes "inf"."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("curve", "tries")}
+        return plain(fields | {"tries": [counts.as_dict() for counts in self.tries], "notes": list(self.notes)})
+
+    def __str__(self) -> str:
+        guessed = f"{self.correct:,} of {self.guesses:,} guesses right, {self.canaries:,} canaries, one run"
+        certified = f"(certified, error probability {self.false_alarm:g}; {guessed})"
+        bound = "no epsilon is told without a delta"
+        if self.epsilon_lower is not None:
+            bound = f"epsilon is at least {self.epsilon_lower:.4g}" + (f" at delta = {self.delta:g}" * bool(self.delta))
+        notes = "".join(f"; note: {note}" for note in self.notes)
+        if self.refuted:
+            return f"claim {self.claim} refuted: {bound} {certified}{notes}"
+        most = "" if self.ceiling is None else f"; with every guess right it would have been {self.ceiling:.4g}"
+        return f"no violation of {self.claim} found: {bound} {certified}{most}; a pass is not a proof{notes}"
+
+    def summary(self) -> str:
+        """A few lines: claim, counts, what is certified and the most that could have been."""
+        lower, most = ("not told" if x is None else f"at least {x:.4g}" for x in (self.epsilon_lower, self.ceiling))
+        at = f" at delta = {self.delta:g}" if self.delta else ""
+        rows = [
+            ("claim", self.claim),
+            ("verdict", "refuted" if self.refuted else "no violation found, which is no proof"),
+            ("p-value of the claim", f"{self.p_value:.3g}"),
+            (f"epsilon{at}", f"{lower}, error probability {self.false_alarm:g}"),
+            ("with every guess right", most),
+            ("right guesses", "; ".join(f"{c.correct:,} of {c.guesses:,}" for c in self.tries)),
+            ("canaries", f"{self.canaries:,}, {self.n_included:,} of them in; {self.neighbours}"),
+            ("score", self.score),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *self.notes])
+
+    def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
+        """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate_writing.py."""
+        from verification.auditing.certificate_writing import save_certificate
+
+        save_certificate(self, path, mechanism=mechanism, pair=pair)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from verification.auditing.notebook_html import audit_html
+
+        rows = [(name.strip(), value) for name, _, value in (s.partition("  ") for s in self.summary().splitlines())]
+        return audit_html(
+            "Audit in one run", rows[: len(rows) - len(self.notes)], refuted=self.refuted, notes=self.notes
+        )
+
+
+def judged(
+    tries: tuple[OneRunCounts, ...],
+    claim: tuple[float, float] | ClaimedCurve,
+    *,
+    labels: str,
+    neighbours: str,
+    n_included: int,
+    score: str,
+    false_alarm: float,
+    notes: tuple[str, ...],
+) -> OneRunResult:
+    """The verdict that follows from the counts: everything here is post-processing of them."""
+    curve = claim if isinstance(claim, ClaimedCurve) else None
+    if isinstance(claim, ClaimedCurve):
+        epsilon, delta, words = None, claim.delta, claim.words
+        epsilons, deltas = claim.epsilons, claim.allowed((labels != "out", labels != "in"))
+    else:
+        epsilon, delta = claim
+        words = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta > 0 else "")
+        epsilons, deltas = epsilon, delta  # type: ignore[assignment]
+    values = [p_value([counts], epsilons=epsilons, deltas=deltas) for counts in tries]
+    value = min(1.0, len(tries) * min(values))
+    refuted = value <= false_alarm
+    lower = most = None
+    if delta is not None:
+        lower = epsilon_bound(tries, delta=delta, error=false_alarm)
+        most = ceiling(tries, delta=delta, error=false_alarm)
+        if epsilon is not None:  # one criterion: at the claim itself the bound and the p-value are the same event
+            lower = max(lower, epsilon) if refuted else min(lower, epsilon)
+    return OneRunResult(
+        refuted=refuted,
+        claim=words,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_lower=lower,
+        p_value=value,
+        ceiling=most,
+        tries=tries,
+        best=values.index(min(values)),
+        n_included=n_included,
+        neighbours=neighbours,
+        labels=labels,
+        score=score,
+        false_alarm=false_alarm,
+        notes=notes,
+        curve=curve,
+    )
+
+
+def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What a certificate of one run must say, from its counts; KeyError, TypeError or ValueError if it is none.
+
+    A claimed curve is taken as it is stored, under the words that are.
+    """
+    check_probability(false_alarm=stored["false_alarm"])
+    tries = tuple(OneRunCounts(**counts) for counts in stored["tries"])
+    if not 0 < len(tries) <= 64 or len({(c.canaries, c.tails) for c in tries}) > 1:
+        raise ValueError("tries must be of one number of canaries and labels, 64 at most")
+    labels = stored["labels"]
+    if labels not in ("both", "in", "out") or tries[0].tails != (2 if labels == "both" else 1):
+        raise ValueError("labels do not fit tails")
+    claim: Any
+    if stored["epsilon"] is None:
+        claim = curve_certificate.stored_curve(stored)
+    else:
+        check_delta(stored["delta"])
+        claim = (float(stored["epsilon"]), float(stored["delta"]))
+    found = judged(
+        tries,
+        claim,
+        labels=labels,
+        neighbours=stored["neighbours"],
+        n_included=stored["n_included"],
+        score=stored["score"],
+        false_alarm=stored["false_alarm"],
+        notes=tuple(stored["notes"]),
+    )
+    fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
+    return {name: plain(getattr(found, name)) for name in fields} | {"statement": str(found)}, []
