@@ -84,8 +84,7 @@ __all__ = [*_PUBLIC, "__version__", "load"]
 if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a package with py.typed
     from pm_dpgmm.bayes.prior.modes import check_modes as check_modes
     from pm_dpgmm.bayes.rows.density import gmm as gmm
-    from pm_dpgmm.bayes.rows.labels import label_probs as label_probs
-    from pm_dpgmm.bayes.rows.labels import relabel as relabel
+    from pm_dpgmm.bayes.rows.labels import label_probs as label_probs, relabel as relabel
     from pm_dpgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm as fit_gmm
     from pm_dpgmm.learners.batched_em import BatchedEM as BatchedEM
@@ -97,8 +96,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.methods.counts.slices import SliceMethod as SliceMethod
     from pm_dpgmm.methods.em.maximisation import MapPrior as MapPrior
     from pm_dpgmm.methods.em.method import EM as EM
-    from pm_dpgmm.methods.fit_warnings import ComponentWarning as ComponentWarning
-    from pm_dpgmm.methods.fit_warnings import FitWarning as FitWarning
+    from pm_dpgmm.methods.fit_warnings import ComponentWarning as ComponentWarning, FitWarning as FitWarning
     from pm_dpgmm.methods.gaps.method import GapsMethod as GapsMethod
     from pm_dpgmm.methods.local.aggregation import LocalReports as LocalReports
     from pm_dpgmm.methods.local.method import LocalMethod as LocalMethod
@@ -108,63 +106,38 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.methods.sketch.misfit import Misfit as Misfit
     from pm_dpgmm.mixture.background import BackgroundWarning as BackgroundWarning
     from pm_dpgmm.mixture.mixture import Mixture as Mixture
-    from pm_dpgmm.planning.plan import plan as plan
-    from pm_dpgmm.planning.plan import smallest_size as smallest_size
+    from pm_dpgmm.planning.plan import plan as plan, smallest_size as smallest_size
     from pm_dpgmm.planning.plots import plot_plans as plot_plans
     from pm_dpgmm.planning.result import Plan as Plan
     from pm_dpgmm.planning.sample_sizes import (
         SampleSize as SampleSize,
-    )
-    from pm_dpgmm.planning.sample_sizes import (
         mixture_rate as mixture_rate,
-    )
-    from pm_dpgmm.planning.sample_sizes import (
         necessary_rate as necessary_rate,
-    )
-    from pm_dpgmm.planning.sample_sizes import (
         populous_size as populous_size,
-    )
-    from pm_dpgmm.planning.sample_sizes import (
         selection_size as selection_size,
-    )
-    from pm_dpgmm.planning.sample_sizes import (
         univariate_rate as univariate_rate,
     )
     from pm_dpgmm.privacy.group_privacy import group_epsilons as group_epsilons
     from pm_dpgmm.privacy.guarantee import (
         Guarantee as Guarantee,
-    )
-    from pm_dpgmm.privacy.guarantee import (
         Neighbouring as Neighbouring,
-    )
-    from pm_dpgmm.privacy.guarantee import (
         Unstable as Unstable,
-    )
-    from pm_dpgmm.privacy.guarantee import (
         WeakGuarantee as WeakGuarantee,
-    )
-    from pm_dpgmm.privacy.guarantee import (
         compose as compose,
     )
-    from pm_dpgmm.privacy.ledger import BudgetExceeded as BudgetExceeded
-    from pm_dpgmm.privacy.ledger import Ledger as Ledger
+    from pm_dpgmm.privacy.ledger import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from pm_dpgmm.records.blocks import RecordBlocks as RecordBlocks
     from pm_dpgmm.records.transformation import Transformation as Transformation
     from pm_dpgmm.records.transformed_mixture import TransformedMixture as TransformedMixture
     from pm_dpgmm.release.answer import Answer as Answer
-    from pm_dpgmm.release.checkpoint import Checkpoint as Checkpoint
-    from pm_dpgmm.release.checkpoint import resume as resume
+    from pm_dpgmm.release.checkpoint import Checkpoint as Checkpoint, resume as resume
     from pm_dpgmm.release.combining import combine as combine
     from pm_dpgmm.release.fit_check import FitCheck as FitCheck
     from pm_dpgmm.release.local_reports import fit_reports as fit_reports
     from pm_dpgmm.release.pair_plots import plot_pairs as plot_pairs
     from pm_dpgmm.release.plots import (
         plot_coverage as plot_coverage,
-    )
-    from pm_dpgmm.release.plots import (
         plot_prior_posterior as plot_prior_posterior,
-    )
-    from pm_dpgmm.release.plots import (
         plot_release as plot_release,
     )
     from pm_dpgmm.release.release import Release as Release

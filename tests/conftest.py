@@ -42,8 +42,7 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture
 def judge(monkeypatch):
     """``judge(rejected)``: sketch fits find what they find, without a search, and are accepted or rejected as told."""
-    from pm_dpgmm.methods.sketch import choice as sketch_choice
-    from pm_dpgmm.methods.sketch import rounds as sketch_rounds
+    from pm_dpgmm.methods.sketch import choice as sketch_choice, rounds as sketch_rounds
     from pm_dpgmm.methods.sketch.estimate import REJECTED
 
     real = sketch_rounds.fit_evidence

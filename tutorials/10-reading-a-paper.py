@@ -17,8 +17,7 @@ from collections import Counter
 
 import matplotlib.pyplot as plt
 import numpy as np
-from hypothesis import find, settings
-from hypothesis import strategies as st
+from hypothesis import find, settings, strategies as st
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d
 from verification.claims import Effort, Finding, Kind, Verdict, all_claims, run_claim

@@ -10,8 +10,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
 from pm_dpgmm.methods.central import run as central
 from pm_dpgmm.methods.counts import histogram, slices
-from pm_dpgmm.methods.em import k_means
-from pm_dpgmm.methods.em import run as em
+from pm_dpgmm.methods.em import k_means, run as em
 from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import AUTOMATIC, Outcome

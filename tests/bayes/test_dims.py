@@ -13,8 +13,7 @@ from pytensor.xtensor import as_xtensor
 from pytensor.xtensor.type import XTensorVariable
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes import dims as dpd
-from pm_dpgmm.bayes import label_density
+from pm_dpgmm.bayes import dims as dpd, label_density
 from pm_dpgmm.bayes.parameters.params import mixture_params
 from pm_dpgmm.mixture.mixture import Mixture
 from tests.builders.quick_sampling import FAST

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm import demo
-from pm_dpgmm import fit as front_door
+from pm_dpgmm import demo, fit as front_door
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods import problem
 from pm_dpgmm.methods.counts import histogram

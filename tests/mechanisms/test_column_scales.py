@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.column_scales import gaps_by_size, noisy_column_scales

@@ -5,8 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.mechanisms.gap_histogram import MOVED, gap_counts, gap_noise, noisy_gap_counts
 from pm_dpgmm.privacy.curves import TruncatedLaplaceProfile

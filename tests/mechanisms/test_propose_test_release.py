@@ -7,8 +7,7 @@ import secrets
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.mechanisms.lifted_mask import largest_omega
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, divergence, pass_probabilities

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pm_dpgmm.bayes.parameters import anchor_kernel
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, offsets_of

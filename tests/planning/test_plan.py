@@ -12,8 +12,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
-from pm_dpgmm.planning import plan as plan_module
-from pm_dpgmm.planning import trials as plan_trials
+from pm_dpgmm.planning import plan as plan_module, trials as plan_trials
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.planning.trials import public_mixture
 from pm_dpgmm.privacy.simulated_fits import fits_may_warn

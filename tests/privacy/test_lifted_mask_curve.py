@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.mechanisms.lifted_mask import largest_omega
 from pm_dpgmm.privacy.curve_files import profile_from_dict

@@ -6,8 +6,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import pm_dpgmm as dpg
 from pm_dpgmm.privacy.curves import GaussianProfile, GeometricProfile, PointProfile

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing import outputs as runs
-from verification.auditing import scores
+from verification.auditing import outputs as runs, scores
 from verification.auditing.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
 from verification.auditing.bits import bit_features
 from verification.auditing.detection_limit import sequential_limit

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from verification._arguments import check_count, check_non_negative, check_probability, check_switch
-from verification.auditing import curve_betting as betting
-from verification.auditing import guessing
+from verification.auditing import curve_betting as betting, guessing
 from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, Family, claimed_curve
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult

@@ -13,8 +13,16 @@ from pm_dpgmm.bayes.likelihoods.local_operation import N_NODES
 from pm_dpgmm.methods.local.responses import CellResponses
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from verification.calibration import mixture_kernels as kernels
-from verification.calibration.em import CENTRE, HALF_WIDTH, NAMES, SPREAD, WITH_RECORDS, LogLikelihood, mixture_of
-from verification.calibration.em import posterior as posterior_draws
+from verification.calibration.em import (
+    CENTRE,
+    HALF_WIDTH,
+    NAMES,
+    SPREAD,
+    WITH_RECORDS,
+    LogLikelihood,
+    mixture_of,
+    posterior as posterior_draws,
+)
 from verification.calibration.intervals import Row, rows
 
 FloatArray = NDArray[np.float64]

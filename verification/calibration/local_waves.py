@@ -18,8 +18,7 @@ from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
-from verification.calibration import ensemble
-from verification.calibration import mixture_kernels as kernels
+from verification.calibration import ensemble, mixture_kernels as kernels
 from verification.calibration.importance import FloatArray, LogDensity, Weighted, sample_weighted
 from verification.calibration.intervals import Row, rows
 

@@ -23,9 +23,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.automatic import method, verdict
 from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.outcome import AUTOMATIC, Problem
-from pm_dpgmm.methods.sketch import choice as sketch_choice
-from pm_dpgmm.methods.sketch import estimate as sketch_post
-from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.sketch import choice as sketch_choice, estimate as sketch_post, method as sketch
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.gaps import fixed_candidates, worst_gaps

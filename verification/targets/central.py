@@ -29,8 +29,7 @@ from pm_dpgmm.mechanisms.bernstein_sums import (
 )
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.partitions import SoftPartition
-from pm_dpgmm.methods.central import method as central_method
-from pm_dpgmm.methods.central import run as central_run
+from pm_dpgmm.methods.central import method as central_method, run as central_run
 from pm_dpgmm.methods.central.method import Central
 from pm_dpgmm.methods.central.run import Run
 from pm_dpgmm.methods.central.statistics import CentralStatistics, partition_of

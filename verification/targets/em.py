@@ -28,8 +28,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.lloyd import lloyd_scale, noisy_lloyd
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT
 from pm_dpgmm.mechanisms.partitions import Partition, SoftPartition
-from pm_dpgmm.methods.em import method as em_method
-from pm_dpgmm.methods.em import run as em_run
+from pm_dpgmm.methods.em import method as em_method, run as em_run
 from pm_dpgmm.methods.em.method import EM
 from pm_dpgmm.methods.em.run import Run
 from pm_dpgmm.methods.em.statistics import EMStatistics

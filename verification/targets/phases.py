@@ -16,9 +16,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
-from pm_dpgmm.methods.sketch import choice as sketch_choice
-from pm_dpgmm.methods.sketch import estimate as sketch_post
-from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.sketch import choice as sketch_choice, estimate as sketch_post, method as sketch
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.mixture.mixture import Mixture

@@ -20,8 +20,7 @@ from pm_dpgmm.learners.fit_arrays import BoolArray, Fits
 from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, largest_omega
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
-from pm_dpgmm.methods.populous import average as populous_average
-from pm_dpgmm.methods.populous import method as populous
+from pm_dpgmm.methods.populous import average as populous_average, method as populous
 from pm_dpgmm.methods.populous.agreement import AgreementRule, friend_table
 from pm_dpgmm.methods.populous.average import moved_mass
 from pm_dpgmm.methods.populous.design import Design

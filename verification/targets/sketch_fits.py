@@ -20,14 +20,15 @@ import numpy as np
 
 from pm_dpgmm import Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms import box
-from pm_dpgmm.mechanisms import moments as moments_module
+from pm_dpgmm.mechanisms import box, moments as moments_module
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch import choice as sketch_choice
-from pm_dpgmm.methods.sketch import estimate as sketch_post
-from pm_dpgmm.methods.sketch import method as sketch
-from pm_dpgmm.methods.sketch import rounds as sketch_rounds
+from pm_dpgmm.methods.sketch import (
+    choice as sketch_choice,
+    estimate as sketch_post,
+    method as sketch,
+    rounds as sketch_rounds,
+)
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, less_floor, sketch_data
 from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
 from pm_dpgmm.methods.sketch.rounds import Schedule

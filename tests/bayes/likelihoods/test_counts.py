@@ -9,8 +9,7 @@ import pytest
 from scipy import special, stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.likelihoods import bins_kernel, counts_graph, counts_kernel
-from pm_dpgmm.bayes.likelihoods import counts as count_evidence
+from pm_dpgmm.bayes.likelihoods import bins_kernel, counts as count_evidence, counts_graph, counts_kernel
 from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count

@@ -18,8 +18,7 @@ from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
 from tests.builders.em_sums import LINE, PLANE, WEIGHTS, mixture, release, statistics
-from verification.calibration import em as study
-from verification.calibration import mixture_kernels as kernels
+from verification.calibration import em as study, mixture_kernels as kernels
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation:UserWarning")
 

@@ -26,8 +26,7 @@ from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
 from tests.builders.local_responses import EDGES, LINE, PLANE, WEIGHTS, cells, mixture, release, reports, vectors
-from verification.calibration import local as study
-from verification.calibration import mixture_kernels as kernels
+from verification.calibration import local as study, mixture_kernels as kernels
 from verification.calibration.em import CENTRE, SPREAD
 from verification.calibration.importance import sample_weighted
 

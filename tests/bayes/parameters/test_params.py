@@ -12,8 +12,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import pm_dpgmm as dpg

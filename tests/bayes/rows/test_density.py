@@ -14,8 +14,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pytensor.compile.mode import Mode
 from scipy import stats
 from scipy.special import logsumexp

@@ -12,8 +12,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import pm_dpgmm as dpg

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy import optimize, stats
 
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood

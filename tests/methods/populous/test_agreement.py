@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits

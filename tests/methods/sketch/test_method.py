@@ -12,8 +12,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms import box, log_likelihood_ratio, moments, sketch
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch import method
-from pm_dpgmm.methods.sketch import rounds as sketch_rounds
+from pm_dpgmm.methods.sketch import method, rounds as sketch_rounds
 from pm_dpgmm.methods.sketch.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.estimate import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.methods.sketch.fit import misfit

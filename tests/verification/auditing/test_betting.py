@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import special
 
 from verification.auditing.betting import (

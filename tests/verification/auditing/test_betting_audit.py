@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from verification.auditing import betting_audit as sequential
-from verification.auditing import outputs as runs
-from verification.auditing import scores
+from verification.auditing import betting_audit as sequential, outputs as runs, scores
 from verification.auditing.audit import audit
 from verification.auditing.betting import LEVELS, BetCounts, delta_bound, epsilon_bound, log_e_value
 from verification.auditing.detection_limit import sequential_limit

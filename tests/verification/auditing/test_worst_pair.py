@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import stats
 
 from verification import audit as real_audit
-from verification.auditing import candidates
-from verification.auditing import minimal_pair as shrink
+from verification.auditing import candidates, minimal_pair as shrink
 from verification.auditing.parts import OutputError
 from verification.auditing.result import BY_VALUE
 from verification.auditing.worst_pair import minimal_pair, worst_pair

@@ -4,8 +4,7 @@ import ast
 
 import pytest
 
-from verification.benchmarks.mutations import drawn, faults_of
-from verification.benchmarks.mutations import tests_of as files_of_tests
+from verification.benchmarks.mutations import drawn, faults_of, tests_of as files_of_tests
 
 SOURCE = '''
 """A docstring with 1 + 2."""

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import special, stats
 
 from pm_dpgmm.mixture.total_variation import total_variation_1d, total_variation_bounds, total_variation_monte_carlo

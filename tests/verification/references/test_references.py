@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import integrate, stats
 
 from verification.neighbours import add_remove_pairs, replace_one_pairs

@@ -11,8 +11,7 @@ from verification import report as module
 from verification.__main__ import main
 from verification.claims import Claim, Kind, Verdict, all_claims, run_claim
 from verification.claims.search import over
-from verification.report import Contents, collect, to_html, to_markdown, write_report
-from verification.report import figures as drawings
+from verification.report import Contents, collect, figures as drawings, to_html, to_markdown, write_report
 from verification.report.contents import PAPERS, evidence
 from verification.report.figures import all_figures, audits, tv_range
 from verification.specimens import Specimen
