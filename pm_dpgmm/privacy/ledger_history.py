@@ -96,8 +96,8 @@ class LedgerHistory:
         with self._opened("rw") as connection:
             self._verify(connection)
             (n_entries,) = connection.execute("select count(*) from spending").fetchone()
-            taken = connection.execute("select 1 from releases where entry = ?", (int(entry),)).fetchone()
-            if entry > n_entries or taken:
+            query = "select 1 from releases where entry = ?"  # SQLite takes integers of 64 bits only
+            if entry > n_entries or connection.execute(query, (int(entry),)).fetchone():
                 raise ValueError(f"entry must be one of {n_entries} that has no release yet, got {entry}")
             connection.execute("insert into releases values (?, ?, ?)", (int(entry), *found))
 

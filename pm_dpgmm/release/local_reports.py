@@ -54,7 +54,7 @@ def fit_reports(
     Raises
     ------
     TypeError, ValueError
-        If something is not as said.
+        If something is not as said, or the same reports are there twice, also where they were counted twice.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def fit_reports(
         raise TypeError(f"reports must be LocalReports, or a list of some, got {shown(reports)}")
     check_count(most=MOST_COMPONENTS, n_components=n_components)
     check_flag(progress=progress, simulated=simulated)
-    if len({id(one) for one in given}) < len(given):
+    if len({one.digest or id(one) for one in given}) < len(given):
         raise ValueError("reports must be of different people, got the same ones twice")
     first = given[0]
     responses: Any = first.responses

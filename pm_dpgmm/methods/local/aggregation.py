@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,11 +30,15 @@ class LocalReports:
         See :mod:`pm_dpgmm.methods.local.responses`.
     refused : mapping of str to int
         How many reports were left out for which reason; empty where ``strict``.
+    digest : str
+        SHA-256 of the reports that count, in any order: reports carry random marks, so equal ones are the same ones.
+        "" where the counts were not made of reports.
     """
 
     protocol: LocalProtocol
     responses: Counted
     refused: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
 
     def __post_init__(self) -> None:
         counts, protocol = self.responses, self.protocol
@@ -75,7 +80,8 @@ def aggregated(protocol: LocalProtocol, reports: Iterable[bytes], *, strict: boo
         outputs[output] += 1
     if not outputs:
         raise ValueError(f"reports must hold at least one report of this protocol, got none among {refused.total()}")
-    return LocalReports(protocol, counted(protocol, outputs), dict(refused))
+    digest = hashlib.sha256(b"".join(sorted(seen))).hexdigest()
+    return LocalReports(protocol, counted(protocol, outputs), dict(refused), digest)
 
 
 def channel(protocol: LocalProtocol) -> FloatArray:

@@ -335,6 +335,17 @@ def test_reports_of_other_kinds_are_not_put_together():
         dpg.fit_reports([line, line], 1)
 
 
+def test_the_same_reports_counted_twice_are_no_other_people():
+    plain = LocalProtocol("one-bit", 1.0, frequencies=[[1.0]], phases=[0.0])
+    sent = [[plain.respond(0.5) for _ in range(50)] for _ in range(2)]
+    with pytest.raises(ValueError, match="reports must be of different people, got the same ones twice"):
+        dpg.fit_reports([plain.aggregate(sent[0]), plain.aggregate(sent[0][::-1])], 1, progress=False)
+    counts = [plain.aggregate(one) for one in sent]
+    assert dpg.fit_reports(counts, 1, progress=False).n_records == 100
+    unmarked = [dpg.LocalReports(plain, counts[0].responses) for _ in range(2)]  # equal counts may be of other people
+    assert dpg.fit_reports(unmarked, 1, progress=False).n_records == 100
+
+
 def test_counts_are_of_the_protocol_beside_them():
     """Else a release would state an epsilon that its answers do not have."""
     sharp = LocalProtocol("one-bit", 8.0, frequencies=[[1.0]], phases=[0.0])
