@@ -217,13 +217,12 @@ def ring(number, radius):
     return radius * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
-def fit(method, broken=False):
+def fit(method):
     def mechanism(rows, rng):
-        epsilon = 400.0 if broken else 1.0  # what is spent; what is claimed is 1
         return dpg.fit_gmm(
             rows,
             n_components=8,
-            epsilon=epsilon,
+            epsilon=1.0,
             delta=DELTA,
             bounds=[[-10, 10], [-10, 10]],
             method=method,
