@@ -127,7 +127,7 @@ def draw(runs: list[Run], path: str) -> None:
     axes.set_yticks([0, 0.1, 0.5, 1, 1.1], ["0", ".1", ".5", "1", "refused"])
     axes.set_ylabel("total variation from the truth")
     axes.set_title(f"epsilon {EPSILON:g}, delta {DELTA:g}, no bounds (histogram: true ones)", fontsize=9)
-    axes.legend(fontsize=8, ncol=len(methods), frameon=False, loc="upper left", bbox_to_anchor=(0, 0.92))
+    figure.legend(fontsize=8, ncol=len(methods), frameon=False, loc="outside lower center")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
