@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,7 @@ def fit_gmm(
     *,
     epsilon: float,
     delta: float | None = None,
+    columns: Sequence[str] | None = None,
     bounds: ArrayLike | Mapping[str, Any] | None = None,
     resolution: Any = None,
     transform: Any = None,
@@ -101,6 +102,9 @@ def fit_gmm(
     delta : float, optional
         Probability outside the epsilon bound; well below 1/N. Needed by "sketch", "em" (but for k-means), "aggregate",
         "gaps" and the populous methods, unused by "histogram", "slices", "local" and nearly always "central".
+    columns : sequence of str, optional
+        Columns of a file or table to use, in this order, by public choice; the others are not looked at. All by
+        default. Of an array, which has no names: names for all of its columns.
     bounds : None, (low, high), array (D, 2) or dict by name of column, optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
         count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows, or
@@ -214,7 +218,7 @@ def fit_gmm(
         progress=progress,
         random_seed=random_seed,
     )
-    public = {"bounds": bounds, "resolution": resolution, "transform": transform}
+    public = {"columns": columns, "bounds": bounds, "resolution": resolution, "transform": transform}
     records, feature_names, problem = read_problem(X, choices, epsilon, delta, relation, **public)
     with without_float_errors():
         chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))

@@ -45,7 +45,7 @@ def with_value(value):
 
 BAD_INPUT = {
     "text": (np.array([["a"], ["b"]]), {}, TypeError, "X must be numeric"),
-    "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric, got values of other types in column 'b' .drop it, fit"),
+    "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric, got values of other types in column 'b' .leave it out by columns=, fit"),
     "dates": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])}), {}, TypeError, "X must be numeric"),
     "complex": (np.array([[1j], [2j]]), {}, TypeError, "X must be numeric"),
     "ragged": ([[1.0], [1.0, 2.0]], {}, ValueError, "rows of equal length"),
@@ -474,3 +474,18 @@ def test_masks_within_lists_are_refused_and_not_dropped(rows, tmp_path):
             mixture.log_density(points)
     with pytest.raises(TypeError, match="bounds must have no mask"):
         dpg.fit_gmm([[1, 2], [3, 4]], 1, epsilon=1.0, bounds=np.ma.masked_array([0.0, 9.0], [1, 0]))
+
+
+def test_columns_choose_those_of_a_file_and_name_those_of_an_array(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"sex": ["f", "m"] * 100, "age": rng.normal(50, 10, 200), "bmi": rng.normal(25, 3, 200)})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    limits = {"bmi": (10, 60), "age": (0, 110)}
+    settings = {"epsilon": 1.0, "bounds": limits, "progress": False, "random_seed": 1}
+    from_file = dpg.fit_gmm(tmp_path / "people.csv", 1, columns=["bmi", "age"], **settings)
+    from_array = dpg.fit_gmm(frame[["bmi", "age"]].to_numpy(), 1, columns=["bmi", "age"], **settings)
+    assert from_file.feature_names == from_array.feature_names == ("bmi", "age")
+    np.testing.assert_array_equal(from_file.means, from_array.means)
+    blocks = dpg.RecordBlocks(frame[["bmi", "age"]])
+    with pytest.raises(ValueError, match="columns must be None with RecordBlocks"):
+        dpg.fit_gmm(blocks, 1, columns=["bmi"], delta=1e-6, **settings)

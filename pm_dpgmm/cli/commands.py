@@ -52,14 +52,14 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     if options.like is not None:
         settings["like"] = Release.load(options.like)
     ledger = None if options.ledger is None else Ledger.existing(options.ledger)
-    records = options.records if options.columns is None else _columns(options.records, options.columns)
     release = None
     try:
         release = fit_gmm(
-            records,
+            options.records,
             options.n_components,
             epsilon=options.epsilon,
             delta=options.delta,
+            columns=options.columns,
             bounds=bounds,
             resolution=resolution,
             transform=_transforms(options.transform),
@@ -333,16 +333,6 @@ def _load(path: Path) -> Release:
     from pm_dpgmm.release.release import Release
 
     return Release.load(path)
-
-
-def _columns(path: Path, names: list[str]) -> Any:
-    """Some columns of a file, by name: each of its numbers read by itself, as ``fit_gmm`` reads a whole file."""
-    import pandas as pd
-
-    from pm_dpgmm.records.reading import read_records
-
-    records, found = read_records(path, columns=names)
-    return pd.DataFrame(records, columns=list(found))
 
 
 def _transforms(pairs: list[str] | None) -> dict[str, Any] | None:

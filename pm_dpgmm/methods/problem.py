@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from pm_dpgmm._arguments import shown
 from pm_dpgmm._blocks import mapped
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.released_checks import check_names
@@ -22,6 +24,7 @@ def read_problem(
     delta: float | None,
     relation: Neighbouring,
     *,
+    columns: Sequence[str] | None = None,
     bounds: Any,
     resolution: Any,
     transform: Any,
@@ -33,9 +36,13 @@ def read_problem(
     """
     records: Any = X
     if isinstance(X, RecordBlocks):
+        if columns is not None:
+            raise ValueError(
+                f"columns must be None with RecordBlocks, whose columns are all used, got {shown(columns)}"
+            )
         n_records, feature_names = X.n_records, X.feature_names
     else:
-        records, feature_names = read_records(X)
+        records, feature_names = read_records(X, columns=columns)
         n_records = len(records)
     check_names(feature_names)
     n_features = len(feature_names)
@@ -44,11 +51,11 @@ def read_problem(
     own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
     limits = read_bounds(bounds, n_features, own)
     steps = read_resolution(resolution, feature_names, limits)
-    columns = read_transform(transform, feature_names, limits)
-    if columns is not None:
-        check_apart(steps, columns, feature_names)
-        limits = None if limits is None else columns.of_bounds(limits, feature_names)
-        records = mapped(records, columns.of_records)
+    maps = read_transform(transform, feature_names, limits)
+    if maps is not None:
+        check_apart(steps, maps, feature_names)
+        limits = None if limits is None else maps.of_bounds(limits, feature_names)
+        records = mapped(records, maps.of_records)
     spent = float(epsilon), float(delta or 0.0)
-    facts = Problem(n_records, n_features, choices[-1], *spent, limits, relation, choices, steps, columns)
+    facts = Problem(n_records, n_features, choices[-1], *spent, limits, relation, choices, steps, maps)
     return records, feature_names, facts

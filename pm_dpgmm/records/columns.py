@@ -12,7 +12,9 @@ from pm_dpgmm._arguments import FloatArray, check_masks
 from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
-CATEGORIES = "drop it, fit the records of each level apart, or write a level as 0 and 1 with resolution=1"
+CATEGORIES = (
+    "leave it out by columns=, fit the records of each level apart, or write a level as 0 and 1 with resolution=1"
+)
 
 
 def numbers_of(table: Any) -> FloatArray:

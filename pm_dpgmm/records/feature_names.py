@@ -164,6 +164,24 @@ def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     return [list(names).index(name) for name in wanted]
 
 
+def names_given(columns: Sequence[str], n_columns: int) -> tuple[str, ...]:
+    """Names for the columns of an array, which has none: one for each, texts that are no numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``columns`` is no sequence of so many distinct names.
+    """
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
+    names = tuple(columns)
+    if len(names) != n_columns or len(set(names)) < n_columns:
+        raise ValueError(f"columns must be {n_columns} distinct names, one for each column of X, got {shown(names)}")
+    if not all(isinstance(name, str) and name and not is_value(name) for name in names):
+        raise TypeError(f"columns must be texts that are no numbers or truth values, got {shown(names)}")
+    return names
+
+
 def place_of(name: object, features: Sequence[str], *, parameter: str) -> int:
     """Place of a feature, from 0; ValueError, about ``parameter``, if there is none of this name."""
     if name not in features:

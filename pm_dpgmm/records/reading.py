@@ -16,6 +16,7 @@ from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import (
     axes_in_order,
+    names_given,
     names_of_features,
     names_of_records,
     positions,
@@ -34,7 +35,8 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         Shape (N, D), or (N,) for one column. Tables keep their column names; a path ends in .csv (UTF-8, with a
         header, commas between fields, points in numbers) or .parquet.
     columns : sequence of str, optional
-        Columns of a file or table to read, in this order; the others are not looked at. All by default.
+        Columns of a file or table to read, in this order; the others are not looked at. All by default. Of an array,
+        which has no names: names for all of its columns.
 
     Returns
     -------
@@ -47,7 +49,8 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         If the values are not numbers.
     ValueError
         If the shape is wrong, a file is no such table, a name is a number or its text, a value is missing, NaN or
-        infinite, there are no rows, a column is constant, or ``columns`` names others than there are.
+        infinite, there are no rows, a column is constant, or ``columns`` names others than there are, or too few
+        of an array.
     FileNotFoundError
         If the path does not exist.
     ImportError
@@ -62,14 +65,14 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         if names is None and hasattr(type(X), "compute"):  # dask.delayed
             X = X.compute()
             names = names_of_records(X)
-        if columns is not None:
-            if names is None:
-                raise ValueError(f"columns must be None where X has no column names, got {shown(columns)}")
+        if columns is not None and names is not None:
             wanted = positions(columns, names_of_features(names, len(names)))
             X, names = selected(X, wanted), tuple(names[j] for j in wanted)
         records = numbers_of(X.compute() if hasattr(type(X), "compute") else X)  # Dask
     if 0 in records.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
+    if names is None and columns is not None:
+        names = names_given(columns, records.shape[1])
     feature_names = names_of_features(names, records.shape[1])
     check_finite(records, feature_names)
     check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)

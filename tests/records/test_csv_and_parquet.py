@@ -246,7 +246,7 @@ REFUSED = {
     "text after a quote": (csv('a,b\n"1"2,3\n'), ValueError, "X must be a readable table, got '.*x.csv': ',' expected after '\"' .line 2.$"),
     "a comment": (csv("a,b\n1,2\n# made by hand\n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
     "a comment first": (csv("# made, by, hand\na,b\n1,2\n"), ValueError, "3 fields in every line, as in its header, got 2 in line 2"),
-    "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; drop it, fit the records of each level apart, or"),
+    "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; leave it out by columns=, fit the records of each level apart, or"),
     "dates": (csv("a,b\n1,2020-01-01\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "hexadecimal": (csv("a,b\n1,0x10\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "underscores": (csv("a,b\n1,1_000\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
@@ -367,9 +367,18 @@ def test_only_the_columns_that_are_named_are_read(suffix, tmp_path):
             read_records(source, columns=columns)
 
 
-def test_columns_of_an_array_have_no_names():
-    with pytest.raises(ValueError, match="columns must be None where X has no column names"):
-        read_records(np.eye(2), columns=["a"])
+def test_columns_of_an_array_get_the_names_that_are_given():
+    assert read_records(np.eye(2), columns=["b", "a"])[1] == ("b", "a")
+    assert read_records([[1.0], [2.0]], columns=("a",))[1] == ("a",)
+    for columns, kind, words in [
+        (["a"], ValueError, r"columns must be 2 distinct names, one for each column of X, got \('a',\)"),
+        (["a", "a"], ValueError, "columns must be 2 distinct names"),
+        (["a", "1.5"], TypeError, "columns must be texts that are no numbers"),
+        (["a", 3], TypeError, "columns must be texts that are no numbers"),
+        ("ab", TypeError, "columns must be a sequence of column names, got the text 'ab'"),
+    ]:
+        with pytest.raises(kind, match=words):
+            read_records(np.eye(2), columns=columns)
 
 
 def test_a_column_may_be_called_like_a_method(tmp_path):
