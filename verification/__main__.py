@@ -53,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         trials = command(name, _trials, words, example)
         trials.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
         trials.add_argument("--list", action="store_true", help="say what they are and run nothing")
+        if name == "targets":
+            curves = "against their whole curves, those that have one"
+            trials.add_argument("--curves", action="store_true", help=curves)
         trials.add_argument("--share", type=_share, default=1.0, help="share of the samples (default 1)")
         trials.add_argument("--seed", type=_seed, default=20261120)
         trials.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -143,9 +146,12 @@ def _trials(options: argparse.Namespace) -> int:
     from verification.report.terminal import print_list, print_trials
     from verification.specimens import all_specimens
     from verification.targets import all_targets, targets_beside_specimens
+    from verification.targets.curves import with_curves
     from verification.trials import FALSE_ALARM, Trial, run_trials
 
     chosen = all_targets() if options.command == "targets" else [*all_specimens(), *targets_beside_specimens()]
+    if getattr(options, "curves", False):
+        chosen = with_curves(chosen)
     if options.only:
         known = {specimen.name: specimen for specimen in chosen}
         missing = sorted(set(options.only) - set(known))

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from verification.auditing.audit import audit
+from verification.auditing.claimed_curve import GAUSSIAN
+from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.result import AuditResult
 from verification.specimens import Specimen
 
@@ -22,8 +24,20 @@ class Trial:
     """A specimen, its audit, and whether the verdict is the right one."""
 
     specimen: Specimen
-    result: AuditResult
+    result: AuditResult | CurveAuditResult
     seconds: float
+
+    @property
+    def epsilon_lower(self) -> float:
+        """Certified bound at the claimed delta; of a curve's claim conditional on its family."""
+        assert self.result.epsilon_lower is not None
+        return self.result.epsilon_lower
+
+    @property
+    def would_catch(self) -> float:
+        """Epsilon at the claimed delta of the smallest violation caught nine times in ten; of a curve, if Gaussian."""
+        limit, delta = self.result.detection_limit, self.specimen.delta
+        return GAUSSIAN.epsilon_at(limit, delta) if isinstance(self.result, CurveAuditResult) else limit
 
     @property
     def right(self) -> bool:
@@ -39,9 +53,16 @@ class Trial:
             "broken": self.specimen.broken,
             "true_epsilon": "inf" if math.isinf(true) else true,
             "right": self.right,
+            "would_catch": self.would_catch,
             "seconds": round(self.seconds, 2),
             **{key: value for key, value in self.result.as_dict().items() if not key.startswith("histogram")},
         }
+
+
+def _claim(specimen: Specimen) -> dict[str, Any]:
+    if specimen.curve is None:
+        return {"epsilon": specimen.epsilon, "delta": specimen.delta}
+    return {"profile": specimen.curve, "delta": specimen.delta}
 
 
 def run_trials(
@@ -52,7 +73,7 @@ def run_trials(
     false_alarm: float = FALSE_ALARM,
     progress: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
-    """Audit every specimen.
+    """Audit every specimen: against its curve if it claims one, else against its epsilon and delta.
 
     Parameters
     ----------
@@ -74,8 +95,7 @@ def run_trials(
             specimen.mechanism,
             specimen.x,
             specimen.x_neighbour,
-            epsilon=specimen.epsilon,
-            delta=specimen.delta,
+            **_claim(specimen),
             n_samples=max(1000, round(specimen.n_samples * share)),
             false_alarm=false_alarm,
             level=specimen.level,

@@ -10,6 +10,7 @@ from verification.__main__ import main
 from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
 from verification.targets import BESIDE_SPECIMENS, all_targets, targets_beside_specimens
+from verification.targets.curves import with_curves
 from verification.trials import Trial, run_trials
 
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
@@ -201,3 +202,43 @@ def test_any_function_can_be_audited_from_the_command_line(capsys):
     assert main(["audit", name, "0", "1", "--epsilon", "3", "--n-samples", "5000", "--seed", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["refuted"] is False
     assert main(["audit", "no.such:thing", "0", "1", "--epsilon", "1"]) == 2
+
+
+# ------------------------------------------------------------------ whole curves
+CURVES = {target.name: target for target in with_curves(TARGETS.values())}
+
+
+@pytest.mark.thorough(quick=["gaussian", "gaussian_half_noise", "moments_little_noise"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian",
+        "gaussian_half_noise",
+        "sketch",
+        "sketch_little_noise",
+        "sketch_box_little_noise",
+        "moments_little_noise",
+        "duel",
+        "duel_half_noise",
+        "ball_sum",
+        "ball_sum_one_radius",
+        "em_sums",
+        "em_sums_little_noise",
+        "fit_gmm_sketch",
+        "fit_gmm_sketch_little_noise",
+    ],
+)
+def test_a_tenth_of_the_runs_is_enough_against_a_curve(name):
+    trial = verdict(CURVES[name], share=0.1)
+    assert trial.right, str(trial.result)
+    if not trial.specimen.broken:
+        assert trial.would_catch < verdict(TARGETS[name], share=0.1).would_catch
+
+
+def test_a_target_claims_the_curve_of_its_own_filter():
+    for target in CURVES.values():
+        assert target.curve.delta(target.epsilon) == pytest.approx(target.delta, rel=1e-6)
+    failing = {name for name, target in CURVES.items() if target.curve != CURVES["gaussian"].curve}
+    assert {"sketch_box", "sketch_box_no_threshold", "fit_gmm_plane_unbounded"} <= failing
+    assert not failing & {"sketch", "sketch_cells", "fit_gmm_plane", "ball_sum"}
+    assert "histogram_release" not in CURVES and "mask" not in CURVES

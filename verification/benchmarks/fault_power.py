@@ -1,10 +1,11 @@
 """How surely the audits catch what they must: every planted fault and broken specimen, audited again and again.
 
-    python -m verification.benchmarks.fault_power [FAULT ...] [--repeats 20]
+    python -m verification.benchmarks.fault_power [FAULT ...] [--repeats 20] [--curves] [--share 0.1]
 
 A fault with seeded noise gives the same verdict every time and is skipped after one audit. For the others the lower
 bounds of epsilon scatter; a fault whose mean bound is less than ``NEEDED`` of their standard deviations above the claim
-would fail a test run now and then. The numbers of runs are those of the tests.
+would fail a test run now and then. The numbers of runs are those of the tests, or ``--share`` of the full ones;
+``--curves`` audits targets against the curves that they claim, those that do.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from verification.specimens import Specimen, all_specimens
 from verification.targets import all_targets
+from verification.targets.curves import with_curves
 from verification.trials import run_trials
 
 SHARES = {"target": 0.5, "specimen": 0.3}  # of the full number of runs, as in tests/verification/test_trials.py
@@ -26,9 +28,9 @@ def bounds(specimen: Specimen, share: float, repeats: int) -> list[float]:
     """Certified lower bounds of epsilon in audits with different seeds; one alone if the seed decides it."""
     found: list[float] = []
     for seed in range(repeats):
-        result = run_trials([specimen], seed=1_000 + seed, share=share)[0].result
-        found.append(result.epsilon_lower)
-        if "elsewhere" not in str(result):
+        trial = run_trials([specimen], seed=1_000 + seed, share=share)[0]
+        found.append(trial.epsilon_lower)
+        if "elsewhere" not in str(trial.result):
             break
     return found
 
@@ -38,8 +40,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", metavar="FAULT", nargs="*", help="faults to audit (default all)")
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--curves", action="store_true", help="targets with a curve alone, against it")
+    parser.add_argument("--share", type=float, help="of the full numbers of runs (default: as in the tests)")
     arguments = parser.parse_args()
     every = [("target", item) for item in all_targets()] + [("specimen", item) for item in all_specimens()]
+    if arguments.curves:
+        every = [("target", item) for item in with_curves(all_targets())]
     broken = [(kind, item) for kind, item in every if item.broken]
     known = [item.name for _, item in broken]
     missing = sorted(set(arguments.names) - set(known))
@@ -51,7 +57,7 @@ def main() -> int:
     for kind, item in broken:
         if arguments.names and item.name not in arguments.names:
             continue
-        lower = np.array(bounds(item, SHARES[kind], arguments.repeats))
+        lower = np.array(bounds(item, arguments.share or SHARES[kind], arguments.repeats))
         missed, spread = int(np.sum(lower <= item.epsilon)), float(np.std(lower))
         if len(lower) == 1:
             print(f"{item.name:45s} {missed}/1, decided by the seed", flush=True)

@@ -29,3 +29,4 @@ class Specimen:
     note: str = ""
     level: str = "value"  # "bit": broken as numbers in the computer only
     log_density: LogDensity | None = None
+    curve: Any = None  # what is claimed as a whole, as the ``profile`` of an audit; None: the pair is all of it
