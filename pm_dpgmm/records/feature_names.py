@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -153,15 +153,24 @@ def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """
     if columns is None:
         return list(range(len(names)))
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
-    wanted = list(columns)
+    wanted = _in_order(columns)
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted:
         raise ValueError(f"columns must be among {shown(tuple(names))}, got {shown(unknown) if unknown else 'none'}")
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"columns must be distinct, got {shown(wanted)}")
     return [list(names).index(name) for name in wanted]
+
+
+def _in_order(columns: Any) -> list[str]:
+    """Names as they were listed; TypeError for one text, for what has no order, and for names that are no texts."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
+    unordered = isinstance(columns, (Set, Mapping)) or not isinstance(columns, Iterable)
+    wanted = [] if unordered else list(columns)
+    if unordered or not all(isinstance(name, str) for name in wanted):
+        raise TypeError(f"columns must be a sequence of column names, got {shown(columns)}")
+    return [str(name) for name in wanted]
 
 
 def names_given(columns: Sequence[str], n_columns: int) -> tuple[str, ...]:
@@ -172,12 +181,10 @@ def names_given(columns: Sequence[str], n_columns: int) -> tuple[str, ...]:
     TypeError, ValueError
         If ``columns`` is no sequence of so many distinct names.
     """
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
-    names = tuple(columns)
+    names = tuple(_in_order(columns))
     if len(names) != n_columns or len(set(names)) < n_columns:
         raise ValueError(f"columns must be {n_columns} distinct names, one for each column of X, got {shown(names)}")
-    if not all(isinstance(name, str) and name and not is_value(name) for name in names):
+    if not all(name and not is_value(name) for name in names):
         raise TypeError(f"columns must be texts that are no numbers or truth values, got {shown(names)}")
     return names
 

@@ -374,7 +374,11 @@ def test_columns_of_an_array_get_the_names_that_are_given():
         (["a"], ValueError, r"columns must be 2 distinct names, one for each column of X, got \('a',\)"),
         (["a", "a"], ValueError, "columns must be 2 distinct names"),
         (["a", "1.5"], TypeError, "columns must be texts that are no numbers"),
-        (["a", 3], TypeError, "columns must be texts that are no numbers"),
+        (["a", 3], TypeError, "columns must be a sequence of column names"),
+        ({"a", "b"}, TypeError, "columns must be a sequence of column names"),
+        ({"a": 1, "b": 2}, TypeError, "columns must be a sequence of column names"),
+        (3, TypeError, "columns must be a sequence of column names, got 3"),
+        ([["a"], ["b"]], TypeError, "columns must be a sequence of column names"),
         ("ab", TypeError, "columns must be a sequence of column names, got the text 'ab'"),
     ]:
         with pytest.raises(kind, match=words):
