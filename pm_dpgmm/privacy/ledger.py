@@ -307,6 +307,7 @@ def _is_cost(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value) and value >= 0
 
 
-def _digest(epsilon: object, delta: object, label: object) -> str:
-    """Checksum of one row; floats by their repr, which is exact."""
-    return hashlib.sha256(repr((epsilon, delta, text_of(label))).encode()).hexdigest()[:16]
+def _digest(epsilon: float, delta: float, label: object) -> str:
+    """Checksum of one row; floats by their repr, which is exact. SQLite keeps -0.0 as 0.0."""
+    costs = [value + 0.0 if isinstance(value, float) else value for value in (epsilon, delta)]
+    return hashlib.sha256(repr((*costs, text_of(label))).encode()).hexdigest()[:16]

@@ -424,3 +424,14 @@ def test_a_label_that_is_no_text_is_shown_and_leaves_no_lock(tmp_path, monkeypat
     assert [entry.mechanism for entry in ledger.entries()] == ["\\xff"]
     ledger.reserve(0.1, 0.0, Neighbouring.REPLACE_ONE, "next")
     assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "mechanism"),
+    [(1, 0, "whole"), (0.1, -0.0, "SQLite keeps 0.0"), (5e-324, 5e-324, "tiny"), (0.1, 0.0, "a\x00b\r\n\u2028")],
+)
+def test_whatever_is_accepted_is_read_again(tmp_path, epsilon, delta, mechanism):
+    """Checksums are of what the file keeps: a delta of -0.0 came back as 0.0 and made the ledger unreadable."""
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path, epsilon=2, delta=-0.0 if delta == 0 else 1e-5).reserve(epsilon, delta, "replace-one", mechanism)
+    assert Ledger.existing(path).spent == (epsilon, delta)
