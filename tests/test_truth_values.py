@@ -57,7 +57,7 @@ CALLS = {
 }
 # Results that nobody makes by hand, what others' interfaces ask, and a method for those that have its settings.
 ELSEWHERE = {
-    ("Plan", "bounds"), ("AuditResult", "refuted"), ("AuditResult", "sequential"), ("CurveAuditResult", "refuted"), ("CurveAuditResult", "sequential"), ("Neighbouring.splitlines", "keepends"),
+    ("Plan", "bounds"), ("AuditResult", "refuted"), ("AuditResult", "sequential"), ("CurveAuditResult", "refuted"), ("CurveAuditResult", "sequential"), ("OneRunResult", "refuted"), ("Neighbouring.splitlines", "keepends"),
     ("PrivateGaussianMixture.get_params", "deep"), ("MixtureLabels", "blocked"), ("MixtureLabels.competence", "has_grad"),
     ("Central.noise_steps", "gaussian"),
 }  # fmt: skip
