@@ -8,7 +8,6 @@ import numpy as np
 
 from verification._arguments import check_delta, check_non_negative, check_probability, shown
 from verification.auditing.audit import audit
-from verification.auditing.result import AuditResult
 
 Pair = tuple[Any, Any]
 
@@ -63,7 +62,7 @@ def drawn_pairs(name: str, strategy: Any, n_pairs: int, rng: np.random.Generator
     return drawn[:n_pairs]
 
 
-def audit_pair(mechanism: Any, pair: Pair, *, place: str = "", **arguments: Any) -> AuditResult:
+def audit_pair(mechanism: Any, pair: Pair, *, place: str = "", **arguments: Any) -> Any:
     """The audit of a pair; where it fails, a note on the error says of which pair."""
     try:
         return audit(mechanism, *pair, **arguments)

@@ -21,6 +21,7 @@ FloatArray = NDArray[np.float64]
 
 MOST_RUNS = 10**8  # more take gigabytes, and minutes to compute their bounds again
 WINDOW = 12.0  # standard deviations of the number of marked runs that are summed; the rest is added as it stands
+SMALLEST_SHARE = 1e-290  # below 1e-307 the binomial law of SciPy overflows
 LARGEST_EPSILON = 64.0  # from 37 on, 1/(1 + exp(-epsilon)) rounds to 1
 
 
@@ -160,6 +161,7 @@ def _tail(correct: int, planned: int, rounds: int, share: float, right: float) -
     """Pr[U + Bin(planned - U, right) >= correct], U ~ Bin(rounds, share)."""
     if share <= 0:
         return float(_at_least(np.array([correct]), np.array([planned]), right)[0])
+    share = max(share, SMALLEST_SHARE)  # the tail grows with it
     mean = rounds * share
     spread = WINDOW * math.sqrt(mean) + 40
     marked = np.arange(max(0, math.floor(mean - spread)), min(rounds, math.ceil(mean + spread)) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,14 @@ from verification.auditing.candidates import (
     drawn_pairs,
     pair_words,
 )
+from verification.auditing.claimed_curve import claimed_curve
+from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.minimal_pair import MinimalPair, minimal_pair
 from verification.auditing.result import AuditResult
 
 __all__ = ["MinimalPair", "SearchRound", "WorstPair", "minimal_pair", "worst_pair"]
 
+BOUNDS = ("epsilon_lower", "parameter_lower")  # that rank pairs: of a claim of (epsilon, delta), of one of a curve
 RANK_ERROR = 0.2  # error probability of the bounds that rank pairs; 0.05 and 0.5 choose as well within noise
 
 
@@ -35,10 +38,11 @@ class SearchRound:
     n_samples: int  # runs of each
     epsilon_lower: tuple[float, ...]  # at error probability RANK_ERROR, not corrected for the number of pairs
     p_value: tuple[float, ...]
+    parameter_lower: tuple[float, ...] = ()  # of a claimed curve, mu or rho, in the place of ``epsilon_lower``
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field as plain JSON types."""
-        lists = {name: list(getattr(self, name)) for name in ("candidates", "epsilon_lower", "p_value")}
+        lists = {name: list(getattr(self, name)) for name in ("candidates", *BOUNDS, "p_value")}
         return {"n_samples": self.n_samples, **lists}
 
 
@@ -48,8 +52,14 @@ class WorstPair:
 
     pair: Pair
     place: int  # of ``pair`` among the pairs given or drawn
-    result: AuditResult
+    result: AuditResult | CurveAuditResult
     history: tuple[SearchRound, ...]
+    names: tuple[str, ...] = ()  # of all pairs, if they were given with names
+
+    @property
+    def name(self) -> str:
+        """Of ``pair``, if pairs were given with names, or its place."""
+        return self.names[self.place] if self.names else str(self.place)
 
     @property
     def refuted(self) -> bool:
@@ -58,19 +68,23 @@ class WorstPair:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the pair as plain JSON types."""
-        return {"place": self.place, "result": self.result.as_dict(), "history": [r.as_dict() for r in self.history]}
+        found = {"place": self.place, "name": self.name, "names": list(self.names)}
+        return found | {"result": self.result.as_dict(), "history": [r.as_dict() for r in self.history]}
 
     def __str__(self) -> str:
         n_pairs = len(self.history[0].candidates) if self.history else 1
-        return f"{self.result} (pair {self.place} of 0 to {n_pairs - 1}, {pair_words(self.pair)})"
+        which = f'pair "{self.name}" of {n_pairs}' if self.names else f"pair {self.place} of 0 to {n_pairs - 1}"
+        return f"{self.result} ({which}, {pair_words(self.pair)})"
 
 
 def worst_pair(
     mechanism: Any,
     pairs: Any,
     *,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float = 0.0,
+    guarantee: Any = None,
+    profile: Any = None,
     n_samples: int = 200_000,
     search_share: float = 0.5,
     false_alarm: float = 0.05,
@@ -85,16 +99,17 @@ def worst_pair(
     ----------
     mechanism
         As in `audit`. Its runs must be independent of its earlier ones.
-    pairs : iterable of (x, x_neighbour), or Hypothesis strategy of such pairs
-        Candidates; `verification.neighbours` has strategies. From a strategy ``n_pairs`` are drawn.
-    epsilon, delta : float
-        The claim, as in `audit`.
+    pairs : iterable of (x, x_neighbour), mapping of names to them, or Hypothesis strategy of such pairs
+        Candidates; `auditing.neighbour_kinds.neighbours_of` makes named ones, `verification.neighbours`
+        has strategies. From a strategy ``n_pairs`` are drawn.
+    epsilon, delta, guarantee, profile
+        The claim, as in `audit`: (epsilon, delta) or a whole curve, which needs far fewer runs where delta is small.
     n_samples : int
         Runs in total, for search and certificate.
     search_share : float
         Share of the runs that the search may use, in (0, 1). Its rounds share them equally, and so do the pairs within
-        a round; the worse half of the pairs, by ``epsilon_lower`` and then ``p_value``, goes on. One pair needs no
-        search.
+        a round; the worse half of the pairs, by ``epsilon_lower`` (of a curve ``parameter_lower``) and then
+        ``p_value``, goes on. One pair needs no search.
     false_alarm : float
         Error probability of ``result``.
     n_pairs : int
@@ -118,7 +133,8 @@ def worst_pair(
     Guarantee
     ---------
     ``result.epsilon_lower`` exceeds the true epsilon of ``pair`` at ``delta`` with probability at most ``false_alarm``,
-    whatever the number of pairs, and so exceeds the epsilon of the mechanism, a supremum over pairs, at most as often.
+    whatever the number of pairs, and so exceeds the epsilon of the mechanism, a supremum over pairs, at most as often;
+    a curve that holds for every pair is refuted at most as often.
     No correction is needed: the winner is a function of the search's runs, the certificate's are independent of those,
     and given any winner the audit errs with at most this probability. The bounds in ``history`` have no such guarantee:
     the largest of many is too large.
@@ -137,12 +153,22 @@ def worst_pair(
     ------
     Karnin, Koren and Somekh (2013), Almost optimal exploration in multi-armed bandits: sequential halving.
     """
-    check_claim(epsilon, delta, false_alarm)
+    claim: dict[str, Any] = {"delta": delta}
+    if epsilon is None:
+        claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
+        claim |= {"guarantee": guarantee, "profile": profile}
+    elif guarantee is not None or profile is not None:
+        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
+    else:
+        claim["epsilon"] = epsilon
+    check_claim(0.0 if epsilon is None else epsilon, delta, false_alarm)
     check_probability(search_share=search_share)
     check_count(least=LEAST_RUNS, n_samples=n_samples)
     check_count(least=1, n_pairs=n_pairs)
     rng = check_rng(rng)
-    found = checked_pairs(list(pairs) if isinstance(pairs, Iterable) else drawn_pairs("pairs", pairs, n_pairs, rng))
+    names = tuple(map(str, pairs)) if isinstance(pairs, Mapping) else ()
+    given = pairs.values() if isinstance(pairs, Mapping) else pairs
+    found = checked_pairs(list(given) if isinstance(given, Iterable) else drawn_pairs("pairs", pairs, n_pairs, rng))
 
     n_rounds = math.ceil(math.log2(len(found)))
     budget = math.floor(search_share * n_samples) // max(1, n_rounds)  # of a round
@@ -152,27 +178,25 @@ def worst_pair(
             f" and {LEAST_RUNS} for the certificate, got {n_samples} with search_share {search_share:g}"
         )
 
-    def run(place: int, runs: int, error: float) -> AuditResult:
-        claim = {"epsilon": epsilon, "delta": delta, "n_samples": runs, "false_alarm": error}
-        return audit_pair(mechanism, found[place], place=f"pair {place}: ", **claim, rng=rng, **options)
+    def run(place: int, runs: int, error: float) -> AuditResult | CurveAuditResult:
+        words = f"pair {names[place] if names else place}: "
+        own = {"n_samples": runs, "false_alarm": error}
+        return audit_pair(mechanism, found[place], place=words, **claim, **own, rng=rng, **options)
 
+    bound = BOUNDS[epsilon is None]
     left, history, spent = list(range(len(found))), [], 0
     while len(left) > 1:
         runs = budget // len(left)
         results = {place: run(place, runs, RANK_ERROR) for place in left}
         spent += runs * len(left)
-        left.sort(
-            key=lambda place: (-results[place].epsilon_lower, results[place].p_value)
-        )  # stable: first among equals
-        history.append(
-            SearchRound(
-                tuple(left),
-                runs,
-                tuple(float(results[place].epsilon_lower) for place in left),
-                tuple(float(results[place].p_value) for place in left),
-            )
-        )
+        lower = {place: float(getattr(results[place], bound)) for place in left}
+        left.sort(key=lambda place: (-lower[place], results[place].p_value))  # stable: first among equals
+        p_values = tuple(float(results[place].p_value) for place in left)
+        ranked: dict[str, tuple[float, ...]] = dict.fromkeys(BOUNDS, ())
+        ranked[bound] = tuple(lower[place] for place in left)
+        history.append(SearchRound(tuple(left), runs, p_value=p_values, **ranked))
         progress(history[-1])
         left = left[: math.ceil(len(left) / 2)]
     winner = left[0]
-    return WorstPair(found[winner], winner, run(winner, n_samples - spent, false_alarm), tuple(history))
+    result = run(winner, n_samples - spent, false_alarm)
+    return WorstPair(found[winner], winner, result, tuple(history), names)

@@ -4,23 +4,20 @@
 
 The claim is (1, 1e-6) by a Gaussian mechanism, as its curve or as a pair; the mechanism has too little noise. Printed
 is the smallest epsilon at 1e-6 that at least half of the audits refute, on a grid of ratio 1.1 of the excess over 1,
-with scores that are learned and with the exact one. ``--false-alarms N`` audits sound mechanisms at their exact curves
-N times each, with 1,000 runs and error 5 %.
+with scores that are learned and with the exact one. False alarms: ``curve_false_alarms``.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from verification import GDP, ZCDP, audit
+from verification import GDP, audit
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import GAUSSIAN
-from verification.references.references import laplace_delta, randomised_response_delta
 
 CLAIM, DELTA = 1.0, 1e-6
 LEAST, RATIO, STEPS = 0.02, 1.1, 60  # of the excess
@@ -74,75 +71,13 @@ def smallest(n: int, seeds: int, claim: dict[str, Any], exact: bool) -> float:
     return CLAIM + LEAST * RATIO**high if high < STEPS else math.inf
 
 
-Control = tuple[str, Callable[..., Any], Any, Any, Any]
-
-
-def _answers(data: int, n_samples: int, rng: np.random.Generator) -> Any:
-    return (rng.random(n_samples) < math.e / (1 + math.e)) == data
-
-
-def _unlike(data: int, n_samples: int, rng: np.random.Generator) -> Any:
-    return rng.choice(3, p=UNLIKE[data], size=n_samples)
-
-
-def _hockey_stick(over: int) -> Callable[[float], float]:
-    p, q = (np.array(UNLIKE[which]) for which in (over, 1 - over))
-    return lambda epsilon: float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
-
-
-UNLIKE = ([0.5, 0.3, 0.2], [0.1, 0.4, 0.5])
-CONTROLS: list[Control] = [
-    ("Gaussian, mu 0.24", noisy, 0.2367, 0.0, GDP(0.2367)),
-    ("Gaussian, mu 1", noisy, 1.0, 0.0, GDP(1.0)),
-    (
-        "Gaussian, three columns",
-        lambda data, n, rng: data * np.array([0.6, 0.0, 0.8]) + rng.normal(size=(n, 3)),
-        0.5,
-        0.0,
-        GDP(0.5),
-    ),
-    ("Gaussian, claimed as zCDP", noisy, 0.2367, 0.0, ZCDP(0.2367**2 / 2)),
-    (
-        "Laplace",
-        lambda data, n, rng: data + rng.laplace(size=n),
-        1.0,
-        0.0,
-        lambda epsilon: float(laplace_delta(epsilon, scale=1.0)),
-    ),
-    (
-        "randomised response",
-        _answers,
-        1,
-        0,
-        lambda epsilon: float(randomised_response_delta(epsilon, true_epsilon=1.0)),
-    ),
-    ("three outputs, asymmetric", _unlike, 0, 1, (_hockey_stick(0), _hockey_stick(1))),
-]
-
-
-def false_alarms(repeats: int, control: Control, n: int = 1_000) -> int:
-    """Audits of a sound mechanism at its exact curve that refute it, at error 5 %."""
-    _, mechanism, x, x_neighbour, profile = control
-    return sum(
-        audit(mechanism, x, x_neighbour, profile=profile, n_samples=n, rng=np.random.default_rng(7_000 + seed)).refuted
-        for seed in range(repeats)
-    )
-
-
 def main() -> None:
     """Print the table, or the false alarms."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, nargs="+", default=[1_000, 4_000, 20_000])
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--quick", action="store_true", help="8 seeds, 1,000 and 4,000 runs")
-    parser.add_argument("--false-alarms", type=int, default=0, metavar="N")
     arguments = parser.parse_args()
-    if arguments.false_alarms:
-        for control in CONTROLS:
-            print(
-                f"{control[0]}: {false_alarms(arguments.false_alarms, control)} of {arguments.false_alarms}", flush=True
-            )
-        return
     runs, seeds = ([1_000, 4_000], 8) if arguments.quick else (arguments.runs, arguments.seeds)
     curve, point = {"profile": GDP(mu_of(CLAIM))}, {"epsilon": CLAIM, "delta": DELTA}
     print(f"smallest epsilon at {DELTA:g} that half of {seeds} audits of a claim of {CLAIM:g} refute, error 5 %")

@@ -1,16 +1,17 @@
 """Audits of whole curves, from the front door."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from pm_dpgmm.privacy.curves import GaussianProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
 from verification import GDP, ZCDP, CurveAuditResult, audit
 from verification.__main__ import main
-from verification.benchmarks.curve_power import CONTROLS, false_alarms, log_density, noisy
+from verification.benchmarks.curve_false_alarms import controls, most, refuted
+from verification.benchmarks.curve_power import log_density, noisy
 from verification.pytest_plugin import DpAudit, WeakAuditWarning
 
 CLAIM = GDP(0.2367)  # (1, 1e-6) by Gaussian noise
@@ -69,12 +70,41 @@ def test_a_rare_leak_is_seen_though_the_middle_is_sound():
     assert sum(curve_audit(0.2, n_samples=10_000, mechanism=leaks, seed=seed).refuted for seed in (1, 2, 3)) >= 2
 
 
+CONTROLS = {control.name: control for control in controls()}
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("control", CONTROLS, ids=[control[0] for control in CONTROLS])
+@pytest.mark.parametrize("control", CONTROLS.values(), ids=list(CONTROLS))
 def test_sound_mechanisms_at_their_exact_curves_are_refuted_at_most_as_often_as_said(control):
-    # False alarm of this test: below 1e-4 for each control, by the binomial law at a rate of at most 5 %.
-    repeats = 30
-    assert stats.binom.sf(false_alarms(repeats, control, n=400) - 1, repeats, 0.05) > 1e-4
+    # False alarm of this test: 1e-3 for each control at a rate of exactly 5 %, which discrete tests stay below.
+    assert refuted(control, 40, runs=500) <= most(40)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["Gaussian, three columns", "Gaussian, may fail", "three outputs"])
+def test_so_they_are_where_the_score_is_learned(name):
+    assert refuted(CONTROLS[name], 30, runs=400, learned=True) <= most(30)
+
+
+def test_a_false_claim_is_refuted_as_a_control_would_be():
+    gaussian = CONTROLS["Gaussian, mu 1"]
+    assert refuted(dataclasses.replace(gaussian, profile=GDP(0.3)), 3, runs=1_000) == 3
+    assert refuted(dataclasses.replace(gaussian, profile=GDP(0.3)), 1, runs=2_000, sequential=True) == 1
+    assert most(200) == 21
+
+
+@pytest.mark.parametrize("name", ["Gaussian, sampled", "Gaussian, may fail", "three outputs", "integers"])
+def test_curves_of_controls_are_those_of_their_densities(name):
+    control, rng, n = CONTROLS[name], np.random.default_rng(1), 50_000
+    profile = control.profile if isinstance(control.profile, tuple) else (control.profile,) * 2
+    for curve, on, other in zip(
+        profile, (control.x, control.x_neighbour), (control.x_neighbour, control.x), strict=True
+    ):
+        outputs = control.mechanism(on, n, rng)
+        loss = control.log_density(outputs, on) - control.log_density(outputs, other)
+        for epsilon in (0.0, 0.5, 1.0):  # five standard errors: each fails by chance below 1e-6
+            excess = np.maximum(-np.expm1(epsilon - loss), 0)
+            assert abs(excess.mean() - curve(epsilon)) <= 5 * excess.std() / np.sqrt(n) + 1e-12
 
 
 @pytest.mark.parametrize(

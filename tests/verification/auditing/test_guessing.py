@@ -370,3 +370,10 @@ def test_impossible_counts_are_named(change, error, message):
 def test_impossible_claims_are_named(call):
     with pytest.raises(ValueError, match="must"):
         call(counts(3, 5))
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1.36e-307, 1e-291])
+def test_a_delta_that_is_hardly_a_number_counts_as_none(delta):
+    counts = GuessCounts(correct=21, guesses=22, planned=22, rounds=450, tails=1, pad_seed=0)
+    assert p_value(counts, epsilon=1.0, delta=delta) == p_value(counts, epsilon=1.0, delta=0.0)
+    assert 0 < epsilon_bound(counts, delta=delta, error=0.05) <= epsilon_bound(counts, delta=0.0, error=0.05)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from scipy import stats
 
-from verification import audit as real_audit
+from verification import GDP, audit as real_audit
 from verification.auditing import candidates, minimal_pair as shrink
 from verification.auditing.parts import OutputError
 from verification.auditing.result import BY_VALUE
@@ -29,6 +29,7 @@ class Outcome:
 
     epsilon_lower: float
     epsilon: float = 1.0
+    parameter_lower: float = 0.0
     p_value: float = 0.5
     detection_limit: float = math.inf
     result: Any = None
@@ -115,6 +116,18 @@ def test_equal_bounds_are_ranked_by_p_value(monkeypatch):
     worst = worst_pair(laplace, [(0, 0), (0, 1), (0, 2)], epsilon=1.0, n_samples=5_000)
     assert worst.place == 1
     assert worst.history[0].candidates == (1, 2, 0) and worst.history[0].p_value == (0.2, 0.5, 0.9)
+
+
+def test_pairs_are_ranked_by_the_parameter_of_a_claimed_curve(monkeypatch):
+    calls = known(monkeypatch, lambda x, y, n: Outcome(9.0 - y, parameter_lower=[0.1, 0.3, 0.2][y]))
+    pairs = {name: (0, place) for place, name in enumerate("abc")}
+    worst = worst_pair(laplace, pairs, profile=GDP(1.0), delta=1e-6, n_samples=5_000)
+    assert (worst.place, worst.name) == (1, "b") and 'pair "b" of 3' in str(worst)
+    assert worst.history[0].candidates == (1, 2, 0) and worst.history[0].parameter_lower == (0.3, 0.2, 0.1)
+    assert worst.history[0].epsilon_lower == ()
+    assert all(call[3]["profile"] == GDP(1.0) and call[3]["delta"] == 1e-6 for call in calls)
+    assert all("epsilon" not in call[3] for call in calls)
+    assert worst.as_dict()["name"] == "b" and worst.as_dict()["history"][0]["parameter_lower"] == [0.3, 0.2, 0.1]
 
 
 @pytest.mark.thorough
@@ -341,6 +354,8 @@ def test_only_strategies_need_hypothesis(monkeypatch):
     "settings, error, message",
     [
         ({"epsilon": -1.0}, ValueError, "epsilon must be finite and at least 0"),
+        ({"epsilon": None}, ValueError, "guarantee or profile must be given"),
+        ({"profile": GDP(1.0)}, ValueError, "epsilon, guarantee or profile must be given, and only one"),
         ({"delta": 1.0}, ValueError, "delta must be at least 0 and below 1"),
         ({"false_alarm": 1.0}, ValueError, "false_alarm must lie strictly between 0 and 1"),
         ({"search_share": 1.0}, ValueError, "search_share must lie strictly between 0 and 1, got 1.0"),
