@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from pm_dpgmm.mechanisms.hypothesis_selection import MOST_HYPOTHESES, check_sele
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng
-from pm_dpgmm.tools.spending import accounted, check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger_and_rng, spent
 
 LogDensity = Callable[[Any], Any]  # of rows (N, D) or (N,): (N,), each a function of its own row
 
@@ -93,10 +93,12 @@ def select_hypothesis(
     check_positive(accuracy=accuracy, slack=slack)
     check_probability(accuracy=accuracy)
     check_selection(epsilon=epsilon)
-    check_ledger(ledger)
-    m = len(log_densities)
+    check_ledger_and_rng(ledger, rng)
+    m = len(log_densities) if isinstance(log_densities, Sized) else 0
     if not 1 <= m <= MOST_HYPOTHESES or not all(map(callable, log_densities)):
         raise ValueError(f"log_densities must be 1 to {MOST_HYPOTHESES} functions, got {shown(log_densities)}")
+    if not isinstance(draws, Iterable):
+        raise TypeError(f"draws must be {m} arrays shaped as the records, got {shown(draws)}")
     rows = _rows(records, "records")
     public = [_rows(one, f"draws[{i}]") for i, one in enumerate(draws)]
     if len(public) != m or any(one.shape[1:] != rows.shape[1:] or not len(one) for one in public):

@@ -30,13 +30,14 @@ from pm_dpgmm.privacy.curves import CompositionProfile, PointProfile, TruncatedL
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng, discrete_laplace, laplace_scale
-from pm_dpgmm.tools.spending import accounted, check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger_and_rng, spent
 
 GRID_STEPS = 2**20  # grid points in one unit
 LARGEST = 2.0**30  # of a number, in units: the grid stays exact
 ROUNDING = 1e-6  # of a distance in units, far above its error below LARGEST
 MOST_SUBSETS = 100_000
 GROWTH = 1.05
+COSTS = ("epsilon", "delta", "relaxation")  # of a space
 
 
 class Space(Protocol):
@@ -219,7 +220,7 @@ def populous_estimate(
     relation = Neighbouring.parse(neighbouring)
     check_positive(epsilon=epsilon)
     check_delta(delta, zero=False)
-    check_ledger(ledger)
+    check_ledger_and_rng(ledger, rng)
     if not callable(learner):
         raise TypeError(f"learner must be a function, got {shown(learner)}")
     rows = finite_numbers(records, "records")
@@ -251,6 +252,10 @@ def populous_estimate(
 
 def designed(space: Space, *, epsilon: float, delta: float, n_subsets: int | None) -> Design:
     """All numbers of a run, from public facts alone; ValueError if there are none."""
+    functions = callable(getattr(space, "distance", None)) and callable(getattr(space, "mask", None))
+    if isinstance(space, type) or not functions or not all(hasattr(space, name) for name in COSTS):
+        rule = "space must be an object with epsilon, delta, relaxation, distance and mask, such as Numbers(...)"
+        raise TypeError(f"{rule}, got {shown(space)}")
     check_positive(**{"epsilon of the space": space.epsilon})
     check_non_negative(**{"delta of the space": space.delta})
     check_positive(**{"relaxation of the space": space.relaxation})

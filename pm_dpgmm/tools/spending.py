@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import numpy as np
+
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.privacy.curves import PointProfile, PrivacyProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 
 
-def check_ledger(ledger: object) -> None:
-    """Raise TypeError unless it is a ledger, or None."""
+def check_ledger_and_rng(ledger: object, rng: object) -> None:
+    """Raise TypeError unless each is of its kind, or None."""
     if ledger is not None and not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a pm_dpgmm.Ledger, got {shown(ledger)}")
+    if rng is not None and not isinstance(rng, np.random.Generator):  # the first draw would say so, after the charge
+        raise TypeError(f"rng must be a numpy.random.Generator, got {shown(rng)}")
 
 
 def spent(

@@ -15,7 +15,7 @@ from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.noise import Rng
-from pm_dpgmm.tools.spending import accounted, check_ledger, spent
+from pm_dpgmm.tools.spending import accounted, check_ledger_and_rng, spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def propose_test_release(
     check_delta(delta, zero=False)
     check_non_negative(release_epsilon=release_epsilon)
     check_delta(release_delta, name="release_delta")
-    check_ledger(ledger)
+    check_ledger_and_rng(ledger, rng)
     for name, function in {"stability": stability, "release": release}.items():
         if not callable(function):
             raise TypeError(f"{name} must be a function, got {shown(function)}")

@@ -26,6 +26,18 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 SPACE = Numbers([4.0], epsilon=0.5)
 
 
+class Halves:
+    """A space whose costs are there before an object of it is."""
+
+    epsilon, delta, relaxation = 0.5, 0.0, 1.0
+
+    def distance(self, one, other):
+        return SPACE.distance(one, other)
+
+    def mask(self, point, rng):
+        return SPACE.mask(point, rng)
+
+
 @pytest.mark.parametrize("truth", range(3))
 @pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
 def test_the_law_of_the_records_is_chosen_among_densities(truth, neighbouring, tmp_path):
@@ -58,6 +70,9 @@ def test_densities_that_are_no_numbers_or_in_two_columns_do_no_harm():
         ({"draws": DRAWS[:2]}, ValueError, "draws must be 3 arrays"),
         ({"records": [math.nan]}, ValueError, "records must be finite"),
         ({"neighbouring": "x"}, ValueError, "neighbouring must"),
+        ({"rng": 1}, TypeError, "rng must be a numpy.random.Generator, got 1"),
+        ({"log_densities": iter(DENSITIES)}, ValueError, "log_densities must be 1 to"),
+        ({"draws": None}, TypeError, "draws must be 3 arrays"),
     ],
 )
 def test_bad_input_of_a_choice_costs_nothing(changed, error, words, tmp_path):
@@ -97,6 +112,7 @@ def test_a_stable_answer_is_released_and_an_unstable_one_refused(tmp_path):
         ({"stability": 3}, TypeError, "stability must be a function"),
         ({"stability": lambda votes: 0.5}, ValueError, "stability must give a whole number"),
         ({"stability": lambda votes: -1}, ValueError, "stability must give a whole number"),
+        ({"rng": 1}, TypeError, "rng must be a numpy.random.Generator, got 1"),
     ],
 )
 def test_bad_input_of_a_test_is_named(changed, error, words):
@@ -177,6 +193,9 @@ def test_answers_that_fail_or_are_no_points_are_friends_of_nobody():
         ({"records": np.zeros(10)}, ValueError, "records must be at least n_subsets"),
         ({"records": np.zeros((2, 2, 2))}, ValueError, "records must have shape"),
         ({"learner": 3}, TypeError, "learner must be a function"),
+        ({"rng": np.random.RandomState(1)}, TypeError, "rng must be a numpy.random.Generator"),
+        ({"space": None}, TypeError, "space must be an object with epsilon"),
+        ({"space": Halves}, TypeError, "space must be an object with"),
     ],
 )
 def test_bad_input_of_an_estimate_costs_nothing(changed, error, words, tmp_path):
