@@ -177,7 +177,7 @@ def card(options: argparse.Namespace) -> int:
 
     release = _load(options.release)
     facts: dict[str, Any] = {
-        "file": options.release.name,
+        "file": printable(options.release.name),
         "units": _texts(options.unit, "--unit"),
         "descriptions": _texts(options.describe, "--describe"),
         "rows_per_person": options.rows_per_person,

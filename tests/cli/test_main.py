@@ -348,6 +348,14 @@ def test_sites_are_combined_and_a_card_is_written(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["card"] == (tmp_path / "both.md").read_text()
 
 
+def test_a_card_of_a_file_whose_name_is_no_text(tmp_path, capsys):
+    stored = Path(__file__).parents[1] / "data" / "releases" / "histogram.json"
+    path = tmp_path / os.fsdecode(b"clinic\xff.json")
+    path.write_bytes(stored.read_bytes())
+    assert main(["card", str(path)]) == 0
+    assert "udcff.json" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["fit", "resume", "plan", "show", "card", "combine", "ledger", "demo"])
 def test_every_command_has_help_an_example_and_json(command, capsys):
     assert main([command, "-h"]) == 0

@@ -73,7 +73,8 @@ def one_run(
         look at the whole release and at public data, but not at the coins. Try it on another run first: an error in
         it comes after the run.
     neighbours : {"add-remove", "replace-one"}
-        The relation of the claim. A replace-one claim says nothing of add-remove, where two numbers of records differ.
+        The relation of the claim, and of ``guarantee`` if that has one. A replace-one claim, the default of `fit_gmm`,
+        says nothing of add-remove, where two numbers of records differ.
     epsilon, delta : float
         The claim (epsilon, delta). With a curve, ``delta`` is where the bound of epsilon is told.
     guarantee, profile : optional
@@ -140,6 +141,9 @@ def one_run(
     else:
         check_non_negative(epsilon=epsilon)
         claim = (float(epsilon), float(delta))
+    relation = getattr(guarantee, "neighbouring", neighbours)
+    if relation != neighbours:
+        raise ValueError(f"neighbours must be that of the guarantee, {str(relation)!r}, got {neighbours!r}")
     rng = check_rng(rng)
     once = repeated(mechanism)
     fixed, first, second = _rows(records, canaries, pairs=neighbours == "replace-one")

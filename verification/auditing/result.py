@@ -151,7 +151,10 @@ def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
     """What a pass is worth: the detection limit, never without the kinds of violation that it holds for."""
     if math.isinf(limit):
         return f"{audit} had too few samples to catch any epsilon"
-    return f"{audit} would have caught epsilon >= {limit:.4g} if it shows in {', '.join(looked_for)}"
+    kinds = ", ".join(looked_for)
+    return (
+        f"{audit} would have caught too little noise, epsilon >= {limit:.4g}, if it shows in {kinds}; rare leaks less"
+    )
 
 
 def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:

@@ -7,6 +7,7 @@ Rates: every seed is fixed. A false alarm rate is compared with what 200 or more
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -170,6 +171,7 @@ def test_an_audit_that_could_not_refute_says_so_before():
     assert not audit_sum(1).notes
 
 
+REPLACED = SimpleNamespace(curve=GDP(MU).delta, epsilon=1.0, delta=DELTA, neighbouring="replace-one")
 BAD = {
     "epsilon": ({"epsilon": -1.0}, ValueError, "epsilon must be finite and at least 0"),
     "no claim": ({"epsilon": None}, ValueError, "guarantee or profile must be given"),
@@ -183,6 +185,11 @@ BAD = {
     "labels": ({"labels": "maybe"}, ValueError, "labels must be one of"),
     "neighbours": ({"neighbours": "zero-out"}, ValueError, "neighbours must be one of"),
     "pairs": ({"neighbours": "replace-one"}, ValueError, "canaries must be a pair"),
+    "another relation": (
+        {"epsilon": None, "guarantee": REPLACED},
+        ValueError,
+        "neighbours must be that of the guarantee",
+    ),
     "score": ({"score": 3}, TypeError, "score must be callable"),
     "rng": ({"rng": 3}, TypeError, "rng must be a numpy.random.Generator"),
     "canaries": ({"canaries": np.zeros((4, 3))}, ValueError, "canaries must have at least one row"),
