@@ -76,6 +76,62 @@ def test_links_of_the_lecturers_page_lead_somewhere():
     assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
 
 
+LEADS = "from pm_dpgmm.mechanisms.propose_test_release import pass_probabilities\n" + (
+    "from pm_dpgmm.privacy.curves import PointProfile\nEPSILON, DELTA = 1.0, 1e-6"
+)
+WARD = """from collections import Counter
+def lead(of):
+    (_, first), (_, second), *_ = [*Counter(of).most_common(2), (None, 0)]
+    return first - second
+def commonest(of): return min(Counter(of).most_common(), key=lambda pair: (-pair[1], pair[0]))[0]"""
+
+
+@pytest.mark.parametrize(
+    ("tutorial", "exercise", "before", "answer", "words"),
+    [
+        (1, 2, "", "students_needed = np.float64(2275)", ""),
+        (1, 2, "", "students_needed = 2274", "standard error is 0.020004"),
+        (1, 3, "", "def respond_of_four(truth, n, rng): return truth", r"shape \(\)"),
+        (2, 1, "", "pair_add_remove, pair_replace_one, mean_replace_one = 91.0, 73, 72 / 50", ""),
+        (7, 1, "", "verdicts = dict.fromkeys('abcdefghij', 'free')", "'c' is not 'free': a second release"),
+        (7, 3, "import numpy as np", "family_epsilon, family_delta = 3, 1e-6 * (np.e**3 - 1) / (np.e - 1)", ""),
+        (7, 3, "import numpy as np", "family_epsilon, family_delta = 3, 3e-6 * np.e**2", "true, but only the last"),
+        (9, 1, WARD, "def stability_add_remove(lead): return max(0, lead - 1)", ""),
+        (9, 1, WARD, "def stability_add_remove(lead): pass", "returns nothing yet"),
+        (9, 1, WARD, "def stability_add_remove(lead): return lead + 1", "different answers"),
+        (9, 2, "", "def least_friends(t): return np.ceil((t + 2) / 2)", ""),
+        (9, 2, "", "def least_friends(t): return np.int64(t // 2 + 1 + t % 2)", ""),
+        (9, 2, "", "def least_friends(t): return t / 2 + 1", "whole number"),
+        (9, 2, "", "def least_friends(t): return t + 1", "cannot be friends"),
+        (9, 2, "", "def least_friends(t): return t", "3 would do"),
+        (9, 2, "", "def least_friends(t): print(t)", "whole number"),
+        (9, 3, LEADS, "def lead_for_half(epsilon): return 1", "passes too rarely"),
+        (9, 3, LEADS, "def lead_for_half(epsilon): return 1e9", "less than"),
+        (9, 3, LEADS, "def lead_for_half(epsilon): return 0", "from 1 on"),
+        (13, 3, "covariance, sigma = np.eye(2), 9.0", "def worth(prior_sd, sigma): return (sigma / prior_sd) ** 2", ""),
+        (13, 3, "", "def worth(prior_sd, sigma): print(sigma)", "returns nothing yet"),
+    ],
+)
+def test_checks_take_right_answers_of_other_forms_and_refuse_wrong_ones_in_words(
+    tutorial, exercise, before, answer, words
+):
+    path = next(path for name, path in TUTORIALS.items() if name.startswith(f"{tutorial:02d}-"))
+    check = [cell for cell in tutorial_cells.cells(path) if "check" in cell.tags][exercise - 1]
+    names = {}
+    exec("import itertools\nimport numpy as np\n" + before + "\n" + answer, names)
+    told = tutorial_cells.refusal(check, path, names)
+    assert re.search(words, told) if words else told == ""
+
+
+@EACH
+def test_needs_are_the_same_in_the_notebook_and_on_the_lecturers_page(path):
+    row = next(line for line in (FOLDER / "README.md").read_text().splitlines() if f"]({path.name})" in line)
+    asked = re.search(r"read tutorials? ([\d, and]+)[.,]([^.]*)", tutorial_cells.cells(path)[0].text.replace("\n", " "))
+    if asked is not None:
+        numbers = re.findall(r"\d+", asked[1] + asked[2])
+        assert numbers == re.findall(r"\d+", row.split("|")[-3])
+
+
 def test_a_check_that_accepts_the_skeleton_is_found(tmp_path):
     lines = ['# %% tags=["exercise"]', "answer = 0", '# %% tags=["hide-cell", "solution"]', "answer = 1", "# %%"]
     path = tmp_path / "planted.py"

@@ -69,7 +69,7 @@ prior = np.linspace(0.001, 0.999, 400)
 odds = prior / (1 - prior)
 after_yes, after_no = 3 * odds / (1 + 3 * odds), odds / 3 / (1 + odds / 3)
 
-fig, ax = plt.subplots(figsize=(5, 4))
+fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 ax.fill_between(prior, after_no, after_yes, alpha=0.15, color="black", label=r"all that $\varepsilon = \ln 3$ allows")
 ax.plot(prior, after_yes, label="after a yes")
 ax.plot(prior, after_no, label="after a no")
@@ -108,7 +108,7 @@ lost = 1 - (honest_sd / predicted_sd) ** 2
 print(f"if all had told the truth: {honest_sd:.4f}; the coins cost as much as losing {lost:.0%} of the students")
 assert abs(estimates.std() / predicted_sd - 1) < 0.15  # 4.7 standard errors of the spread of 500 classes
 
-fig, ax = plt.subplots(figsize=(7, 3))
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 bins = (np.arange(0, 69, 2) - 0.5) / 150  # estimates are multiples of 1/150
 ax.hist(truths.mean(axis=1), bins, density=True, alpha=0.5, label="everybody tells the truth")
 ax.hist(estimates, bins, density=True, alpha=0.5, label="two coins")
@@ -194,7 +194,7 @@ bounds = {
     for mechanism in names
 }
 
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for mechanism, name in names.items():
     ax.semilogx(sizes, bounds[mechanism], "o-", label=name)
 ax.axhline(epsilon, color="black", linestyle="--", linewidth=1, label=r"claimed: $\ln 3$")
@@ -218,8 +218,8 @@ assert result.refuted and result.n_samples < 20_000
 # %% [markdown]
 # ## Exercises
 #
-# Each has a cell to edit, a solution that is folded away, and a check. Delete the solution (or edit it) before you run
-# the check: the definition that stands last counts.
+# Each has a cell to edit, a solution that is folded away (in notebooks handed out without solutions: none), and a
+# check. Delete the solution, or edit it, before you run the check: the definition that stands last counts.
 #
 # **Exercise 1.** Two fair coins give $\varepsilon = \ln 3$. With what probability $t$ must the truth be told (and its
 # contrary otherwise) for the answer to be $\varepsilon$-differentially private, and no more private than that?
@@ -258,7 +258,7 @@ students_needed = int(np.ceil(4 * 0.35 * 0.65 / 0.02**2))  # n = 4 y (1 - y) / 0
 
 # %% tags=["check"]
 error = 2 * np.sqrt(0.35 * 0.65 / students_needed)
-assert error <= 0.02 * (1 + 1e-9), f"Not yet: with {students_needed} students the standard error is {error:.4f}"
+assert error <= 0.02 * (1 + 1e-9), f"Not yet: with {students_needed} students the standard error is {error:.6f}"
 assert students_needed <= 2_276, f"Not yet: {students_needed} is more than it takes"
 print("Exercise 2: right.")
 
@@ -287,6 +287,7 @@ def respond_of_four(truth, n_samples, rng):
 # %% tags=["check"]
 check_rng = np.random.default_rng(4)
 runs = respond_of_four(2, 40_000, check_rng)
+assert np.shape(runs) == (40_000,), f"Not yet: 40,000 answers were asked for, you give shape {np.shape(runs)}"
 assert np.isin(runs, range(4)).all(), "Not yet: answers must be 0, 1, 2 or 3"
 for answer, right in enumerate(np.array([1, 1, np.e, 1]) / (np.e + 3)):
     found = np.mean(runs == answer)  # a right answer is off by five standard errors once in a million checks

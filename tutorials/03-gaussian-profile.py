@@ -131,7 +131,7 @@ curves = {
     "much noise, and a disaster once in 1,000": disaster + (1 - disaster) * gaussian_delta(grid, quiet),
 }
 
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for name, curve in curves.items():
     ax.semilogy(grid, np.maximum(curve, 1e-30), label=name)
 ax.plot(1.5, disaster, "ko", label=r"both are (1.5, $10^{-3}$)")
@@ -175,7 +175,7 @@ for epsilon in (0.1, 0.5, 1.0, 3.0):
     print(f"{epsilon:>8g}" + "".join(f"{scale:>10.2f}" for scale in row))
     assert row[2] < min(row[:2])
 
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 grid = np.linspace(0.02, 3, 150)
 ax.semilogy(grid, gaussian_delta(grid, mu), label="exact")
 ax.semilogy(grid, [zcdp_delta(e, mu) for e in grid], label=r"from $\rho = \mu^2/2$")
@@ -196,7 +196,7 @@ plt.show()
 
 # %%
 alpha = np.linspace(0, 1, 400)
-fig, ax = plt.subplots(figsize=(4.6, 4.2))
+fig, ax = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
 for value in (0.25, 0.5, 1, 2, 4):
     ax.plot(alpha, norm.cdf(norm.isf(alpha) - value), label=rf"$\mu = {value:g}$", linewidth=3 if value == mu else 1)
 ax.plot(alpha, 1 - alpha, color="black", linestyle=":", label="guessing")
@@ -232,7 +232,7 @@ profile = privacy_profile(noisy_mean, *worst, log_density=log_density, n_samples
 grid = np.linspace(0, 1.6, 100)
 low, high = profile.band(grid)
 
-fig, ax = plt.subplots(figsize=(7, 3.4))
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 ax.fill_between(grid, np.maximum(low[0], 1e-7), high[0], alpha=0.4, label="certified band")
 ax.semilogy(grid, gaussian_delta(grid, mu), color="black", linewidth=1, label="formula")
 ax.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", ylim=(1e-6, 1))

@@ -43,7 +43,7 @@ shown = truth + rng.laplace(scale=1 / DAILY, size=(200, 365))  # 200 such years,
 averages = shown.cumsum(axis=1) / DAYS
 spread = np.sqrt(2) / DAILY / np.sqrt(DAYS)  # standard deviation of the average
 
-fig, ax = plt.subplots(figsize=(7, 3.4))
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 ax.plot(DAYS, shown[0], ".", color="lightgrey", label="shown on the day")
 ax.plot(DAYS, averages[0], label="average so far")
 ax.fill_between(DAYS, truth - 2 * spread, truth + 2 * spread, alpha=0.2, label="two standard deviations")
@@ -110,7 +110,7 @@ gaussian_day = dpg.Guarantee(1.0, 1e-6, "add-remove", "count with Gaussian noise
 gaussian = [dpg.compose(*[gaussian_day] * k, delta=DELTA).epsilon for k in numbers]
 assert abs(float(GDP(mu=daily_mu * np.sqrt(365)).delta(gaussian[-1])) / DELTA - 1) < 1e-3
 
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 ax.loglog(DAYS, basic(DAYS), label=r"Laplace, basic ($\delta = 0$)")
 ax.loglog(DAYS, advanced(DAYS), label="Laplace, advanced")
 ax.loglog(numbers, exact, "o-", label="Laplace by the worst case, exact")
@@ -168,7 +168,7 @@ for entry in ledger.entries():
     print(f"epsilon {entry.epsilon:g}, delta {entry.delta:g}: {entry.mechanism}")
 print("remaining:", ledger.remaining)
 
-fig, ax = plt.subplots(figsize=(7, 3))
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 points = np.linspace(0, 110, 300)
 for release, name in ((first, r"histogram, $\varepsilon = 0.4$"), (second, r"sketch, $\varepsilon = 0.6$")):
     ax.plot(points, np.exp(release.log_density(points[:, None])), label=name)

@@ -47,7 +47,7 @@ def masses(outputs, value):
     return np.where(where[place] == outputs, counts[place], 0) / 1024
 
 
-fig, ax = plt.subplots(figsize=(8, 2.8))
+fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 for value, colour, sign in ((0, "C0", 1), (1, "C1", -1)):
     where, counts = law(value)
     near = (where > 0.40) & (where < 0.425)
@@ -111,7 +111,7 @@ def last_bit(y):
 
 outputs = {value: noisy_count(value, 100_000, rng) for value in (0.0, 1.0)}
 
-fig, ax = plt.subplots(figsize=(8, 3))
+fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 edges = np.arange(-60.5, -45)
 for value, y in outputs.items():
     small = y[np.abs(y) < 1]
@@ -154,7 +154,7 @@ assert not result.refuted
 
 z = np.arange(-6, 8)
 pmf = {value: np.tanh(0.5) * np.exp(-np.abs(z - value)) for value in (0, 1)}
-fig, ax = plt.subplots(figsize=(8, 2.8))
+fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 ax.bar(z - 0.2, pmf[0], 0.4, label="from the count 0")
 ax.bar(z + 0.2, pmf[1], 0.4, label="from the count 1")
 ax.set(xlabel="output", ylabel="probability", title="one grid for both: ratios are $e$ or $1/e$")

@@ -154,7 +154,7 @@ for pairs in sizes:
         found = audit(s.mechanism, x, 1 - x, epsilon=1.0, log_density=s.log_density, n_samples=n_exact, rng=rng)
         values.append(found.epsilon_lower)
 
-fig, ax = plt.subplots(figsize=(7, 3.2))
+fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for name, values in bounds.items():
     ax.plot(2 * np.array(sizes), values, "o-", label=name)
 ax.axhline(1, color="black", linestyle="--", linewidth=1, label="claimed by both")
@@ -294,7 +294,7 @@ private = {
 
 # %% tags=["check"]
 given = [private[name] for name in "abcd"]
-assert all(isinstance(answer, bool) for answer in given), "Not yet: True or False for each of the four"
+assert all(isinstance(answer, bool | np.bool_) for answer in given), "Not yet: True or False for each of the four"
 right = 0
 for name, program in zip("abcd", (program_a, program_b, program_c, program_d), strict=True):
     found = audit(program, 0, 1, epsilon=1.0, n_samples=10_000, false_alarm=1e-5, rng=np.random.default_rng(8))
