@@ -21,7 +21,8 @@ GLOSSARY = {
     "have been trusted.",
     "specimen": "A mechanism of somebody else's, broken or sound, whose true privacy loss is known.",
     "total variation": "The largest difference of two laws in the probability of any event, between 0 and 1.",
-    "verdict": "True: no violation was found. True with room: the constants can be made smaller. False: a "
-    "counterexample was found. Not checkable: the statement hides constants, or is about all algorithms.",
+    "verdict": "Holds: no violation was found. Holds with slack: the constants can be made smaller, or the domain "
+    "larger. False as printed: a counterexample was found. Not checkable: the statement hides constants, or is about "
+    "all algorithms.",
     "worst": "Left side over right side of a statement at the worst case found; above 1 it is violated.",
 }

@@ -46,6 +46,7 @@ legend { color: var(--faint); font-size: .85rem; } .filters span { display: inli
 .figures { display: grid; gap: 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; } figure svg { width: 100%; height: auto; } figcaption { font-size: .92rem; }
 @media (max-width: 46rem) {
+  .overview th, .overview td { padding: .4rem .2rem; font-size: .78rem; } .overview td:first-child { min-width: 0; }
   .claims thead { display: none; } .claims, .claims tbody { display: block; }
   .claims tr { display: block; padding: .75rem 0; border-bottom: 1px solid var(--line); }
   .claims td, .claims td:nth-child(n) { display: block; width: auto; border: 0; padding: .15rem 0; text-align: left; }
@@ -123,7 +124,8 @@ def _overview(contents: Contents) -> str:
     for i, (title, outcomes) in enumerate(contents.papers.items()):
         cells = "".join(f'<td class="number">{n or ""}</td>' for n in counts(outcomes).values())
         rows += f'<tr><td><a href="#paper-{i}">{escape(title)}</a></td>{cells}</tr>'
-    return f'<div class="scroll"><table><thead><tr><th>paper</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f"<table><thead><tr><th>paper</th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="scroll overview">{table}</div>'
 
 
 def _filters(papers: Sequence[str]) -> str:
