@@ -21,6 +21,10 @@ from pm_dpgmm.cli.exit_status import one_line, run_command
 from pm_dpgmm.files.untrusted_json import distinct_keys, read_text
 from pm_dpgmm.files.writing import check_destination, make_folder
 
+STATUS = """exit status:
+  0 done: verdicts right, claim not refuted, certificate holds
+  1 a verdict is wrong, a claim is refuted or a certificate does not hold
+  2 wrong arguments, a mechanism that fails, a file that cannot be read or written"""
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
 
@@ -39,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=words,
             description=f"{words[0].upper()}{words[1:]}.",
-            epilog=f"example:\n  python -m verification {name} {example}",
+            epilog=f"example:\n  python -m verification {name} {example}\n\n{STATUS}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -63,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     papers = command("claims", _claims, words, "--family masks --json")
     papers.add_argument("--id", metavar="NAME", nargs="+", help="claims to check (default all)")
     papers.add_argument("--family", metavar="NAME", nargs="+", help="families to check (default all)")
-    papers.add_argument("--families", action="store_true", help="list the families and run nothing")
+    papers.add_argument("--families", action="store_true", help="list the families and their papers, run nothing")
+    papers.add_argument("--list", action="store_true", help="list the statements with their verdicts, run nothing")
     papers.add_argument("--false", action="store_true", help="only statements that are false as printed")
     papers.add_argument("--thorough", action="store_true", help="ten times as many cases")
     papers.add_argument("--seed", type=_seed, default=20261120)
@@ -99,13 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     claim.add_argument("--rho", type=float, help="claim rho-zCDP, as a whole curve")
     claim.add_argument("--release", metavar="FILE", help="claim the whole curve of a release's guarantee")
     audit.add_argument("--delta", type=float, default=0.0, help="of the claim; of a curve, where epsilon is told")
-    audit.add_argument("--n-samples", type=int, default=200_000)
-    audit.add_argument("--false-alarm", type=float, default=0.05)
-    audit.add_argument("--level", choices=("value", "bit"), default="value")
+    runs = "runs on both data sets together, at most so many with --sequential (default 200,000)"
+    audit.add_argument("--n-samples", metavar="N", type=int, default=200_000, help=runs)
+    error = "probability, at most, that the bounds are wrong (default 0.05)"
+    audit.add_argument("--false-alarm", metavar="P", type=float, default=0.05, help=error)
+    level = "read outputs as numbers (default) or also as their bits"
+    audit.add_argument("--level", choices=("value", "bit"), default="value", help=level)
     audit.add_argument("--sequential", action="store_true", help="stop as soon as the claim is refuted")
     audit.add_argument("--n-jobs", type=_jobs, default=1, help="workers, -1 for every core")
-    audit.add_argument("--seed", type=_seed)
-    audit.add_argument("--json", action="store_true")
+    audit.add_argument("--seed", type=_seed, help="repeats the audit (default: another one each time)")
+    audit.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     audit.add_argument("--certificate", metavar="FILE", help="write a certificate that can be verified")
     audit.add_argument("--force", action="store_true", help="overwrite a certificate that exists")
     verify = command("verify", _verify, "compute the bounds of a certificate again from its counts", "mean.json")
@@ -185,7 +193,7 @@ def _trials(options: argparse.Namespace) -> int:
 
 def _claims(options: argparse.Namespace) -> int:
     from verification import claims
-    from verification.report.terminal import print_claims, print_families
+    from verification.report.terminal import print_claims, print_families, print_statements
 
     chosen = list(claims.all_claims())
     for name, asked, known in (
@@ -202,6 +210,8 @@ def _claims(options: argparse.Namespace) -> int:
         chosen = [claim for claim in chosen if claim.verdict is claims.Verdict.FALSE]
     if options.families:
         return print_families(chosen, as_json=options.json)
+    if options.list:
+        return print_statements(chosen, as_json=options.json)
     quiet = options.json or not sys.stderr.isatty()
 
     def show(outcome: claims.Outcome) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import NOT_SHARED_NOISE, kinds_looked_for, plain
+from verification.auditing.result import NOT_SHARED_NOISE, as_bits, kinds_looked_for, plain
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -71,20 +71,31 @@ class CurveAuditResult:
             family = f"it is not {self.parameter_lower:.4g}-GDP"
         if self.epsilon_lower is not None:
             family += f", and an accountant of that family says epsilon >= {self.epsilon_lower:.4g} at delta"
-            family += f" = {self.delta:g} ({CONDITIONAL})"
+            family += f" = {self.delta:g}{self._of_the_claim()} ({CONDITIONAL})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
-            return f"claim {self.claim} refuted {certified}: {family}{notes}"
+            return f"claim {self.claim} refuted{as_bits(self.level)} {certified}: {family}{notes}"
         bound = f"delta is at least {self.delta_lower:.4g} {point} {certified}"
         if self.refuted:
-            return f"claim {self.claim} refuted: {bound}; {family}{notes}"
+            return f"claim {self.claim} refuted{as_bits(self.level)}: {bound}; {family}{notes}"
         if self.delta_lower == 0:
             bound = f"no delta is {certified[1:-1]}"
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
-            power = f"this audit would have caught Gaussian noise with mu >= {self.detection_limit:.4g}"
+            power = f"this audit would have caught Gaussian noise with mu >= {self._limit()}"
             power += f" if it shows in {', '.join(self.looked_for)}"
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
+
+    def _limit(self) -> str:
+        """The detection limit, for a claim of zCDP also as the rho of Gaussian noise of that mu."""
+        rho = f" (rho {self.detection_limit**2 / 2:.4g})" if self.parameter == "rho" else ""
+        return f"{self.detection_limit:.4g}{rho}"
+
+    def _of_the_claim(self) -> str:
+        """What the same accountant says of the claim, without which a reader has nothing to compare with."""
+        if self.claimed is None or self.delta is None:
+            return ""
+        return f", and {self.curve.family.epsilon_at(self.claimed, self.delta):.4g} of the claim"
 
     def save(self, path: Any, *, mechanism: str = "", pair: str = "") -> None:
         """Write a certificate (JSON) that ``python -m verification verify`` checks; see certificate_writing.py."""
@@ -107,7 +118,7 @@ class CurveAuditResult:
             ("tested at", f"epsilon = {self.epsilon_point:.4g}, where delta = {self.delta_claimed:.4g} is claimed"),
             ("certified", f"delta at least {self.delta_lower:.4g}, error probability {self.false_alarm:g}"),
             ("so", f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"),
-            ("would have caught", f"Gaussian noise with mu from {self.detection_limit:.4g} on, where it shows"),
+            ("would have caught", f"Gaussian noise with mu from {self._limit()} on, where it shows"),
             ("runs", f"{self.n_samples:,}"),
         ]
         return audit_html("Audit of a privacy curve", rows, refuted=self.refuted, notes=self.notes)

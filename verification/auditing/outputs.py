@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,6 +72,7 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
     same = same_data(x, x_neighbour)
     if not (hasattr(mechanism, "prepare") and hasattr(mechanism, "sample")):
         check_callable(mechanism=mechanism)
+        _check_takes_many(mechanism)
         return Runner(mechanism, data, data, before, same)
     check_callable(**{"mechanism.prepare": mechanism.prepare, "mechanism.sample": mechanism.sample})
     if isinstance(mechanism, Repeated):
@@ -87,6 +89,21 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
     for which in (0, 1):
         runner.check_data(which)
     return runner
+
+
+def _check_takes_many(mechanism: Any) -> None:
+    """Raise if ``mechanism`` cannot be called with data, a number of runs and a generator."""
+    try:
+        signature = inspect.signature(mechanism)
+    except (TypeError, ValueError):  # some builtins tell nothing
+        return
+    try:
+        signature.bind(None, 1, None)
+    except TypeError:
+        raise TypeError(
+            f"mechanism must take (data, n_samples, rng), got parameters {', '.join(signature.parameters) or 'none'};"
+            " one that runs once, (data, rng), goes through repeated(mechanism), or --once"
+        ) from None
 
 
 def run_both(

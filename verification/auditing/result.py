@@ -99,7 +99,7 @@ class AuditResult:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
         notes = "".join(f"; note: {note}" for note in self.notes)
         if self.refuted:
-            return f"claim {claim} refuted: {bound} {certified}{notes}"
+            return f"claim {claim} refuted{as_bits(self.level)}: {bound} {certified}{notes}"
         power = power_words(self.detection_limit, self.looked_for, "this audit")
         return f"no violation found: {bound} {certified}; {power}; a pass is not a proof{notes}"
 
@@ -145,6 +145,11 @@ class AuditResult:
             ("event", self.event),
         ]
         return audit_html("Audit of a privacy claim", rows, refuted=self.refuted, notes=self.notes)
+
+
+def as_bits(level: str) -> str:
+    """What a refutation says of the way the outputs were read: noise that is sound as real numbers may fail as bits."""
+    return ", outputs read as bits" if level == "bit" else ""
 
 
 def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:

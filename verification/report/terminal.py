@@ -13,8 +13,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from verification.claims import Claim, Verdict
+from verification.report.contents import PAPERS
 from verification.specimens import Specimen
 from verification.specimens.sentences import sentence
+
+LEGEND = (
+    "claim: epsilon, or epsilon, delta; true: the smallest epsilon that holds at that delta, inf if none does; bits:"
+    " outputs are read as bits. In brackets: where it is from; control: sound, to compare with a broken one; unseen:"
+    " written before the audit was tried on it."
+)
 
 
 def print_trials(trials: list[Any]) -> None:
@@ -70,7 +77,7 @@ def print_list(specimens: Sequence[Specimen], *, as_json: bool) -> int:
         listed = [dict(zip(names, row, strict=True)) for row in rows]
         print(json.dumps([entry | {"true_epsilon": str(entry["true_epsilon"])} for entry in listed], indent=1))
         return 0
-    table = Table(title=f"{len(rows)} mechanisms")
+    table = Table(title=f"{len(rows)} mechanisms", caption=LEGEND, caption_justify="left")
     for name in ("mechanism", "kind", "claim", "true", "what it does, and where it is from"):
         table.add_column(name, overflow="fold")
     for name, kind, level, epsilon, delta, true, origin, does in rows:
@@ -82,11 +89,29 @@ def print_list(specimens: Sequence[Specimen], *, as_json: bool) -> int:
     return 0
 
 
+def print_statements(claims: Sequence[Claim], *, as_json: bool) -> int:
+    """Statements with their sources and verdicts, and what is true in place of a false one, without checking any."""
+    if as_json:
+        names = ("id", "family", "source", "statement", "verdict", "otherwise", "reason")
+        print(json.dumps([{name: getattr(claim, name) for name in names} for claim in claims], indent=1))
+        return 0
+    table = Table(title=f"{len(claims)} statements; --id NAME checks one", show_lines=True)
+    for name in ("claim", "source", "statement", "verdict", "corrected, or why not checkable"):
+        table.add_column(name, overflow="fold")
+    for claim in claims:
+        words = claim.otherwise if claim.verdict is Verdict.FALSE else claim.reason
+        table.add_row(claim.id, *map(escape, (claim.source, claim.statement, claim.verdict.value, words)))
+    _print(table)
+    return 0
+
+
 def print_families(claims: Sequence[Claim], *, as_json: bool) -> int:
     """Families of claims with their numbers by verdict, without checking one."""
     counted: dict[str, Counter[Verdict]] = {}
+    papers: dict[str, dict[str, None]] = {}  # an ordered set for each family
     for claim in claims:
         counted.setdefault(claim.family, Counter())[claim.verdict] += 1
+        papers.setdefault(claim.family, {}).update({name: None for name in PAPERS if name in claim.source})
     if as_json:
         listed = {family: {str(verdict.value): n for verdict, n in found.items()} for family, found in counted.items()}
         print(json.dumps(listed, indent=1))
@@ -95,8 +120,9 @@ def print_families(claims: Sequence[Claim], *, as_json: bool) -> int:
     table.add_column("family")
     for verdict in Verdict:
         table.add_column(verdict.value, justify="right")
+    table.add_column("papers")
     for family, found in counted.items():
-        table.add_row(family, *(str(found[verdict] or "") for verdict in Verdict))
+        table.add_row(family, *(str(found[verdict] or "") for verdict in Verdict), "; ".join(papers[family]))
     _print(table)
     return 0
 

@@ -28,7 +28,8 @@ def test_a_curve_is_refuted_in_the_middle_where_its_point_is_not_in_the_tail():
     assert 0.2367 <= result.parameter_lower < 0.5 and result.delta_lower > result.delta_claimed
     assert 1.0 <= result.epsilon_lower < 2.3
     assert not audit(noisy, 0.5, 0.0, epsilon=1.0, delta=1e-6, n_samples=2_000, rng=np.random.default_rng(1)).refuted
-    for words in ("claim 0.2367-GDP refuted", "no curve with mu below", "assume no family", "delta = 1e-06"):
+    family = ("no curve with mu below", "assume no family", "delta = 1e-06, and 1 of the claim (")
+    for words in ("claim 0.2367-GDP refuted: ", *family):
         assert words in str(result)
 
 
@@ -47,6 +48,16 @@ def test_a_pass_says_what_it_would_have_caught():
     assert json.loads(json.dumps(result.as_dict(), allow_nan=False))["looked_for"] == list(result.looked_for)
 
 
+def test_a_claim_of_rho_is_told_in_its_own_unit_and_beside_what_it_says_of_epsilon():
+    result = curve_audit(0.1, profile=ZCDP(0.028))
+    assert f"mu >= {result.detection_limit:.4g} (rho {result.detection_limit**2 / 2:.4g}) if it shows" in str(result)
+    assert f"from {result.detection_limit:.4g} (rho " in result._repr_html_()
+    refuted = curve_audit(0.6, log_density=log_density, profile=ZCDP(0.028), delta=1e-6)
+    claimed = refuted.curve.family.epsilon_at(0.028, 1e-6)
+    assert f"at delta = 1e-06, and {claimed:.4g} of the claim (" in str(refuted)
+    assert 1.0 < claimed < min(1.2, refuted.epsilon_lower)
+
+
 def test_the_exact_score_is_used_where_densities_are_given():
     result = curve_audit(0.6, log_density=log_density, profile=ZCDP(0.028))
     assert result.score == "exact log-likelihood ratio" and result.refuted
@@ -59,6 +70,7 @@ def test_the_exact_score_is_used_where_densities_are_given():
 def test_bits_are_read_against_a_curve_too():
     result = curve_audit(1.0, profile=GDP(1.0), level="bit", n_samples=1_500)
     assert result.level == "bit" and result.refuted  # floats of normal noise give its place away
+    assert "claim 1-GDP refuted, outputs read as bits: " in str(result)
 
 
 @pytest.mark.thorough

@@ -316,6 +316,15 @@ def test_an_error_while_preparing_is_the_cause_and_its_data_set_is_named():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_a_mechanism_that_runs_once_is_sent_to_repeated():
+    with pytest.raises(TypeError, match=r"must take \(data, n_samples, rng\), got parameters data, rng; .*repeated"):
+        prepared(lambda data, rng: data, 0, 1)
+    with pytest.raises(TypeError, match="got parameters data, n, rng, scale"):
+        prepared(lambda data, n, rng, scale: data, 0, 1)
+    for fits in (lambda data, n, rng, scale=1.0: data, lambda *given: given, np.add.reduce):
+        prepared(fits, 0, 1)
+
+
 def test_half_a_protocol_is_named():
     class OnlySample:
         sample = Prepared.sample

@@ -1,5 +1,6 @@
 """Formulas are laid out, and nothing in them is run; a sentence stands for every specimen."""
 
+import json
 import re
 
 import pytest
@@ -60,9 +61,17 @@ def test_lists_run_nothing(capsys, monkeypatch):
     assert main(["targets", "--list", "--only", "histogram_release", "--json"]) == 0
     assert '"name": "histogram_release"' in capsys.readouterr().out
     assert main(["claims", "--families"]) == 0
-    assert "masks" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "masks" in told and "Park, Foulds" in told
     assert main(["claims", "--families", "--false", "--json"]) == 0
     assert set(re.findall(r'"([a-z ]+)": \d', capsys.readouterr().out)) == {Verdict.FALSE.value}
+    assert main(["claims", "--list", "--false", "--family", "semimetrics"]) == 0
+    assert "2 statements" in capsys.readouterr().out
+    assert main(["claims", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [claim["id"] for claim in listed] == [claim.id for claim in claims.all_claims()]
+    assert all(claim["otherwise"] for claim in listed if claim["verdict"] == Verdict.FALSE)
+    assert all(claim["reason"] for claim in listed if claim["verdict"] == Verdict.NOT_CHECKABLE)
 
 
 def test_the_glossary_is_of_sentences():
