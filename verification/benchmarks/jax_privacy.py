@@ -34,7 +34,7 @@ def finite(name: str, scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def compare(
-    samples: Mapping[str, tuple[ArrayLike, ArrayLike, float]], false_alarm: float
+    samples: Mapping[str, tuple[ArrayLike, ArrayLike, float]], false_alarm: float, *, one_run: bool = False
 ) -> dict[str, dict[str, float]] | str:
     """The peer's lower bounds on the epsilon of every specimen.
 
@@ -45,16 +45,19 @@ def compare(
         data set is likelier, and the delta of the claim. The score must not be learned from these runs.
     false_alarm : float
         Probability, at most, that one bound is above the true epsilon; below 1/2.
+    one_run : bool
+        The scores are those of canaries that were in and out of a single run, not of many runs.
 
     Returns
     -------
     dict or str
         For each specimen ``bonferroni`` and ``multi_split`` (epsilon), ``seconds`` and ``multi_split_seconds``; or, in
-        one line, why the peer did not run.
+        one line, why the peer did not run. With ``one_run`` there are ``one_run`` and ``one_run_fdp`` (epsilon, by
+        Steinke, Nasr and Jagielski 2023, and by Mahloujifar, Melis and Chaudhuri 2024).
     """
     if not 0 < false_alarm < 0.5:
         raise ValueError(f"false_alarm must be between 0 and 0.5, got {false_alarm!r}")
-    sent: dict[str, Any] = {"false_alarm": float(false_alarm)}
+    sent: dict[str, Any] = {"false_alarm": float(false_alarm), "one_run": bool(one_run)}
     for name, (scores_in, scores_out, delta) in samples.items():
         if not 0 <= delta <= 1:
             raise ValueError(f"delta of {name} must be between 0 and 1, got {delta!r}")

@@ -6,7 +6,8 @@
 In ``sent.npz``: ``false_alarm``, and for each specimen ``<name>__in`` and ``<name>__out`` (finite scores on a data set
 and on its neighbour, one for each run, higher where the data set is likelier) and ``<name>__delta``. In ``found.json``:
 {name: {"bonferroni": epsilon, "multi_split": epsilon, "seconds": ..., "multi_split_seconds": ...}}, where ``seconds``
-are those of the Bonferroni bound.
+are those of the Bonferroni bound. With ``one_run`` in ``sent.npz`` scores are those of the canaries of one run, and the
+answers are {name: {"one_run": epsilon, "one_run_fdp": epsilon}}.
 
 Both bounds take the larger of the two directions (``one_sided=False``). That costs no confidence: either direction
 reads the same two Clopper-Pearson limits, each used at half the error probability.
@@ -53,13 +54,23 @@ def bounds(peer: Any, scores_in: Any, scores_out: Any, *, delta: float, false_al
     return {**found, "seconds": seconds["bonferroni"], "multi_split_seconds": seconds["multi_split"]}
 
 
+def one_run_bounds(peer: Any, scores_in: Any, scores_out: Any, *, delta: float, false_alarm: float) -> dict[str, float]:
+    """Both lower bounds on epsilon at ``delta`` from the canaries of one run, thresholds chosen by the default."""
+    auditor = peer.CanaryScoreAuditor(scores_in, scores_out)
+    return {
+        "one_run": float(auditor.epsilon_one_run(false_alarm, delta)),
+        "one_run_fdp": float(auditor.epsilon_one_run_fdp(false_alarm, delta)),
+    }
+
+
 def main(sent_path: str, found_path: str) -> None:
     """Bound every specimen of ``sent_path`` and write the bounds to ``found_path``."""
     peer, found = auditing(), {}
     with np.load(sent_path) as sent:
         false_alarm = float(sent["false_alarm"])
+        bound = one_run_bounds if "one_run" in sent and bool(sent["one_run"]) else bounds
         for name in (key.removesuffix("__delta") for key in sent.files if key.endswith("__delta")):
-            found[name] = bounds(
+            found[name] = bound(
                 peer,
                 sent[f"{name}__in"],
                 sent[f"{name}__out"],

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from verification.benchmarks import jax_privacy, jax_privacy_peer, peer_environment, peers
+from verification.benchmarks import jax_privacy, jax_privacy_peer, one_run_fits, peer_environment, peers
 from verification.benchmarks.peer_environment import interpreter, normalised
 
 # Answers with what it was sent: sizes, largest scores, delta and false alarm.
@@ -93,6 +93,44 @@ def test_what_the_peer_could_not_bound_is_refused_first(played_by, sample, false
     played_by(BROKEN)
     with pytest.raises(ValueError, match=message):
         jax_privacy.compare({"a": sample}, false_alarm)
+
+
+def test_the_peer_is_asked_for_bounds_of_one_run(tmp_path, monkeypatch):
+    class Auditor:
+        def __init__(self, scores_in, scores_out):
+            self.sizes = len(scores_in), len(scores_out)
+
+        def epsilon_one_run(self, significance, delta):
+            return np.float64(significance + delta + self.sizes[0])
+
+        def epsilon_one_run_fdp(self, significance, delta):
+            return np.float64(self.sizes[1])
+
+    monkeypatch.setattr(jax_privacy_peer, "auditing", lambda: SimpleNamespace(CanaryScoreAuditor=Auditor))
+
+    def here(command, **_):
+        jax_privacy_peer.main(*command[-2:])
+
+    monkeypatch.setattr(jax_privacy, "interpreter", lambda *_, **__: (Path("python"), None))
+    monkeypatch.setattr(jax_privacy.subprocess, "run", here)
+    found = jax_privacy.compare({"a": (np.zeros(3), np.zeros(4), 0.25)}, 0.125, one_run=True)
+    assert found == {"a": {"one_run": 3.375, "one_run_fdp": 4.0}}
+
+
+def test_scores_and_coins_of_one_run_are_those_that_were_guessed():
+    """Scores that name the canaries that are in are all right: 20 of 20, whoever was."""
+    points = one_run_fits.canaries()
+    assert points.shape == (40, 2) and len({tuple(point) for point in points}) == 40
+    records = np.zeros((3, 2))
+    found, scores, inside = one_run_fits.audited(
+        lambda data, rng: data, records, points, lambda data, rows: (rows[:, None] == data[None]).all(-1).any(-1), 1
+    )
+    assert (found.correct, found.guesses, found.refuted) == (20, 20, True)
+    assert inside.sum() == found.n_included and np.array_equal(scores > 0, inside)
+    broken = one_run_fits.rows_of_table()["records published as means"](2)[0]
+    assert broken.correct == 20
+    people = one_run_fits.rows_of_table()["noisy sum, sound"](3)
+    assert people[2].sum() == people[0].n_included and not people[0].refuted
 
 
 def test_the_peer_is_asked_for_both_directions_at_the_false_alarm(tmp_path, monkeypatch):
