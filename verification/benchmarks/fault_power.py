@@ -3,8 +3,9 @@
     python -m verification.benchmarks.fault_power [FAULT ...] [--repeats 20] [--curves] [--share 0.1] [--every-seed]
 
 A fault with seeded noise gives the same verdict every time and is skipped after one audit, unless ``--every-seed`` says
-to try other seeds than that of the tests. For the others the lower bounds of epsilon scatter; a fault whose mean bound is less than ``NEEDED`` of their standard deviations above the claim
-would fail a test run now and then. The numbers of runs are those of the tests, or ``--share`` of the full ones;
+to try other seeds than that of the tests. For the others the lower bounds of epsilon scatter; a fault whose mean bound
+is less than ``NEEDED`` of their standard deviations above the claim would fail a test run now and then. The numbers of
+runs are those of the tests, or ``--share`` of the full ones;
 ``--curves`` audits targets against the curves that they claim, those that do.
 """
 
