@@ -16,7 +16,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
-from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, signal
+from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -30,7 +30,7 @@ MOST_FEATURES = 8  # of a thorough search
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
 OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that counts, and deviations of it
 LOST, LOST_SURE = 0.01, 3.5  # the same of what is there beyond what the mixture has there: false alarm 3e-4 a column
-TOO_FEW, TOO_FEW_OF_MORE = 5.0, 20.0  # signal at which fits lose about 0.1 nats a record: one column, more columns
+TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record; FEW in more columns
 # highest frequency times the deviation of the whole mixture, below which two groups look like one: from 2.2 on two that
 # are 8 deviations apart were found, below 1.7 never (loss .7 nats)
 RESOLVED = 1.75
@@ -67,12 +67,13 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
 def too_few(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     """That the budget does not pay for so many parameters: a rule of public sizes, no simulation."""
     k, d = fit.found.means.shape
-    strength, least = signal(evidence, k), TOO_FEW if d == 1 else TOO_FEW_OF_MORE
+    strength, least = signal(evidence, k), TOO_FEW if d == 1 else FEW
     if k == 1 or strength >= least:
         return None
     return (
         f"too few records or too small a budget for {k} components in {d} columns: about"
         f" {least / strength:.1f} times the records would be needed; components may be noise"
+        + (", with places and widths that are usual within the bounds rather than measured" if d > 1 else "")
     )
 
 

@@ -20,7 +20,7 @@ from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
-from pm_dpgmm.methods.sketch.start import leaves_of, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves
@@ -30,6 +30,10 @@ LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about th
 BROADER = 1.5  # standard deviations of the background, in those of all records; in one column in half its interval
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little: without
 # it one fit in ten to 2,000 records in six columns lost 4.8 nats
+FEW = 20.0  # the same in several columns, below which starts are mostly noise, and fits lose 0.1 nats a record
+FEW_PRIOR = Prior(0.35, TYPICAL, log_scales=0.5, slopes=0.3)  # of these, in half-widths of the intervals
+DOUBT = 0.03  # of these: most weight that :func:`doubt` gives
+BROAD = 0.5  # deviations of the background in half-widths, where the first cell does not tell them
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
 LEAST_OVER_FLOOR = 1e-2  # least variance that a start has beside the variance floor, in floors
@@ -95,7 +99,7 @@ def fit_evidence(
     begin = chain(first, (less_floor(leaves, data.variance_floor) for leaves in start_mixtures(evidence, n_components)))
     start = next(begin)
     radius = math.sqrt(len(evidence.unit))
-    prior = prior_about(start)
+    prior = FEW_PRIOR if few(evidence, n_components) else prior_about(start)
     if not search:
         found = with_background(data, refined(data, start, prior), prior)
     else:
@@ -125,7 +129,9 @@ def prior_about(start: ScaledMixture | None) -> Prior:
 def sketch_data(evidence: SketchStatistics) -> SketchData:
     """The sketches in the unit of the evidence, with a background as broad as the records are, or as their interval."""
     background = None
-    if evidence.cells:
+    if evidence.cells and mostly_noise(evidence.cells[0], evidence.n_records):
+        background = np.zeros(len(evidence.unit)), BROAD * np.eye(len(evidence.unit))
+    elif evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
         background = root.means[0], BROADER * root.factors[0]
     elif len(evidence.unit) == 1:
@@ -157,6 +163,17 @@ def signal(evidence: SketchStatistics, n_components: int) -> float:
     moments = (*evidence.cells, *evidence.parts)
     spent += sum(float(SQUARED_SENSITIVITY[relation]) / item.noise_scale**2 for item in moments)
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
+
+
+def few(evidence: SketchStatistics, n_components: int) -> bool:
+    """Whether the budget pays for so few of the parameters that public knowledge decides the rest; public itself."""
+    return len(evidence.unit) > 1 and signal(evidence, n_components) < FEW
+
+
+def doubt(evidence: SketchStatistics, n_components: int) -> float:
+    """Least weight of a background: 0, but in a fit to so few records that they may be where no component is."""
+    share = 1 - signal(evidence, n_components) / FEW if len(evidence.unit) > 1 else 0.0
+    return DOUBT * max(share, 0.0)
 
 
 def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> ScaledMixture:

@@ -25,18 +25,26 @@ ODDS = 0.25  # before the numbers are seen, that some records are in no componen
 FINISHED = 2  # of the mixtures without a background: these are fitted to the end
 
 
-def with_outliers(fit: SketchFit) -> SketchFit:
+def with_outliers(fit: SketchFit, least: float = 0.0) -> SketchFit:
     """The fit without a background where its evidence is larger; else with one, its weight times its probability.
 
     The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
     evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Of a
-    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`.
+    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`. Of any fit
+    to few records there is ``least`` of one, :func:`pm_dpgmm.methods.sketch.estimate.doubt`.
 
     Returns
     -------
     SketchFit
         The same object where neither is better than the fit.
     """
+    found = _by_evidence(fit)
+    if fit.data.background is None or (found.found.background or 0.0) >= least:
+        return found
+    return SketchFit.of(fit.data, weighing(found.found, least))
+
+
+def _by_evidence(fit: SketchFit) -> SketchFit:
     data, found = fit.data, fit.found
     if data.background is None:
         return fit
@@ -54,8 +62,13 @@ def with_outliers(fit: SketchFit) -> SketchFit:
         return fit if plain is found else SketchFit.of(data, half_a_record(data, plain))
     assert broad.background is not None
     weight = broad.background / (1 + math.exp(-gain / 2) / ODDS)
-    scale = (1 - weight) / broad.weights.sum()
-    return SketchFit.of(data, replace(broad, weights=broad.weights * scale, background=weight))
+    return SketchFit.of(data, weighing(broad, weight))
+
+
+def weighing(found: ScaledMixture, background: float) -> ScaledMixture:
+    """The mixture with a background of that weight, all components in proportion."""
+    scale = (1 - background) / found.weights.sum()
+    return replace(found, weights=found.weights * scale, background=background)
 
 
 def half_a_record(data: SketchData, plain: ScaledMixture) -> ScaledMixture:
@@ -64,9 +77,7 @@ def half_a_record(data: SketchData, plain: ScaledMixture) -> ScaledMixture:
     A handful of far rows is less than what the noise tells apart, so evidence denies them; a density without them loses
     hundreds of nats at each, and one with half a record a dozen. It costs half a nat, divided among all records.
     """
-    weight = 1 / (2 * (data.n_records + 1))
-    scale = (1 - weight) / plain.weights.sum()
-    return replace(plain, weights=plain.weights * scale, background=weight)
+    return weighing(plain, 1 / (2 * (data.n_records + 1)))
 
 
 def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> tuple[float, ScaledMixture]:

@@ -22,6 +22,7 @@ REACH = 2.2  # radius of a cell, in root mean square distances of its records
 APART = 0.8  # halves of a cell are put at +- this many standard deviations along its longest axis
 SPLIT, LOST = 6.0, 0.35  # a cell is split above SPLIT sd sqrt(D) records, dropped below LOST times as many
 MIXED = 0.2  # a cell is split only if its spread, times its records, is at least this share of the largest
+TYPICAL, WIDEST = 0.25, 0.5  # of a cell, in the unit: deviation, and largest variance for each column
 TRUSTED = 2.0  # a cell with fewer than TRUSTED sd sqrt(D) records says nothing
 LEAST_COUNT = 0.002  # share of the records that a cell is taken to have at least
 SYNTHETIC, TRIES, EM_STEPS = 4000, 5, 60  # of the EM runs on synthetic records; TRIES gain 0.07 nats with point masses
@@ -33,12 +34,18 @@ def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = L
     partition = moments.partition
     counts = np.maximum(moments.counts, least_count * n_records)
     averages = np.clip(moments.sums / counts[:, None], -1.0, 1.0)
-    means = partition.centres + partition.radii[:, None] * averages
+    reach = math.sqrt(partition.centres.shape[1])  # of the first cell
+    means = np.clip(partition.centres + partition.radii[:, None] * averages, -reach, reach)
     second = moments.squares / counts[:, None, None] - averages[:, :, None] * averages[:, None, :]
-    scales = moments.noise_scale / counts
-    shrunk = [_shrunk(matrix, scale) for matrix, scale in zip(second, scales, strict=True)]
-    covariances = np.array(shrunk) * np.square(partition.radii)[:, None, None]
-    return ScaledMixture.of(counts / counts.sum(), means, covariances)
+    scales, sizes = moments.noise_scale / counts, np.square(partition.radii)
+    public = TYPICAL**2 / sizes, WIDEST * means.shape[1] / sizes
+    shrunk = [_shrunk(*item) for item in zip(second, scales, *public, strict=True)]
+    return ScaledMixture.of(counts / counts.sum(), means, np.array(shrunk) * sizes[:, None, None])
+
+
+def mostly_noise(root: NoisyMoments, n_records: float) -> bool:
+    """Whether the first cell's mean variance has a larger error than what is typical."""
+    return root.noise_scale / n_records * math.sqrt(root.partition.centres.shape[1]) > TYPICAL**2
 
 
 def trusted_leaves(moments: NoisyMoments, n_records: float) -> ScaledMixture:
@@ -62,20 +69,26 @@ def trusted_leaves(moments: NoisyMoments, n_records: float) -> ScaledMixture:
     return ScaledMixture.of(weights, leaves.means[keep], leaves.covariances[keep] * scales[:, None, None])
 
 
-def _shrunk(matrix: FloatArray, noise_scale: float) -> FloatArray:
-    """A noisy covariance moved towards a multiple of the identity by what its noise explains, then floored.
+def _shrunk(matrix: FloatArray, noise_scale: float, typical: float, widest: float) -> FloatArray:
+    """A noisy covariance moved towards a multiple of the identity by what its noise explains, then floored and cut.
 
-    The noise has ``noise_scale`` on the diagonal and 1/sqrt(2) of it off it, so its squared Frobenius norm is
-    noise_scale^2 D (D + 1)/2 on average.
+    The multiple is the mean variance, moved towards a ``typical`` one by what its noise explains: with few records the
+    next cell would be as wide as the noise is large, have more of it, and so on, up to 47 half-widths of the bounds in
+    five levels. No variance is above ``widest``. The noise has ``noise_scale`` on the diagonal and 1/sqrt(2) of it off
+    it, so its squared Frobenius norm is noise_scale^2 D (D + 1)/2 on average.
     """
     n_features = len(matrix)
-    level = max(np.trace(matrix) / n_features, noise_scale / math.sqrt(n_features), FLOOR)
+    error = noise_scale / math.sqrt(n_features)
+    told = 1 / (1 + (error / typical) ** 2)
+    measured = typical + told * (np.trace(matrix) / n_features - typical)
+    level = max(measured, error * math.sqrt(told), FLOOR)
     rest = matrix - level * np.eye(n_features)
     explained = noise_scale**2 * n_features * (n_features + 1) / 2 / max(float(np.square(rest).sum()), 1e-300)
     trust = max(0.0, 1 - explained) if n_features > 1 else 0.0
     values, vectors = np.linalg.eigh(level * np.eye(n_features) + trust * rest)
     least = max(FLOOR, 0.03 * level, min(0.3 * level, 0.5 * trust * noise_scale * math.sqrt(n_features)))
-    kept = (vectors * np.clip(values, least, 4.0)) @ vectors.T
+    most = min(4.0, widest)
+    kept = (vectors * np.clip(values, min(least, most), most)) @ vectors.T
     return np.asarray((kept + kept.T) / 2)
 
 

@@ -99,11 +99,16 @@ def test_too_few_records_and_noise_are_told_and_means_stay_within_the_bounds():
     means = np.array([[38.8, 18.3, 190.0, 3700.0], [48.8, 18.4, 196.0, 3730.0], [47.5, 15.0, 217.0, 5080.0]])
     rng = np.random.default_rng(0)
     X = means[rng.integers(3, size=342)] + rng.normal(size=(342, 4)) * [2.9, 1.1, 6.5, 450.0]
-    with pytest.warns(dpg.FitWarning, match="too few records"):
+    with pytest.warns(dpg.FitWarning, match="usual within the bounds rather than measured"):
         release = dpg.fit_gmm(X, 3, bounds=bounds, epsilon=0.5, delta=1e-6, random_seed=0)
     assert ((release.means >= bounds[:, 0]) & (release.means <= bounds[:, 1])).all()
     errors = release.standard_errors()
     assert (1.645 * errors.weights > np.abs(release.weights - 1 / 3) - 0.15).all()
+    one = dpg.Mixture(
+        [1.0], X.mean(axis=0)[None], np.cov(X.T)[None]
+    )  # components were 3 half-widths of the bounds wide
+    assert release.log_density(X).mean() > one.log_density(X).mean() - 1.5
+    assert 0 < release.background_weight <= 0.03
 
 
 @pytest.mark.parametrize("n_components, n_features, least", [(2, 1, 5.0), (3, 1, 5.0), (2, 2, 20.0), (5, 4, 20.0)])

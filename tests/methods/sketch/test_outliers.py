@@ -111,3 +111,12 @@ def test_the_background_becomes_a_component_where_two_others_are_one(monkeypatch
         monkeypatch.setattr(outliers, name, lambda data, start, prior: start)
     _, merged = without_background(sketch_data(evidence), found, prior_about(found))
     assert merged.weights == pytest.approx([0.4, 0.6])
+
+
+@pytest.mark.parametrize("least", [0.0, 0.02])
+def test_a_fit_to_few_records_has_at_least_its_doubt_as_a_background(clean, least):
+    found = with_outliers(fit_of(clean), least).found
+    assert (found.background or 0.0) == pytest.approx(least)
+    assert found.weights.sum() + (found.background or 0.0) == pytest.approx(1)
+    seen = with_outliers(fit_of(clean, 0.2), 1e-6).found.background
+    assert seen == pytest.approx(1 / (2 * 4_001))  # more than the least: as it was

@@ -74,3 +74,25 @@ def test_a_narrow_component_that_is_missing_is_found_within_the_ball_and_beyond(
     _, sharpened = places_of(data, found, atoms, radius=1.5)
     gain = sharpened.gains(data.residuals(found) / data.deviations)[0]
     assert np.linalg.norm(sharpened.means[gain.argmax()] - mean) < 0.04
+
+
+@pytest.mark.parametrize("n_records", [300, 100_000])
+def test_cells_of_few_records_do_not_grow_with_their_noise(n_records):
+    """Five levels of one cell, each as wide as the noise of the one before, had radii of 2, 2.8, 4.5, 5.4 and 48."""
+    rng, d, scale = np.random.default_rng(4), 4, 60.0
+    partition = VoronoiPartition(np.zeros(d), np.ones(d), np.zeros((1, d)), np.array([np.sqrt(d)]))
+    for _ in range(6):
+        noise = rng.normal(size=(d, d)) * scale / np.sqrt(2)
+        radius = partition.radii[0]
+        moments = NoisyMoments(
+            partition,
+            np.array([n_records + rng.normal(scale=scale)]),
+            rng.normal(scale=scale, size=(1, d)) - n_records * partition.centres / radius,
+            (n_records * 0.09 / radius**2 * np.eye(d) + (noise + noise.T) / np.sqrt(2))[None],
+            scale,
+        )
+        leaves = leaves_of(moments, n_records)
+        deviation = np.sqrt(np.trace(leaves.covariances[0]) / d)
+        assert 0.15 < deviation < 1.0 and np.abs(leaves.means).max() <= np.sqrt(d)
+        assert n_records == 300 or abs(deviation - 0.3) < 0.01
+        partition = next_cells(moments, leaves, 1)
