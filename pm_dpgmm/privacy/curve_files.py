@@ -70,7 +70,7 @@ def _made(fields: Mapping[str, Any]) -> PrivacyProfile:
     kind = fields["kind"]
     try:
         if kind == CompositionProfile.kind:
-            return CompositionProfile(_made(fields["first"]), _made(fields["second"]), fields["split"])
+            return CompositionProfile(_made(fields["first"]), _made(fields["second"]), _part(fields, "split"))
         if kind == MaximumProfile.kind:
             return MaximumProfile(tuple(_made(part) for part in fields["parts"]))
         if kind == EitherProfile.kind:

@@ -344,6 +344,14 @@ def test_the_work_that_lifted_masks_and_tables_need_is_counted(loss):
         profile_from_dict(loss)
 
 
+@pytest.mark.parametrize("name", ["first", "second", "split"])
+def test_a_sum_of_losses_without_one_of_its_parts_is_refused(name):
+    fields = both({"kind": "point", "epsilon0": 1.0}, {"kind": "point", "epsilon0": 0.5})
+    del fields[name]
+    with pytest.raises(ValueError, match=f"privacy loss 'sum' has wrong parameters: no '{name}'"):
+        profile_from_dict(fields)
+
+
 def a_leaf(rng):
     size = int(10 ** rng.uniform(0, 3))
     return [
