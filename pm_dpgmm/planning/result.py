@@ -126,7 +126,7 @@ class Plan:
             )
             if self.agreement is not None:
                 found = f"a run passes with probability {self.agreement.probability:.2g}; {found}"
-            return f"n is large enough: {found}, {wanted}"
+            return f"{self.n_records:,} records are enough: {found}, {wanted}"
         if self.agreement is not None and self._refused == m:
             return "the simulations say too little: passes were likely, but by chance there was none; simulate more"
         if self._refused and self.agreement is None:

@@ -193,7 +193,10 @@ class Ledger(LedgerHistory):
         check_text(mechanism=label)
         relation = Neighbouring.parse(neighbouring)
         if relation is not self.neighbouring:
-            raise BudgetExceeded(f"neighbouring must be {str(self.neighbouring)!r} in this ledger, got {relation}")
+            raise BudgetExceeded(
+                f"neighbouring must be {str(self.neighbouring)!r} in this ledger, got {relation}; which of them it"
+                " counts is settled when it is made"
+            )
         # SQLite keeps a number of another type as bytes, which do not count
         costs = float(epsilon), float(delta)
         with self._opened("rw") as connection:

@@ -13,8 +13,10 @@ from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
 CATEGORIES = (
-    "leave it out by columns=, fit the records of each level apart, or write a level as 0 and 1 with resolution=1"
+    "leave it out by columns=, fit the records of each level apart, or write a level as 0 and 1 with resolution=1, and"
+    " a date as days since a public day"
 )
+TIMES = {"M": "; write a date as days since a public day", "m": "; write a duration as a number of days or hours"}
 
 
 def numbers_of(table: Any) -> FloatArray:
@@ -101,7 +103,8 @@ def floats_of(values: Any, *, name: str | None = None) -> FloatArray:
             raise TypeError(_other_types(name)) from None
         return np.array(floats, dtype=float).reshape(values.shape)
     if values.dtype.kind not in "buif":
-        raise TypeError(f"X must be numeric, got dtype {values.dtype}")
+        where = "" if name is None else f" in column {name!r}"
+        raise TypeError(f"X must be numeric, got dtype {values.dtype}{where}{TIMES.get(values.dtype.kind, '')}")
     return np.array(values, dtype=float, order="C")
 
 

@@ -86,8 +86,9 @@ def check_finite(records: FloatArray, feature_names: tuple[str, ...], *, first_r
     if not np.isfinite(extremes).all():
         row, column = np.argwhere(~np.isfinite(records))[0]
         raise ValueError(
-            f"X must be finite, got {records[row, column]} in column {feature_names[column]!r} (row {first_row + row});"
-            " drop or impute missing values before the fit"
+            f"X must be finite, got {records[row, column]} in column {feature_names[column]!r} (row {first_row + row},"
+            " counted from 0); leave such records out, which needs neighbouring='add-remove', as how many there are is"
+            " private, or put a public number in their place"
         )
 
 

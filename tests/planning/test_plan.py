@@ -53,7 +53,7 @@ def test_a_plan_tells_errors_that_fit_together(sketched):
     for trial in sketched.trials:
         assert trial.total_variation <= math.sqrt(trial.gap / 2) + 0.01  # Pinsker
         assert trial.weights < 0.05 and trial.means < 0.2 and trial.log_deviations < 0.2 and abs(trial.misfit) < 5
-    assert "ENOUGH: n is large enough" in repr(sketched) and "NOT ENOUGH" not in repr(sketched)
+    assert "ENOUGH: 10,000 records are enough" in repr(sketched) and "NOT ENOUGH" not in repr(sketched)
 
 
 @pytest.mark.thorough

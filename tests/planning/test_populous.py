@@ -66,7 +66,7 @@ def test_a_plan_tells_the_settings_and_how_well_fits_agree(compiled):
         f"{found.n_subsets} subsets of about 30 records",
         "friends are within 1.5 (components)",
         f"top {found.top}, full {found.full}; noise eta 0.05, omega {found.omega:.3g}; made for efficiency 0.6",
-        "ENOUGH: n is large enough: a run passes with probability 1;",
+        "ENOUGH: 14,000 records are enough: a run passes with probability 1;",
     ):
         assert words in table
     read = json.loads(json.dumps(compiled.as_dict(), allow_nan=False))

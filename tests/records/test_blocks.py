@@ -240,8 +240,16 @@ BAD = {
     "dates": (pd.DataFrame({"a": pd.date_range("2020", periods=9)}), TypeError, "X must be numeric"),
     "a huge integer": (with_value(10**400), TypeError, "X must be numeric"),
     "complex": (X + 1j, TypeError, "X must be numeric"),
-    "NaN": (with_value(np.nan), ValueError, r"X must be finite, got nan in column 'b' \(row 1700\); drop"),
-    "infinite": (with_value(-np.inf, 0), ValueError, r"X must be finite, got -inf in column 'b' \(row 0\); drop"),
+    "NaN": (
+        with_value(np.nan),
+        ValueError,
+        r"X must be finite, got nan in column 'b' \(row 1700, counted from 0\); leave",
+    ),
+    "infinite": (
+        with_value(-np.inf, 0),
+        ValueError,
+        r"X must be finite, got -inf in column 'b' \(row 0, counted from 0\); leave",
+    ),
     "no rows": (FRAME[:0], ValueError, r"X must have at least one row and one column, got shape \(0, 3\)"),
     "no columns": (np.zeros((5, 0)), ValueError, "X must have at least one row and one column"),
     "nothing": ([], ValueError, "X must have at least one row and one column"),

@@ -185,7 +185,7 @@ def test_integers_of_128_bits_are_read_as_the_nearest_floats():
     wide = [0, 2**100 + 1, -(2**90) - 7, 3]
     records, names = read_records(pl.DataFrame({"a": pl.Series(wide, dtype=pl.Int128)}))
     assert names == ("a",) and records.ravel().tolist() == [float(v) for v in wide]
-    with pytest.raises(ValueError, match=r"X must be finite, got nan in column 'a' \(row 1\)"):
+    with pytest.raises(ValueError, match=r"X must be finite, got nan in column 'a' \(row 1, counted from 0\)"):
         read_records(pl.DataFrame({"a": pl.Series([0, None], dtype=pl.Int128)}))
 
 
@@ -247,14 +247,14 @@ REFUSED = {
     "a comment": (csv("a,b\n1,2\n# made by hand\n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
     "a comment first": (csv("# made, by, hand\na,b\n1,2\n"), ValueError, "3 fields in every line, as in its header, got 2 in line 2"),
     "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; leave it out by columns=, fit the records of each level apart, or"),
-    "dates": (csv("a,b\n1,2020-01-01\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
+    "dates": (csv("a,b\n1,2020-01-01\n"), TypeError, "X must be numeric, got text in column 'b' .line 2.; .* and a date as days since a public day"),
     "hexadecimal": (csv("a,b\n1,0x10\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "underscores": (csv("a,b\n1,1_000\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "digits of another alphabet": (csv("a,b\n1,٣\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "NUL": (csv("a,b\n1,2\x00\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
-    "a missing value": (csv("a,b\n1,2\n3,\n"), ValueError, r"X must be finite, got nan in column 'b' \(row 1\); drop or impute"),
-    "NA": (csv("a,b\n1,2\nNA,4\n"), ValueError, r"X must be finite, got nan in column 'a' \(row 1\); drop or impute"),
-    "a missing value in one column": (csv('a\n1\n""\n'), ValueError, r"X must be finite, got nan in column 'a' \(row 1\)"),
+    "a missing value": (csv("a,b\n1,2\n3,\n"), ValueError, r"X must be finite, got nan in column 'b' \(row 1, counted from 0\); leave such records out, which needs"),
+    "NA": (csv("a,b\n1,2\nNA,4\n"), ValueError, r"X must be finite, got nan in column 'a' \(row 1, counted from 0\); leave such records out, which needs"),
+    "a missing value in one column": (csv('a\n1\n""\n'), ValueError, r"X must be finite, got nan in column 'a' \(row 1, counted from 0\)"),
     "infinity": (csv("a,b\n1,2\ninfinity,4\n"), ValueError, "X must be finite, got inf in column 'a'"),
     "beyond the largest float": (csv("a,b\n1,2\n3,1e999\n"), ValueError, "X must be finite, got inf in column 'b'"),
     "one record in two lines": (csv('a,b\n"1\n2",3\n'), TypeError, "X must be numeric, got text in column 'a' .line 3."),
@@ -324,7 +324,9 @@ def test_missing_values_of_every_kind_are_refused_as_missing(tmp_path):
             sources.append(tmp_path / "x.parquet")
         for source in sources:
             for read in (read_records, lambda given: RecordBlocks(given, rows_per_block=1)):
-                with pytest.raises(ValueError, match=r"X must be finite, got nan in column 'x0' \(row 1\)"):
+                with pytest.raises(
+                    ValueError, match=r"X must be finite, got nan in column 'x0' \(row 1, counted from 0\)"
+                ):
                     read(source)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pm_dpgmm._arguments import printable
+from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.statistic import Statistic
@@ -17,6 +17,7 @@ from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.release.card import figures
 from pm_dpgmm.release.card.facts import Facts
 from pm_dpgmm.release.card.numbers import (
+    NOTHING_PROVED,
     bounds_of,
     component_rows,
     curve_rows,
@@ -99,11 +100,13 @@ class Contents:
 def contents(release: Released, facts: Facts) -> Contents:
     """Everything that the card of a release says."""
     names = tuple(printable(name) for name in release.feature_names)
+    points = points_of(release.guarantee)  # a value of some curves takes .03 s
+    groups = group_rows(release.guarantee, facts.rows_per_person, points)
     sections = (
-        Section("At a glance", (Table(("", ""), tuple(_glance(release, facts))),)),
+        Section("At a glance", (Table(("", ""), tuple(_glance(release, facts, groups))),)),
         Section("Columns", (_columns(release, facts, names), Text(_public_words(release)))),
         Section("What is protected, and what is not", _protected(release, facts)),
-        Section("How strong the protection is", _strength(release, facts)),
+        Section("How strong the protection is", _strength(release, points, groups)),
         Section("What was released", _released(release, names)),
         Section("Warnings", _warnings(release)),
         Section("Other releases from the same records", _ledger(release, facts)),
@@ -116,7 +119,7 @@ def contents(release: Released, facts: Facts) -> Contents:
 
 
 # ---------------------------------------------------------------------- what, who, when
-def _glance(release: Released, facts: Facts) -> list[tuple[str, str]]:
+def _glance(release: Released, facts: Facts, groups: list[list[str]]) -> list[tuple[str, str]]:
     g = release.guarantee
     promise = f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "")
     told = [
@@ -128,6 +131,7 @@ def _glance(release: Released, facts: Facts) -> list[tuple[str, str]]:
         ("Records", _records(release)),
         ("Promise", f"({'epsilon, delta' if g.delta else 'epsilon'})-differential privacy: {promise}"),
         ("Protects", _who(release)),
+        ("A person", _person(release, facts, groups)),
         ("Method", f"{printable(release.method)} ({printable(g.mechanism)})"),
     ]
     return [(name, words) for name, words in told if words]
@@ -147,6 +151,18 @@ def _who(release: Released) -> str:
     if release.guarantee.neighbouring is Neighbouring.REPLACE_ONE:
         return "any one record, against being told apart from any other that might stand in its place"
     return "any one record, against anybody who wants to know whether it is there at all"
+
+
+def _person(release: Released, facts: Facts, groups: list[list[str]]) -> str:
+    """What is promised to whoever has the most records."""
+    if facts.rows_per_person is None:
+        return "how many records one person may have is not stated"
+    if facts.rows_per_person == 1:
+        return "has one record, so that the promise is to people"
+    at = f" at delta = {release.guarantee.delta:g}" if release.guarantee.delta else ""
+    epsilon = next(row[1] for row in groups if row[0] == f"{facts.rows_per_person:,}")
+    promised = epsilon if epsilon == NOTHING_PROVED else f"epsilon = {epsilon}{at}"
+    return f"has at most {facts.rows_per_person:,} records; for all of them together: {promised}"
 
 
 def _columns(release: Released, facts: Facts, names: tuple[str, ...]) -> Table:
@@ -211,7 +227,7 @@ def _rows_words(facts: Facts) -> str:
     return f"By what those answerable say, nobody has more than {facts.rows_per_person:,}."
 
 
-def _strength(release: Released, facts: Facts) -> tuple[Block, ...]:
+def _strength(release: Released, points: tuple[FloatArray, FloatArray], groups: list[list[str]]) -> tuple[Block, ...]:
     g = release.guarantee
     curve = (
         "The same release keeps a whole curve of promises. Each row holds: apart from a probability of delta, nothing"
@@ -220,10 +236,10 @@ def _strength(release: Released, facts: Facts) -> tuple[Block, ...]:
     several = (
         "For m records that change together, such as all those of one person"
         + (f", at delta = {g.delta:g}" if g.delta else "")
-        + " (upper bounds):"
+        + " (upper bounds"
+        + ("; with delta held, epsilon may grow faster than m" if g.delta else "")
+        + "):"
     )
-    points = points_of(g)  # a value of some curves takes .03 s
-    groups = group_rows(g, facts.rows_per_person, points)
     return (
         Text(curve),
         Table(("delta", "epsilon", "factor exp(epsilon)"), tuple(map(tuple, curve_rows(g))), (0, 1, 2)),
@@ -259,7 +275,8 @@ def _released(release: Released, names: tuple[str, ...]) -> tuple[Block, ...]:
             Text(f"A background, one broad Gaussian, holds {release.background_weight:.2g} of the records besides.")
         )
     drawn, left_out = figures.of_columns(release, sure=known is not None)
-    blocks.append(Drawings(tuple(drawn)))
+    alone = min(release.n_features, figures.MOST_COLUMNS)  # flat drawings leave gaps beside the square ones of pairs
+    blocks += [Drawings(tuple(some)) for some in (drawn[:alone], drawn[alone:]) if some]
     if left_out:
         blocks.append(Text(left_out))
     return tuple(blocks)

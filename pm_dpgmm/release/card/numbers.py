@@ -20,6 +20,7 @@ from pm_dpgmm.release.uncertainty import StandardErrors, standard_errors
 PRECISE = 1e-6  # of an epsilon, of which four digits are printed
 CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 GROUPS = (1, 2, 3, 5, 10)
+NOTHING_PROVED = "nothing is proved"
 LARGEST_FACTOR = 1e15  # beyond it a factor says nothing
 BOUNDS = ("bounds", "em_bounds", "kmeans_bounds", "central_bounds")  # what methods call them
 ROUND = ("noise_scale", "radius", "n_subsets")  # of the law of a sum of answers
@@ -56,7 +57,7 @@ def group_rows(
 
 
 def _epsilon(epsilon: float) -> str:
-    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "nothing is proved"
+    return f"{epsilon:.4g}" if math.isfinite(epsilon) else NOTHING_PROVED
 
 
 def factor(epsilon: float) -> str:

@@ -49,6 +49,7 @@ def test_a_page_says_what_a_data_protection_officer_asks(page):
     for words in (
         "Ages and fees", "visits to the north clinic", "dpo@clinic.example", "CC BY 4.0", "2026-11-24", "years",
         "log of the fee", "not stated", "Protected:", "Not protected:", "nobody has more than 4", "guesses right",
+        "has at most 4 records; for all of them together: epsilon = ",
         f"{release.n_records:,}; their number is public", "How to load it", "dpg.load('release.json')",
         "±", "discrete Gaussian", release.summary().splitlines()[2],
     ):  # fmt: skip
@@ -175,6 +176,17 @@ def test_several_records_are_told_at_the_stated_delta():
     text = card_text(of_file("histogram"), rows_per_person=7)
     epsilon = of_file("histogram").guarantee.epsilon
     assert f"| 7 | {7 * epsilon:.4g} |" in text
+    assert f"| A person | has at most 7 records; for all of them together: epsilon = {7 * epsilon:.4g} |" in text
+
+
+def test_a_card_says_what_a_whole_person_is_promised():
+    release = of_file("sketch_two_columns")
+    at_three = re.search(r"\| 3 \| (\S+) \|", card_text(release, rows_per_person=3))
+    told = f"together: epsilon = {at_three[1]} at delta = {release.guarantee.delta:g} |"
+    assert float(at_three[1]) > 3 * release.guarantee.epsilon and told in card_text(release, rows_per_person=3)
+    assert "nothing is proved |" in card_text(release, rows_per_person=10**6).split("## Columns")[0]
+    assert "| A person | has one record, so that the promise is to people |" in card_text(release, rows_per_person=1)
+    assert "| A person | how many records one person may have is not stated |" in card_text(release)
 
 
 def test_the_ledger_is_told_by_its_sums_alone(tmp_path):
