@@ -17,6 +17,7 @@ from pm_dpgmm.files.untrusted_json import distinct_keys
 from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
 
 if TYPE_CHECKING:
+    from pm_dpgmm.privacy.ledger import Ledger
     from pm_dpgmm.release.release import Release
 
 
@@ -52,6 +53,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     if options.like is not None:
         settings["like"] = Release.load(options.like)
     ledger = None if options.ledger is None else Ledger.existing(options.ledger)
+    before = None if ledger is None else ledger.spent
     release = None
     try:
         release = fit_gmm(
@@ -89,11 +91,24 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
             return 1
         if kept and isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
+        if ledger is not None and not kept:
+            _tell_charge(ledger, before)
         raise
     if not saved:
         return 1
     held.path.unlink(missing_ok=True)
     return _told(release, options)
+
+
+def _tell_charge(ledger: Ledger, before: tuple[float, float] | None) -> None:
+    """Say so where a fit was charged and ended before its first number; another process may have charged besides."""
+    with contextlib.suppress(Exception):  # why the fit ended is told in any case
+        if ledger.spent != before:
+            print(
+                f"pm-dpgmm fit: nothing was released, but {str(ledger.path)!r} was charged: what is spent grew from"
+                f" {before} to {ledger.spent} (epsilon, delta)",
+                file=sys.stderr,
+            )
 
 
 def _kept(

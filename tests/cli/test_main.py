@@ -274,6 +274,18 @@ def test_ctrl_c_before_anything_is_spent_is_one_line(table, tmp_path, capsys, mo
     assert capsys.readouterr().err == "pm-dpgmm fit: interrupted\n"
 
 
+def test_an_interrupt_between_the_charge_and_the_first_number_is_told(table, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "all.sqlite"
+    dpg.Ledger(path, epsilon=3.0)
+    monkeypatch.setattr(histogram.HistogramMethod, "release", stop)
+    arguments = ["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json"), "--ledger", str(path)]
+    assert main(arguments) == 130
+    told = capsys.readouterr().err
+    assert "nothing was released, but" in told and "grew from (0.0, 0.0) to (1.0, 0.0)" in told
+    monkeypatch.setattr(problem, "read_records", stop)  # before the charge
+    assert main([*arguments, "--force"]) in (2, 130) and "was charged" not in capsys.readouterr().err
+
+
 def test_a_crash_after_spending_leaves_a_traceback_and_the_numbers(table, tmp_path, capsys, monkeypatch):
     def crash(*given, **settings):
         raise ValueError("a fault of the program")

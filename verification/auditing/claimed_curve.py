@@ -213,6 +213,8 @@ def _is_curve(profile: Any) -> bool:
 
 
 def _as_curve(profile: Any) -> Curve:
+    if isinstance(profile, type):
+        raise TypeError(f"profile must be a curve, as {profile.__name__}(...), got the class {profile.__name__}")
     for name in ("get_delta_for_epsilon", "delta"):
         if callable(getattr(profile, name, None)):
             return getattr(profile, name)

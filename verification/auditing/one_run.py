@@ -263,7 +263,8 @@ def _by_density(release: Any, rows: Any) -> Any:
 def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
     found = score(release, rows)
     try:
-        scores = np.asarray(found, dtype=float)
+        scores = np.asarray(found)
+        scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)
     except (TypeError, ValueError):
         scores = np.empty(())
     if scores.shape != (len(rows),):

@@ -111,6 +111,7 @@ def test_a_family_is_refuted_below_and_tells_an_epsilon():
         ({"profile": GDP(1.0), "guarantee": 1}, ValueError, "guarantee or profile must be given"),
         ({"guarantee": 1.0}, TypeError, "guarantee must have 'curve'"),
         ({"profile": 3}, TypeError, "profile must be a curve"),
+        ({"profile": GDP}, TypeError, "profile must be a curve, as GDP"),
         ({"profile": ([1.0, 0.5], [0.1, 0.0])}, ValueError, "epsilons increasing"),
         ({"profile": lambda epsilon: "a"}, TypeError, "profile must give a number at every epsilon, got 'a' at 0"),
         ({"profile": lambda epsilon: math.nan}, ValueError, "delta of at least 0, got nan at epsilon 0"),

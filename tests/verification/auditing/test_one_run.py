@@ -214,6 +214,8 @@ def test_bad_input_is_refused_before_the_run(case):
 def test_scores_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="score must give one number for each of 40 canaries"):
         one_run(lambda rows: rows, NO_ONE, np.arange(40), score=lambda release, rows: 1.0, epsilon=1.0)
+    with pytest.raises(ValueError, match="score must give one number for each of 40 canaries"):
+        one_run(lambda rows: rows, NO_ONE, np.arange(40), score=lambda release, rows: 1j * rows, epsilon=1.0)
     with pytest.raises(TypeError, match="score must be given where the release has no log_density, got ndarray"):
         one_run(lambda rows: rows, NO_ONE, np.arange(40), epsilon=1.0)
 
