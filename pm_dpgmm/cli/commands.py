@@ -13,11 +13,11 @@ import numpy as np
 
 from pm_dpgmm._arguments import printable, shown
 from pm_dpgmm.cli.exit_status import INTERRUPTED, one_line, stop_writing
+from pm_dpgmm.cli.paid_for import keep, tell_charge
 from pm_dpgmm.files.untrusted_json import distinct_keys
 from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
 
 if TYPE_CHECKING:
-    from pm_dpgmm.privacy.ledger import Ledger
     from pm_dpgmm.release.release import Release
 
 
@@ -75,7 +75,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         saved = _saved(release, options)
     except Unstable as refusal:
         print(f"{refusal}\nSpent: {refusal.guarantee}", file=sys.stderr)
-        _kept(refusal, release, held.path, options.output, ended="refused")
+        keep(refusal, release, held.path, options.output, ended="refused")
         return 1
     except BudgetExceeded as refusal:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
@@ -83,7 +83,7 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     except BaseException as error:
         unwritten = release is not None and isinstance(error, OSError)  # paid for, so 2 would be wrong
         try:
-            kept = _kept(error, release, held.path, options.output)
+            kept = keep(error, release, held.path, options.output)
         except OSError:  # not even printed
             kept = unwritten
         if unwritten:
@@ -92,58 +92,12 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         if kept and isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         if ledger is not None and not kept:
-            _tell_charge(ledger, before)
+            tell_charge(ledger, before)
         raise
     if not saved:
         return 1
     held.path.unlink(missing_ok=True)
     return _told(release, options)
-
-
-def _tell_charge(ledger: Ledger, before: tuple[float, float] | None) -> None:
-    """Say so where a fit was charged and ended before its first number; another process may have charged besides."""
-    with contextlib.suppress(Exception):  # why the fit ended is told in any case
-        if ledger.spent != before:
-            print(
-                f"pm-dpgmm fit: nothing was released, but {str(ledger.path)!r} was charged: what is spent grew from"
-                f" {before} to {ledger.spent} (epsilon, delta)",
-                file=sys.stderr,
-            )
-
-
-def _kept(
-    error: BaseException, release: Release | None, partial: Path, output: Path, *, ended: str = "interrupted"
-) -> bool:
-    """Say where what was paid for is, once it is in a file; False if nothing was released.
-
-    The checkpoint is not always the newest: a full disk keeps what it had, and some methods have none.
-    """
-    newest = getattr(error, "released", None)
-    text = None if newest is None else json.dumps(newest.to_dict(), allow_nan=False)
-    found = partial.read_text(encoding="utf-8") if partial.is_file() else ""
-    if not found and text is None and release is None:
-        return False
-    told = f"pm-dpgmm fit: {ended}; what was paid for"
-
-    def command(place: str) -> str:
-        if newest is not None and not newest.fittable:
-            return f"in {place!r}, to which nothing can be fitted"
-        return f"pm-dpgmm resume {place!r} --output {str(output)!r}"
-
-    if found and text in (None, found):
-        print(f"{told} is kept: {command(str(partial))}", file=sys.stderr)
-        return True
-    older = f" ({str(partial)!r} holds an earlier part of it)" if found else ""
-    whole = json.dumps(release.to_dict()) if text is None and release is not None else text
-    try:
-        place = str(rescue(str(whole), output if text is None else partial))
-    except OSError as failure:
-        words = f"is printed, since it could not be written anywhere: {one_line(failure)}{older}"
-        print(f"{told} {words}", file=sys.stderr)
-        print(whole)
-        return True
-    print(f"{told} is kept: {place if text is None else command(place)}{older}", file=sys.stderr)
-    return True
 
 
 def resume(options: argparse.Namespace) -> int:

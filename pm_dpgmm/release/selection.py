@@ -14,7 +14,7 @@ from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
 from pm_dpgmm.methods.sketch.covariance_types import FULL
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -162,7 +162,7 @@ def with_fit(
     release: AnyRelease, evidence: SketchStatistics, fit: SketchFit, choice: Choice | None = None
 ) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
-    fit = with_outliers(fit, doubt(evidence, fit.found.n_components))
+    fit = with_outliers(fit, evidence)
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     noise = {name: value for name, value in release.noise.items() if name not in OF_A_FIT}
     noise |= {} if evidence.covariance_type == FULL else {"covariance_type": evidence.covariance_type}

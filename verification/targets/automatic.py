@@ -95,7 +95,7 @@ def by_auto(
     with ExitStack() as stack:
         for place, name, quick in (
             (sketch_choice, "fit_evidence", quick_fit),
-            (sketch, "with_outliers", lambda fit, least: fit),
+            (sketch, "with_outliers", lambda fit, evidence: fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
             (sketch, "sketch_caveats", nothing_to_say),
             (gaps, "bin_edges", lambda groups: np.array([0.5, 1e6])),

@@ -61,7 +61,7 @@ def by_two_phases(records: FloatArray, n_samples: int, rng: np.random.Generator,
     with ExitStack() as stack:
         for place, name, quick in (
             (sketch_choice, "fit_evidence", quick_fit),
-            (sketch, "with_outliers", lambda fit, least: fit),
+            (sketch, "with_outliers", lambda fit, evidence: fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
             (sketch, "sketch_caveats", lambda evidence, fit, raw: []),
             (TwoPhase, "guarantee", lambda self, problem: claim),

@@ -130,7 +130,7 @@ def published(
         for place, name, quick in (
             (sketch_choice, "fit_evidence", quick_fit),
             (sketch_rounds, "fit_evidence", quick_fit),
-            (sketch, "with_outliers", lambda fit, least: fit),
+            (sketch, "with_outliers", lambda fit, evidence: fit),
             (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
             (sketch, "sketch_caveats", lambda evidence, fit, raw: []),  # of quick fits there is nothing to say
             (Schedule, "of", short_schedule),

@@ -30,7 +30,7 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
-from pm_dpgmm.methods.sketch.estimate import SketchFit, doubt
+from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
     CELLS,
@@ -324,7 +324,7 @@ def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
-    fit = with_outliers(fit, doubt(evidence, fit.found.n_components))
+    fit = with_outliers(fit, evidence)
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}

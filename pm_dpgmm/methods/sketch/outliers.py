@@ -14,24 +14,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
-from pm_dpgmm.methods.sketch.estimate import SketchFit, full_weights, less_floor, prior_about
+from pm_dpgmm.methods.sketch.estimate import SketchFit, doubt, full_weights, less_floor, prior_about
 from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
 from pm_dpgmm.methods.sketch.start import merged_pair
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 ODDS = 0.25  # before the numbers are seen, that some records are in no component
 FINISHED = 2  # of the mixtures without a background: these are fitted to the end
 
 
-def with_outliers(fit: SketchFit, least: float = 0.0) -> SketchFit:
+def with_outliers(fit: SketchFit, evidence: SketchStatistics | None = None) -> SketchFit:
     """The fit without a background where its evidence is larger; else with one, its weight times its probability.
 
     The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
     evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Of a
-    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`. Of any fit
-    to few records there is ``least`` of one, :func:`pm_dpgmm.methods.sketch.estimate.doubt`.
+    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`. Where
+    ``evidence``, from which the fit was made, is of few records, any fit has a background, of weight
+    :func:`pm_dpgmm.methods.sketch.estimate.doubt` at least.
 
     Returns
     -------
@@ -39,6 +41,7 @@ def with_outliers(fit: SketchFit, least: float = 0.0) -> SketchFit:
         The same object where neither is better than the fit.
     """
     found = _by_evidence(fit)
+    least = 0.0 if evidence is None else doubt(evidence, fit.found.n_components)
     if fit.data.background is None or (found.found.background or 0.0) >= least:
         return found
     return SketchFit.of(fit.data, weighing(found.found, least))

@@ -114,9 +114,12 @@ def test_the_background_becomes_a_component_where_two_others_are_one(monkeypatch
 
 
 @pytest.mark.parametrize("least", [0.0, 0.02])
-def test_a_fit_to_few_records_has_at_least_its_doubt_as_a_background(clean, least):
-    found = with_outliers(fit_of(clean), least).found
+def test_a_fit_to_few_records_has_at_least_its_doubt_as_a_background(clean, least, monkeypatch):
+    evidence = SketchStatistics.from_arrays(clean.raw, clean.noise)
+    monkeypatch.setattr(outliers, "doubt", lambda evidence, n_components: least)
+    found = with_outliers(fit_of(clean), evidence).found
     assert (found.background or 0.0) == pytest.approx(least)
     assert found.weights.sum() + (found.background or 0.0) == pytest.approx(1)
-    seen = with_outliers(fit_of(clean, 0.2), 1e-6).found.background
+    monkeypatch.setattr(outliers, "doubt", lambda evidence, n_components: 1e-6)
+    seen = with_outliers(fit_of(clean, 0.2), evidence).found.background
     assert seen == pytest.approx(1 / (2 * 4_001))  # more than the least: as it was
