@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 def tell_charge(ledger: Ledger, before: tuple[float, float] | None) -> None:
     """Say so where a fit was charged and ended before its first number; another process may have charged besides."""
     with contextlib.suppress(Exception):  # why the fit ended is told in any case
-        if ledger.spent != before:
+        spent = ledger.spent
+        if spent != before:
             print(
                 f"pm-dpgmm fit: nothing was released, but {str(ledger.path)!r} was charged: what is spent grew from"
-                f" {before} to {ledger.spent} (epsilon, delta)",
+                f" {before} to {spent} (epsilon, delta)",
                 file=sys.stderr,
             )
 

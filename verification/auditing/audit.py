@@ -13,7 +13,6 @@ from verification._arguments import (
     check_choice,
     check_count,
     check_delta,
-    check_non_negative,
     check_probability,
     check_rng,
     check_switch,
@@ -21,7 +20,7 @@ from verification._arguments import (
 from verification.auditing import outputs as runs
 from verification.auditing.betting_audit import sequential_audit
 from verification.auditing.bits import bit_features
-from verification.auditing.claimed_curve import claimed_curve
+from verification.auditing.claimed_curve import claim_of
 from verification.auditing.curve_audit import curve_audit
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.detection_limit import detection_limit
@@ -182,13 +181,7 @@ def audit(
     >>> result.refuted
     True
     """
-    claim = None
-    if epsilon is None:
-        claim = claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
-    elif guarantee is not None or profile is not None:
-        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
-    else:
-        check_non_negative(epsilon=epsilon)
+    claim = claim_of(epsilon, guarantee=guarantee, profile=profile, delta=delta)
     check_delta(delta)
     check_count(least=MIN_SAMPLES, most=MOST_RUNS, n_samples=n_samples)
     check_probability(false_alarm=false_alarm)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verification._arguments import check_delta, check_positive, shown
+from verification._arguments import check_delta, check_non_negative, check_positive, shown
 from verification.auditing.bisection import bracket
 from verification.references.references import gaussian_delta
 
@@ -206,6 +206,16 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
     first = _values(name, curves[0], epsilons)
     second = first if curves[1] is curves[0] else _values(name, curves[1], epsilons)
     return ClaimedCurve(words, epsilons, _hull(epsilons, first, second), _hull(epsilons, second, first), family, delta)
+
+
+def claim_of(epsilon: Any, *, guarantee: Any, profile: Any, delta: float) -> ClaimedCurve | None:
+    """The curve that is claimed, or None where a pair with this ``epsilon`` is; ValueError unless it is one of them."""
+    if epsilon is None:
+        return claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
+    if guarantee is not None or profile is not None:
+        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
+    check_non_negative(epsilon=epsilon)
+    return None
 
 
 def _is_curve(profile: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verification._arguments import check_choice, check_switch
+from verification._arguments import check_choice, check_switch, shown
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]
@@ -113,9 +113,9 @@ def _limits(bounds: ArrayLike, n_features: int) -> Pair:
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (n_features,)) for end in bounds)  # type: ignore[union-attr]
     except (TypeError, ValueError):
-        raise ValueError(f"{rule}, got {bounds!r}") from None
+        raise ValueError(f"{rule}, got {shown(bounds)}") from None
     with np.errstate(all="ignore"):
         usable = np.isfinite(high - low) & (low < high)
     if not usable.all():
-        raise ValueError(f"{rule}, got {bounds!r}")
+        raise ValueError(f"{rule}, got {shown(bounds)}")
     return low, high

@@ -16,12 +16,11 @@ from verification._arguments import (
     check_choice,
     check_count,
     check_delta,
-    check_non_negative,
     check_probability,
     check_rng,
     shown,
 )
-from verification.auditing.claimed_curve import ClaimedCurve, claimed_curve
+from verification.auditing.claimed_curve import ClaimedCurve, claim_of
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling
 from verification.auditing.one_run_result import OneRunResult, judged
@@ -133,14 +132,9 @@ def one_run(
     check_choice(LABELS, labels=labels)
     check_delta(delta)
     check_probability(false_alarm=false_alarm)
-    claim: tuple[float, float] | ClaimedCurve
-    if epsilon is None:
-        claim = claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
-    elif guarantee is not None or profile is not None:
-        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
-    else:
-        check_non_negative(epsilon=epsilon)
-        claim = (float(epsilon), float(delta))
+    curve = claim_of(epsilon, guarantee=guarantee, profile=profile, delta=delta)
+    claim = (float(epsilon), float(delta)) if epsilon is not None else curve
+    assert claim is not None
     relation = getattr(guarantee, "neighbouring", neighbours)
     if relation != neighbours:
         raise ValueError(f"neighbours must be that of the guarantee, {str(relation)!r}, got {neighbours!r}")

@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_count, check_probability, check_rng
+from verification._arguments import check_count, check_delta, check_probability, check_rng
 from verification.auditing.candidates import (
     LEAST_RUNS,
     Pair,
     audit_pair,
-    check_claim,
     checked_pairs,
     drawn_pairs,
     pair_words,
 )
-from verification.auditing.claimed_curve import claimed_curve
+from verification.auditing.claimed_curve import claim_of
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.minimal_pair import MinimalPair, minimal_pair
 from verification.auditing.result import AuditResult
@@ -153,16 +152,11 @@ def worst_pair(
     ------
     Karnin, Koren and Somekh (2013), Almost optimal exploration in multi-armed bandits: sequential halving.
     """
-    claim: dict[str, Any] = {"delta": delta}
-    if epsilon is None:
-        claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
-        claim |= {"guarantee": guarantee, "profile": profile}
-    elif guarantee is not None or profile is not None:
-        raise ValueError("epsilon, guarantee or profile must be given, and only one of them")
-    else:
-        claim["epsilon"] = epsilon
-    check_claim(0.0 if epsilon is None else epsilon, delta, false_alarm)
-    check_probability(search_share=search_share)
+    claim_of(epsilon, guarantee=guarantee, profile=profile, delta=delta)
+    check_delta(delta)
+    check_probability(false_alarm=false_alarm, search_share=search_share)
+    given_claim = {"epsilon": epsilon, "guarantee": guarantee, "profile": profile}
+    claim: dict[str, Any] = {"delta": delta} | {name: value for name, value in given_claim.items() if value is not None}
     check_count(least=LEAST_RUNS, n_samples=n_samples)
     check_count(least=1, n_pairs=n_pairs)
     rng = check_rng(rng)

@@ -172,8 +172,7 @@ def few(evidence: SketchStatistics, n_components: int) -> bool:
 
 def doubt(evidence: SketchStatistics, n_components: int) -> float:
     """Least weight of a background: 0, but in a fit to so few records that they may be where no component is."""
-    share = 1 - signal(evidence, n_components) / FEW if len(evidence.unit) > 1 else 0.0
-    return DOUBT * max(share, 0.0)
+    return DOUBT * (1 - signal(evidence, n_components) / FEW) if few(evidence, n_components) else 0.0
 
 
 def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> ScaledMixture:
