@@ -1,13 +1,14 @@
 """The background of a finished fit: evidence decides whether there is one, and how much of its weight is kept."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import outliers
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers, without_background
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
@@ -123,3 +124,11 @@ def test_a_fit_to_few_records_has_at_least_its_doubt_as_a_background(clean, leas
     monkeypatch.setattr(outliers, "doubt", lambda evidence, n_components: 1e-6)
     seen = with_outliers(fit_of(clean, 0.2), evidence).found.background
     assert seen == pytest.approx(1 / (2 * 4_001))  # more than the least: as it was
+
+
+@pytest.mark.parametrize("name, most", [("sketch_one_column", 0.0), ("sketch_two_columns", 0.03)])
+def test_only_fits_of_too_many_parameters_in_several_columns_are_doubted(name, most, clean):
+    release = dpg.load(Path(__file__).parents[2] / "data" / "releases" / f"{name}.json")
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    assert doubt(evidence, 10**9) == pytest.approx(most)
+    assert doubt(SketchStatistics.from_arrays(clean.raw, clean.noise), 1) == 0.0
