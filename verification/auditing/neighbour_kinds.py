@@ -62,10 +62,8 @@ def neighbours_of(
     Examples
     --------
     >>> pairs = neighbours_of([[0.2], [0.3]], bounds=(-1.0, 1.0))
-    >>> pairs["corners"]
-    (array([[-1. ],
-           [ 0.3]]), array([[1. ],
-           [ 0.3]]))
+    >>> [data.tolist() for data in pairs["corners"]]
+    [[[-1.0], [0.3]], [[1.0], [0.3]]]
     """
     check_choice(NEIGHBOURS, neighbours=neighbours)
     check_switch(missing=missing)
