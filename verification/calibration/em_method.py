@@ -10,6 +10,8 @@ data sets can tell: their standard error is .012 for one parameter.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import LogLikelihood, log_likelihood, of_records
-from verification.calibration.importance import sample_weighted
+from verification.calibration.importance import Weighted, laplace, sample_weighted
 from verification.calibration.intervals import Row, rows
+from verification.calibration.replicated import replicated
 
 FloatArray = NDArray[np.float64]
 
@@ -35,8 +38,7 @@ EPSILON, DELTA = 1.0, 1e-6
 STRONG = 0.1  # epsilon of "central": its noise is then three times the sampling error of most numbers
 N_RECORDS = 4000
 HALF_WIDTH = 6.0  # of the bounds of every column
-N_DRAWS = {2: 1500, 3: 4000}  # of every posterior, by the number of components
-WIDER = 4.0  # covariance of a first proposal, in that of the posterior before
+N_DRAWS = {2: 1500, 3: 2500}  # of every posterior, by the number of components
 WITH_RECORDS = 20  # replications whose posterior from the records gives the widths: it costs most
 PLACES = {2: [(-1.8, -0.5), (1.8, 0.5)], 3: [(-3.0, 0.8), (0.0, -1.0), (3.0, 0.8)]}  # of the means, one row a component
 
@@ -109,43 +111,65 @@ def study(
 ) -> list[Row]:
     """Coverage over simulated releases."""
     method = EM() if settings is None else settings
-    names, centre, spread = prior(n_components, n_features)
-    rng = np.random.default_rng(seed)
-    truths = centre + spread * rng.normal(size=(n_replications, len(centre)))
-    draws: list[FloatArray] = []
-    worth, offsets, at = [], [], []
-    for i, truth in enumerate(truths):
-        w, mu, chol = kernels.parameters(truth, n_features)
-        records = Mixture(w, mu, chol @ np.swapaxes(chol, 1, 2)).sample(N_RECORDS, rng=rng)
-        ways: dict[str, Any] = {
-            "bounds": (-HALF_WIDTH, HALF_WIDTH),
-            "method": method,
-            "random_seed": rng,
-            "progress": False,
-        }
-        release = fit_gmm(records, n_components, epsilon=epsilon, delta=DELTA, **ways)
-        own = prior_density(centre, spread, log_likelihood(statistics_of(release)))
-        at.append(point_of(release.mixture, mu))
-        # from the fit, as wide as the posterior before: it spares rounds, and nothing else
-        start = (at[-1], WIDER * np.cov(draws[-1].T)) if draws else (centre, None)
-        one = sample_weighted(own, start[0], spread, covariance=start[1], n_draws=N_DRAWS[n_components], rng=rng)
-        draws.append(one.draws)
-        if i < WITH_RECORDS:
-            whole = sample_weighted(
-                prior_density(centre, spread, of_records(records)),
-                centre,
-                spread,
-                n_draws=N_DRAWS[n_components],
-                rng=rng,
-            )
-            offsets.append(whole.draws - whole.draws.mean(axis=0))
-        worth.append(one.effective)
-    least = np.quantile(worth, [0, 0.1, 0.5]).round()
+    names, *_ = prior(n_components, n_features)
+    one = partial(replication, seed=seed, n_components=n_components, n_features=n_features, method=method)
+    found = replicated(partial(one, epsilon=epsilon), n_replications)
+    least = np.quantile([each.effective for each in found], [0, 0.1, 0.5]).round()
     print(f"# effective draws: least {least[0]:.0f}, 10 % {least[1]:.0f}, median {least[2]:.0f}", flush=True)
+    offsets = np.stack([each.offsets for each in found if each.offsets is not None])
+    again = offsets[np.arange(n_replications) % len(offsets)]
+    draws = {
+        "aware": np.stack([each.draws for each in found]),
+        "naive": np.stack([each.released for each in found])[:, None] + again,
+        "records": again,
+    }
     name = f"{method.name}, K={n_components}, d={n_features}"
-    again = np.stack(offsets)[np.arange(n_replications) % len(offsets)]
-    shifted = np.stack(at)[:, None] + again
-    return rows(name, tuple(names), truths, {"aware": np.stack(draws), "naive": shifted, "records": again})
+    return rows(name, tuple(names), np.stack([each.truth for each in found]), draws)
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """One data set: parameters ``truth`` and ``released`` (P,), ``draws`` (S, P) worth ``effective`` independent ones.
+
+    ``offsets`` (S, P), of the first few: draws given the records, around their mean.
+    """
+
+    truth: FloatArray
+    released: FloatArray
+    draws: FloatArray
+    effective: float
+    offsets: FloatArray | None
+
+
+def replication(
+    number: int, *, seed: int, n_components: int, n_features: int, method: EM | Central, epsilon: float
+) -> Replication:
+    """Draw parameters and records, release, and draw from the posterior."""
+    rng = np.random.default_rng([seed, n_components, n_features, number])
+    _, centre, spread = prior(n_components, n_features)
+    truth = centre + spread * rng.normal(size=len(centre))
+    w, mu, chol = kernels.parameters(truth, n_features)
+    records = Mixture(w, mu, chol @ np.swapaxes(chol, 1, 2)).sample(N_RECORDS, rng=rng)
+    ways: dict[str, Any] = {
+        "bounds": (-HALF_WIDTH, HALF_WIDTH),
+        "method": method,
+        "random_seed": rng,
+        "progress": False,
+    }
+    release = fit_gmm(records, n_components, epsilon=epsilon, delta=DELTA, **ways)
+    released, n_draws = point_of(release.mixture, mu), N_DRAWS[n_components]
+
+    def draws_given(likelihood: LogLikelihood) -> Weighted:
+        density = prior_density(centre, spread, likelihood)
+        mode, covariance = laplace(density, released, spread)
+        return sample_weighted(density, mode, spread, covariance=covariance, n_draws=n_draws, rng=rng)
+
+    aware = draws_given(log_likelihood(statistics_of(release)))
+    offsets = None
+    if number < WITH_RECORDS:
+        of_all = draws_given(of_records(records)).draws
+        offsets = of_all - of_all.mean(axis=0)
+    return Replication(truth, released, aware.draws, aware.effective, offsets)
 
 
 def statistics_of(release: Release) -> FeatureSums:

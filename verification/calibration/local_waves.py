@@ -9,6 +9,8 @@ the likelihood of a part of them to the power of the part's inverse share.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,13 +21,14 @@ from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from verification.calibration import ensemble, mixture_kernels as kernels
-from verification.calibration.importance import FloatArray, LogDensity, Weighted, sample_weighted
+from verification.calibration.importance import FloatArray, LogDensity, Weighted, laplace, sample_weighted
 from verification.calibration.intervals import Row, rows
+from verification.calibration.replicated import replicated
 
 EPSILON, N_RECORDS, BOUNDS, RESOLUTION = 1.0, 20_000, (-8.0, 8.0), 10.0
 APART = 3.0  # from one component's mean to the next, by the prior
 SPREADS = (0.5, 0.3, 0.25, 0.25)  # prior deviations: log ratios of weights, means, log deviations, entries below
-N_DRAWS = 3_000
+N_DRAWS = 2_500
 PART, WITH_RECORDS, WITH_NAIVE = 1_000, 20, 100  # replications whose records, and whose naive posteriors, are looked at
 WALKERS, STEPS = 80, 6_000  # of the chains where no proposal is like a posterior; the first half is thrown away
 BLOCK = 250  # points at a time: bounds the memory
@@ -54,44 +57,57 @@ def three_in_two(n_replications: int, *, seed: int) -> list[Row]:
 
 def study(n_replications: int, *, d: int, k: int, seed: int) -> list[Row]:
     """Rows of one study."""
-    chart, protocol = Coordinates(k, d, "ratios"), protocol_of(d)
-    centre, spread = prior(chart)
-    truths, worth = [], []
-    draws: dict[str, list[FloatArray]] = {"aware": [], "naive": [], "records": []}
-    for number in range(n_replications):
-        rng = np.random.default_rng([seed, d, k, number])
-        truth = centre + spread * rng.normal(size=chart.size)
-        records = mixture_at(chart, truth).sample(N_RECORDS, rng=rng)
-        responses = reported(protocol, records, rng=rng)
-        assert isinstance(responses, WaveResponses)
-        likelihoods = {
-            "aware": log_likelihood(chart, responses),
-            "naive": log_likelihood(chart, corrected(responses)),
-            "records": of_part(chart, records[:PART]),
-        }
-        for name, likelihood in likelihoods.items():
-            if name == "records" and number >= WITH_RECORDS:
-                draws[name].append(draws[name][number % WITH_RECORDS])
-                continue
-            if name == "naive" and number >= WITH_NAIVE:
-                continue
-            found = sampled(posterior(likelihood, centre, spread), centre, spread, rng)
-            draws[name].append(found.draws)
-            if name == "aware":
-                worth.append(found.effective)
-        truths.append(truth)
+    found = replicated(partial(replication, seed=seed, d=d, k=k), n_replications)
+    worth = [each.effective for each in found]
     weighted = [effective for effective in worth if not math.isnan(effective)]
     least = np.quantile(weighted, [0, 0.1, 0.5]).round()
     told = f"least {least[0]:.0f}, 10 % {least[1]:.0f}, median {least[2]:.0f}; {len(worth) - len(weighted)} by chains"
     print(f"# effective draws: {told}", flush=True)
-    stacked = {name: np.stack(values) for name, values in draws.items()}
-    return rows(f"local, one bit, d={d}, K={k}", names_of(chart), np.array(truths), stacked)
+    of_some = [each.draws["records"] for each in found if "records" in each.draws]
+    draws = {
+        "aware": np.stack([each.draws["aware"] for each in found]),
+        "naive": np.stack([each.draws["naive"] for each in found if "naive" in each.draws]),
+        "records": np.stack(of_some)[np.arange(n_replications) % len(of_some)],
+    }
+    names = names_of(Coordinates(k, d, "ratios"))
+    return rows(f"local, one bit, d={d}, K={k}", names, np.stack([each.truth for each in found]), draws)
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """One data set: parameters ``truth`` (P,), draws (S, P) by what is known, those of "aware" worth ``effective``."""
+
+    truth: FloatArray
+    draws: dict[str, FloatArray]
+    effective: float
+
+
+def replication(number: int, *, seed: int, d: int, k: int) -> Replication:
+    """Draw parameters and records, collect bits, and draw from the posteriors."""
+    rng = np.random.default_rng([seed, d, k, number])
+    chart = Coordinates(k, d, "ratios")
+    centre, spread = prior(chart)
+    truth = centre + spread * rng.normal(size=chart.size)
+    records = mixture_at(chart, truth).sample(N_RECORDS, rng=rng)
+    responses = reported(protocol_of(d), records, rng=rng)
+    assert isinstance(responses, WaveResponses)
+    likelihoods = {"aware": log_likelihood(chart, responses)}
+    if number < WITH_NAIVE:
+        likelihoods["naive"] = log_likelihood(chart, corrected(responses))
+    if number < WITH_RECORDS:
+        likelihoods["records"] = of_part(chart, records[:PART])
+    found = {
+        name: sampled(posterior(likelihood, centre, spread), centre, spread, rng)
+        for name, likelihood in likelihoods.items()
+    }
+    return Replication(truth, {name: one.draws for name, one in found.items()}, found["aware"].effective)
 
 
 def sampled(log_density: LogDensity, centre: FloatArray, spread: FloatArray, rng: np.random.Generator) -> Weighted:
     """N_DRAWS of one posterior: weighted ones or, where no proposal is like it, of chains from the prior."""
     try:
-        return sample_weighted(log_density, centre, spread, n_draws=N_DRAWS, rng=rng)
+        mode, covariance = laplace(log_density, centre, spread)
+        return sample_weighted(log_density, mode, spread, covariance=covariance, n_draws=N_DRAWS, rng=rng)
     except ArithmeticError:
         start = centre + spread * rng.normal(size=(1, WALKERS, len(centre)))
     kept = STEPS // 2
