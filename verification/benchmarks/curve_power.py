@@ -1,4 +1,4 @@
-"""The smallest Gaussian violation that an audit catches: of a whole curve, and of one (epsilon, delta).
+"""The smallest violation that an audit catches: of a whole curve, and of one (epsilon, delta).
 
     python -m verification.benchmarks.curve_power [--runs 1000 4000 20000] [--seeds 24] [--quick]
 
@@ -6,7 +6,8 @@ The claim is (1, 1e-6) by a Gaussian mechanism, as its curve or as a pair; the m
 is the smallest epsilon at 1e-6 that at least half of the audits refute, on a grid of ratio 1.1 of the excess over 1,
 with scores that are learned and with the exact one. By 24 seeds it is known to a tenth or so at 1,000 runs: ``--at
 1.7`` prints the share of audits that refute this epsilon instead, ``--certified`` the epsilon at 1e-6 that is certified
-of sound noise (with the largest of ``--runs``), both for the curve alone. False alarms: ``curve_false_alarms``.
+of sound noise (with the largest of ``--runs``), both for the curve alone. ``--mechanism``: with ``--at``, others than
+Gaussian noise in one number, with a learned score. False alarms: ``curve_false_alarms``.
 """
 
 from __future__ import annotations
@@ -18,47 +19,23 @@ from typing import Any
 import numpy as np
 
 from verification import GDP, audit
-from verification.auditing.bisection import bracket
-from verification.auditing.claimed_curve import GAUSSIAN
+from verification.benchmarks.curve_mechanisms import DELTA, FAMILIES, Family, log_density, mu_of, noisy
 
-CLAIM, DELTA = 1.0, 1e-6
+CLAIM = 1.0
 LEAST, RATIO, STEPS = 0.02, 1.1, 60  # of the excess
 
 
-def mu_of(epsilon: float) -> float:
-    """Of the Gaussian mechanism with this epsilon at DELTA."""
-    return bracket(lambda mu: GAUSSIAN.epsilon_at(mu, DELTA) < epsilon, 1e-3, 50.0, relative=1e-9)[0]
-
-
-def noisy(data: float, n_samples: int, rng: np.random.Generator) -> Any:
-    """Gaussian noise of scale 1 about ``data``."""
-    return data + rng.normal(size=n_samples)
-
-
-def log_density(outputs: Any, data: float) -> Any:
-    """Of `noisy`, up to a constant."""
-    return -((outputs - data) ** 2) / 2
-
-
-def caught(epsilon: float, n: int, seeds: int, claim: dict[str, Any], exact: bool) -> float:
+def caught(family: Family, epsilon: float, n: int, seeds: int, claim: dict[str, Any], exact: bool) -> float:
     """Share of audits that refute the claim."""
-    mu = mu_of(epsilon)
-    return float(
-        np.mean(
-            [
-                audit(
-                    noisy,
-                    mu,
-                    0.0,
-                    n_samples=n,
-                    log_density=log_density if exact else None,
-                    rng=np.random.default_rng(seed),
-                    **claim,
-                ).refuted
-                for seed in range(seeds)
-            ]
-        )
-    )
+    mechanism, x, x_neighbour = family.at(epsilon)
+    density = family.log_density if exact else None
+    refuted = [
+        audit(
+            mechanism, x, x_neighbour, n_samples=n, log_density=density, rng=np.random.default_rng(seed), **claim
+        ).refuted
+        for seed in range(seeds)
+    ]
+    return float(np.mean(refuted))
 
 
 def smallest(n: int, seeds: int, claim: dict[str, Any], exact: bool) -> float:
@@ -66,7 +43,7 @@ def smallest(n: int, seeds: int, claim: dict[str, Any], exact: bool) -> float:
     low, high = -1, STEPS
     while high - low > 1:
         middle = (low + high) // 2
-        if caught(CLAIM + LEAST * RATIO**middle, n, seeds, claim, exact) >= 0.5:
+        if caught(FAMILIES["gaussian"], CLAIM + LEAST * RATIO**middle, n, seeds, claim, exact) >= 0.5:
             high = middle
         else:
             low = middle
@@ -90,6 +67,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--quick", action="store_true", help="8 seeds, 1,000 and 4,000 runs")
     parser.add_argument("--at", type=float, metavar="EPSILON")
+    parser.add_argument("--mechanism", choices=FAMILIES, default="gaussian")
     parser.add_argument("--certified", action="store_true")
     arguments = parser.parse_args()
     if arguments.certified:
@@ -100,14 +78,18 @@ def main() -> None:
             print(f"certified of a true {CLAIM:g}, {name}: {middle:.3f}, quartiles {low:.3f} to {high:.3f}", flush=True)
         return
     if arguments.at is not None:
+        family = FAMILIES[arguments.mechanism]
+        claim = {"profile": family.profile(CLAIM)}
+        scores = {"learned": False} | ({"exact": True} if family.log_density else {})
         for n in arguments.runs:
-            claim = {"profile": GDP(mu_of(CLAIM))}
-            found = [caught(arguments.at, n, arguments.seeds, claim, exact) for exact in (True, False)]
-            print(
-                f"{n:,} runs: epsilon {arguments.at:g} refuted by {found[0]:.0%} exact, {found[1]:.0%} learned",
-                flush=True,
-            )
+            shares = {
+                score: caught(family, arguments.at, n, arguments.seeds, claim, exact) for score, exact in scores.items()
+            }
+            told = ", ".join(f"{share:.0%} {score}" for score, share in shares.items())
+            print(f"{arguments.mechanism}, {n:,} runs: epsilon {arguments.at:g} refuted by {told}", flush=True)
         return
+    if arguments.mechanism != "gaussian":
+        parser.error(f"--mechanism {arguments.mechanism} needs --at")
     runs, seeds = ([1_000, 4_000], 8) if arguments.quick else (arguments.runs, arguments.seeds)
     curve, point = {"profile": GDP(mu_of(CLAIM))}, {"epsilon": CLAIM, "delta": DELTA}
     print(f"smallest epsilon at {DELTA:g} that half of {seeds} audits of a claim of {CLAIM:g} refute, error 5 %")
