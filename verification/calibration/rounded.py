@@ -7,8 +7,10 @@ less than sampling and noise leave open.
 
 from __future__ import annotations
 
+import math
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from pm_dpgmm.methods.sketch.law import PlugInCovariance, SketchLaw, plug_in_cov
 from verification.calibration import separated
 from verification.calibration.importance import FloatArray, sample_weighted
 from verification.calibration.intervals import Row, rows
+from verification.calibration.replicated import replicated
 from verification.calibration.sketch import BOUNDS, DELTA, EPSILON, N_DRAWS, plug_in_log_densities
 
 N_ERRORS = 400  # draws of the normal law about a release
@@ -39,43 +42,58 @@ def two_columns(n_replications: int, *, seed: int) -> list[Row]:
 
 def study(n_replications: int, *, n_records: int, d: int, values: tuple[float, float], seed: int) -> list[Row]:
     """Rows of the evidence, then rows of the normal law; "records" are those before they are rounded."""
-    truths, effective = [], []
-    kept: dict[str, list[FloatArray]] = {name: [] for name in ("aware", "naive", "records", "errors")}
-    for number in range(n_replications):
-        rng = np.random.default_rng([seed, n_records, d, number])
-        theta = separated.draw((), d, rng=rng)
-        truth = separated.mixture(theta, d)
-        resolution = 1 / np.exp(rng.uniform(*np.log(values), size=d))
-        release = simulated(truth, n_records, resolution, rng=rng)
-        law = SketchLaw.of(release)
-        plug_in = plug_in_covariance(law, release.mixture)
-        for name, assumed in (("aware", law), ("naive", replace(law, rounded=None))):
-            found = sample_weighted(
-                lambda theta, law=assumed, plug_in=plug_in: log_posterior(theta, law, plug_in),  # type: ignore[misc]
-                np.zeros(theta.size),
-                separated.scales(d),
-                n_draws=N_DRAWS,
-                rng=rng,
-            )
-            kept[name].append(separated.readable(*separated.unpack(found.draws, d)))
-            effective.append(found.effective)
-        order = separated.ordered(release.mixture)[1]
-        drawn = release.draws(N_ERRORS, random_seed=rng)
-        weights, means, covariances = (
-            np.array([getattr(one, part)[order] for one in drawn]) for part in ("weights", "means", "covariances")
-        )
-        kept["errors"].append(separated.readable(weights, means, np.linalg.cholesky(covariances)))
-        kept["records"].append(separated.around(truth, n_records, N_DRAWS, rng=rng))
-        truths.append(separated.readable(*separated.unpack(theta, d)))
-    words = f"# {n_replications} posteriors of {N_DRAWS} draws, worth at least {min(effective):.0f} independent ones"
+    one = partial(replication, seed=seed, n_records=n_records, d=d, values=values)
+    found = replicated(one, n_replications)
+    least = min(each.effective for each in found)
+    words = f"# {n_replications} posteriors of {N_DRAWS} draws, worth at least {least:.0f} independent ones"
     print(words, file=sys.stderr, flush=True)
-    draws = {name: np.array(found) for name, found in kept.items()}
+    truths = np.array([each.truth for each in found])
+    draws = {name: np.array([each.draws[name] for each in found]) for name in found[0].draws}
     label = f"rounded d={d} n={n_records}"
     by_error = {"aware": draws["errors"], "naive": draws["naive"], "records": draws["records"]}
     return [
-        *rows(f"{label} observe", separated.NAMES[d], np.array(truths), draws),
-        *rows(f"{label} errors", separated.NAMES[d], np.array(truths), by_error),
+        *rows(f"{label} observe", separated.NAMES[d], truths, draws),
+        *rows(f"{label} errors", separated.NAMES[d], truths, by_error),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """One data set: parameters ``truth`` (P,), draws (S, P) by what is known, weighted ones worth ``effective``."""
+
+    truth: FloatArray
+    draws: dict[str, FloatArray]
+    effective: float
+
+
+def replication(number: int, *, seed: int, n_records: int, d: int, values: tuple[float, float]) -> Replication:
+    """Draw parameters, records and resolutions, release, and draw from the posteriors."""
+    rng = np.random.default_rng([seed, n_records, d, number])
+    theta = separated.draw((), d, rng=rng)
+    truth = separated.mixture(theta, d)
+    resolution = 1 / np.exp(rng.uniform(*np.log(values), size=d))
+    release = simulated(truth, n_records, resolution, rng=rng)
+    law = SketchLaw.of(release)
+    plug_in = plug_in_covariance(law, release.mixture)
+    kept, effective = {}, math.inf
+    for name, assumed in (("aware", law), ("naive", replace(law, rounded=None))):
+        found = sample_weighted(
+            partial(log_posterior, law=assumed, plug_in=plug_in),
+            np.zeros(theta.size),
+            separated.scales(d),
+            n_draws=N_DRAWS,
+            rng=rng,
+        )
+        kept[name] = separated.readable(*separated.unpack(found.draws, d))
+        effective = min(effective, found.effective)
+    order = separated.ordered(release.mixture)[1]
+    drawn = release.draws(N_ERRORS, random_seed=rng)
+    weights, means, covariances = (
+        np.array([getattr(one, part)[order] for one in drawn]) for part in ("weights", "means", "covariances")
+    )
+    kept["errors"] = separated.readable(weights, means, np.linalg.cholesky(covariances))
+    kept["records"] = separated.around(truth, n_records, N_DRAWS, rng=rng)
+    return Replication(separated.readable(*separated.unpack(theta, d)), kept, effective)
 
 
 def simulated(truth: dpg.Mixture, n_records: int, resolution: FloatArray, *, rng: np.random.Generator) -> dpg.Release:
