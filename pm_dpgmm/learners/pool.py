@@ -248,17 +248,29 @@ def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
 def _started(task: str) -> Server:
     """A new process that runs this function of process.py."""
     line, there = socket.socketpair()
-    with there:
+    with there, _above_standard_files(there.fileno()) as descriptor:
         process = subprocess.Popen(
-            [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(there.fileno()), task],
+            [sys.executable, "-c", START, json.dumps([str(path) for path in sys.path]), str(descriptor), task],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=[there.fileno()],
+            pass_fds=[descriptor],
             start_new_session=True,  # the user's Ctrl-C is for this process, which then ends the others
             env=ENVIRONMENT | os.environ,
         )
     return Server(process, Connection(os.dup(line.fileno())), line)
+
+
+@contextlib.contextmanager
+def _above_standard_files(descriptor: int) -> Iterator[int]:
+    """A copy that the standard files of a new process do not replace: a daemon's own are closed, so 0 to 2 are free."""
+    import fcntl  # POSIX; this module is loaded elsewhere, too
+
+    copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        yield copy
+    finally:
+        os.close(copy)
 
 
 def _shut(server: Server) -> None:

@@ -42,6 +42,7 @@ def serve(descriptor: int) -> None:
 
     What it reads itself, the learner and the numbers of components and columns, is public.
     """
+    _hear_of_children()
     connection = Connection(descriptor)
     try:
         import cloudpickle
@@ -65,6 +66,11 @@ def serve(descriptor: int) -> None:
                 break
 
 
+def _hear_of_children() -> None:
+    """Whoever ignores SIGCHLD hands that on to what it starts, and nobody then learns how a child ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
 def _answer(learner: Any, connection: Connection) -> None:
     """The supervisor of one request: read it, answer it and exit, with 0 if the answer was sent.
 
@@ -84,6 +90,7 @@ def _answer(learner: Any, connection: Connection) -> None:
 
 def rehearse(descriptor: int) -> None:
     """Load a learner from the connection ``descriptor``, try it on simulated rows and send what is wrong, or None."""
+    _hear_of_children()
     connection = Connection(descriptor)
     try:
         import cloudpickle

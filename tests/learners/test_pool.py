@@ -199,6 +199,39 @@ def test_public_mistakes_are_errors(change, error, words):
         fit_subsets(subsets=[np.ones((1, 1))], n_components=1, seeds=[0], progress=lambda *_: None, **arguments)
 
 
+def first_row(rows):
+    return Mixture([1.0], rows[:1], [np.eye(rows.shape[1])])
+
+
+def fits_without_progress(n):
+    rows = [np.full((2, 1), float(i)) for i in range(n)]
+    found = fit_subsets(first_row, rows, 1, seeds=range(n), n_jobs=1, progress=lambda *_: None)
+    return [None if fit is None else fit.means.item() for fit in found]
+
+
+@pytest.mark.thorough
+def test_a_caller_that_ignores_the_ends_of_its_children_loses_no_fit():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert fits_without_progress(2) == [0.0, 1.0]
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.thorough
+def test_a_caller_without_standard_files_loses_no_fit():
+    kept = {place: os.dup(place) for place in (0, 1, 2)}
+    try:
+        for place in kept:
+            os.close(place)
+        found = fits_without_progress(2)
+    finally:
+        for place, copy in kept.items():
+            os.dup2(copy, place)
+            os.close(copy)
+    assert found == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("losses", [1, learner_pool.ROUNDS])
 def test_fits_whose_supervisor_was_lost_are_fitted_again_and_no_others(monkeypatch, losses):
     tried = []
