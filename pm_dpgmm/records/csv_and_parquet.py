@@ -211,8 +211,11 @@ def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> I
         _readable(path, pa.ArrowException),
         pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file,
     ):
-        index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+        index = _index_columns(file.schema_arrow)
         header = tuple(name for name in file.schema_arrow.names if name not in index)
+        if not header:
+            what = "an index alone; table.reset_index() makes columns of it" if index else "none"
+            raise ValueError(f"X must be a table with columns, got {what} in {str(path)!r}")
         _check_header(header, path)
         names = tuple(header[j] for j in positions(columns, header))
         empty = True
@@ -221,6 +224,16 @@ def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> I
             yield _arrow_numbers(batch, names), names
         if empty:
             yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
+
+
+def _index_columns(schema: Any) -> list[Any]:
+    """Names of the columns that pandas stored as an index; none where its note in the file is no such note."""
+    try:
+        note = schema.pandas_metadata
+    except ValueError:  # no JSON, no UTF-8
+        return []
+    index = note.get("index_columns") if isinstance(note, dict) else None
+    return index if isinstance(index, list) else []
 
 
 def _arrow_numbers(table: Any, names: tuple[str, ...]) -> FloatArray:

@@ -18,6 +18,7 @@ NO_NAMES = (
     "words for missing values alone: names are published, and this is the first record of a file without a header"
 )
 REPEATED = re.compile(r"(\.\d+|_duplicated_\d+)?")  # what pandas and polars add to a name that was there before
+TUPLE = re.compile(r"\((.*)\)", re.DOTALL)  # as which a name of several header lines is written to a file
 
 
 def labels_of(table: Any) -> list[Any] | None:
@@ -78,7 +79,14 @@ def names_of(table: Any) -> tuple[str, ...] | None:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is a number or a truth value: what stands in a record, and in a header only if it is a record."""
+    """Whether a text is a number or a truth value: what stands in a record, and in a header only if it is a record.
+
+    So is the text of a tuple with such a part: a file with one header line that was read as one with two, and stored.
+    """
+    several = TUPLE.fullmatch(text.strip())
+    if several and "," in several[1]:
+        parts = (part.rpartition("(")[2].strip(" '\")") for part in several[1].split(","))  # np.int64(3) is 3
+        return any(part and is_value(part) for part in parts)
     for comma in (".", ""):  # of decimals, of thousands
         with contextlib.suppress(ValueError):
             float(text.replace(",", comma))

@@ -12,6 +12,7 @@ from pm_dpgmm.methods.local.aggregation import LocalReports
 from pm_dpgmm.methods.local.design import Frame
 from pm_dpgmm.methods.local.fit import chart_of
 from pm_dpgmm.methods.local.method import MOST_COMPONENTS, MOST_NUMBERS, WORDS, LocalMethod, fitted, released_numbers
+from pm_dpgmm.methods.local.protocol import REPORT_SIZE
 from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.methods.released_checks import check_names
 from pm_dpgmm.privacy.curves import PointProfile
@@ -54,7 +55,7 @@ def fit_reports(
     Raises
     ------
     TypeError, ValueError
-        If something is not as said, or the same reports are there twice, also where they were counted twice.
+        If something is not as said, or a report is there twice, also where it was counted twice among others.
 
     Examples
     --------
@@ -73,6 +74,10 @@ def fit_reports(
     check_flag(progress=progress, simulated=simulated)
     if len({one.digest or id(one) for one in given}) < len(given):
         raise ValueError("reports must be of different people, got the same ones twice")
+    if len(given) > 1 and (n_twice := _n_repeated(given)):
+        rule = "reports must be of different people, each in one of them"
+        together = "aggregate all of one protocol together, where strict=False counts each once"
+        raise ValueError(f"{rule}, got {n_twice} that are in several; {together}")
     first = given[0]
     responses: Any = first.responses
     for other in given[1:]:
@@ -109,3 +114,11 @@ def fit_reports(
         n_records=responses.n_responses,
         private=not simulated,
     )
+
+
+def _n_repeated(several: Sequence[LocalReports]) -> int:
+    """How many reports are in more than one of them."""
+    if any(one.sent and len(one.sent) != REPORT_SIZE * one.n_reports for one in several):
+        raise ValueError("sent must hold the reports that count, or be empty, got others")
+    every = np.concatenate([np.frombuffer(one.sent, dtype=f"V{REPORT_SIZE}") for one in several])
+    return every.size - np.unique(every).size

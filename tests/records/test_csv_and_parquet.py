@@ -340,6 +340,25 @@ def test_an_index_that_pandas_stored_is_no_column(tmp_path):
     assert read_records(tmp_path / "x.parquet")[1] == RecordBlocks(tmp_path / "x.parquet").feature_names == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    "note", [b"no JSON", b"\xff\xfe", b"5", b"[1]", b'{"index_columns": null}', b'{"index_columns": "ab"}']
+)
+def test_a_note_of_pandas_that_is_none_hides_no_column(note, tmp_path):
+    table = pa.table({"a": [1.0, 2.0], "b": [3.0, 5.0]}).replace_schema_metadata({b"pandas": note})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read_records(tmp_path / "x.parquet")[1] == RecordBlocks(tmp_path / "x.parquet").feature_names == ("a", "b")
+
+
+def test_a_parquet_file_without_columns_says_so(tmp_path):
+    path = tmp_path / "x.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]}).set_index(["a", "b"]).to_parquet(path)
+    with pytest.raises(ValueError, match=r"X must be a table with columns, got an index alone; table\.reset_index\(\)"):
+        read_records(path)
+    pq.write_table(pa.table({}), path)
+    with pytest.raises(ValueError, match="X must be a table with columns, got none in"):
+        read_records(path)
+
+
 def test_columns_of_a_parquet_file_that_hold_no_numbers_are_refused(tmp_path):
     for column in (["x", "y"], pd.to_datetime(["2020-01-01", "2021-01-01"]), [[1.0], [2.0]]):
         pd.DataFrame({"a": [1.0, 2.0], "b": column}).to_parquet(tmp_path / "x.parquet")
@@ -438,6 +457,24 @@ def test_no_half_of_a_name_is_a_record(tmp_path):
     table = pd.read_csv(tmp_path / "x.csv", header=[0, 1])
     with pytest.raises(ValueError, match="X must have names for its columns"):
         read_records(table)
+
+
+@pytest.mark.parametrize(
+    "second", [("37", "180"), ("37.5", "tall"), (37, 180), (True, False), ("True", "x"), ("-1e3", "x")]
+)
+def test_no_half_of_a_name_is_a_record_in_a_file_either(second, tmp_path):
+    """Stored, such names are texts of pairs."""
+    frame = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 2)))
+    frame.columns = pd.MultiIndex.from_arrays([["age", "height"], list(second)])
+    frame.to_parquet(tmp_path / "x.parquet")
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(ValueError, match="X must be a file with a header line of column names, got a number"):
+            read(tmp_path / "x.parquet")
+    stored = pq.read_table(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="X must have names for its columns, got the text of a number"):
+        read_records(stored)
+    frame.set_axis(["('a', 'b')", "(log, scaled)"], axis=1).to_parquet(tmp_path / "y.parquet")
+    assert read_records(tmp_path / "y.parquet")[1] == ("('a', 'b')", "(log, scaled)")
 
 
 @pytest.mark.parametrize("unit", ["M", "ns", "s"])

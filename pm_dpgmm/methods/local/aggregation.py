@@ -33,12 +33,15 @@ class LocalReports:
     digest : str
         SHA-256 of the reports that count, in any order: reports carry random marks, so equal ones are the same ones.
         "" where the counts were not made of reports.
+    sent : bytes
+        These reports themselves, sorted, one after the other: by them a report is known that counts elsewhere, too.
     """
 
     protocol: LocalProtocol
     responses: Counted
     refused: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
+    sent: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         counts, protocol = self.responses, self.protocol
@@ -80,8 +83,8 @@ def aggregated(protocol: LocalProtocol, reports: Iterable[bytes], *, strict: boo
         outputs[output] += 1
     if not outputs:
         raise ValueError(f"reports must hold at least one report of this protocol, got none among {refused.total()}")
-    digest = hashlib.sha256(b"".join(sorted(seen))).hexdigest()
-    return LocalReports(protocol, counted(protocol, outputs), dict(refused), digest)
+    sent = b"".join(sorted(seen))
+    return LocalReports(protocol, counted(protocol, outputs), dict(refused), hashlib.sha256(sent).hexdigest(), sent)
 
 
 def channel(protocol: LocalProtocol) -> FloatArray:

@@ -342,6 +342,12 @@ def test_the_same_reports_counted_twice_are_no_other_people():
         dpg.fit_reports([plain.aggregate(sent[0]), plain.aggregate(sent[0][::-1])], 1, progress=False)
     counts = [plain.aggregate(one) for one in sent]
     assert dpg.fit_reports(counts, 1, progress=False).n_records == 100
+    both = plain.aggregate([*sent[0][40:], *sent[1]])  # each evening the counts since the day before yesterday
+    with pytest.raises(ValueError, match="each in one of them, got 10 that are in several; aggregate all of one"):
+        dpg.fit_reports([counts[0], both], 1, progress=False)
+    again = pickle.loads(pickle.dumps(both))
+    with pytest.raises(ValueError, match="got 60 that are in several"):
+        dpg.fit_reports([*counts, again], 1, progress=False)
     unmarked = [dpg.LocalReports(plain, counts[0].responses) for _ in range(2)]  # equal counts may be of other people
     assert dpg.fit_reports(unmarked, 1, progress=False).n_records == 100
 
