@@ -45,7 +45,7 @@ def read_shape(shape: Any) -> tuple[Any, ...]:
     return tuple(lengths)
 
 
-def check_new(model: Any, *names: Any) -> None:
+def check_new(model: Any, *names: Any, advice: str = "") -> None:
     """Raise unless ``names``, the first one a caller's, are free in ``model``: PyMC keeps half of what clashes."""
     if not isinstance(names[0], str) or not names[0]:
         raise TypeError(f"name must be a string, not empty, got {shown(names[0])}")
@@ -53,7 +53,7 @@ def check_new(model: Any, *names: Any) -> None:
         raise ValueError(f"name must not contain '/', got {shown(names[0])}")
     for name in names:
         if model.name_for(name) in model.named_vars:
-            raise ValueError(f"name must be new to the model, got {names[0]!r}: {name!r} already exists")
+            raise ValueError(f"name must be new to the model, got {names[0]!r}: {name!r} already exists{advice}")
 
 
 def check_apart(name: str, dims: Iterable[str]) -> None:
@@ -87,13 +87,15 @@ def last_coordinates(model: Any, variable: Any) -> tuple[Any, ...] | None:
     return None if found is None else tuple(found)
 
 
-def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = None) -> None:
+def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = None, *, advice: str = "") -> None:
     """Add dimension ``dim`` to ``model`` unless it is there.
 
     Parameters
     ----------
     names : sequence, length ``length``, optional
         Coordinate values.
+    advice : str
+        Ends the message about another length.
 
     Raises
     ------
@@ -105,10 +107,14 @@ def add_dim(model: Any, dim: str, length: int, names: Sequence[Any] | None = Non
         return
     there = int(pt.as_tensor_variable(model.dim_lengths[dim]).eval(mode="FAST_COMPILE"))
     if there != length:
-        raise ValueError(f"dimension {dim!r} must have length {length}, got {there}")
+        raise ValueError(f"dimension {dim!r} must have length {length}, got {there}{advice}")
     present = model.coords.get(dim)
-    if names is None or present is None:
-        return
+    if names is not None and present is not None:
+        check_coordinates(dim, present, names)
+
+
+def check_coordinates(dim: str, present: Sequence[Any], names: Sequence[Any]) -> None:
+    """ValueError if one of the features ``names`` is among the coordinates ``present`` of ``dim`` at another place."""
     if misplaced(present, names):
         raise ValueError(
             f"coordinates of {dim!r} must be in the order {tuple(names)}, got {tuple(present)}; other features need a"

@@ -98,7 +98,15 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: Transfo
     own = np.sort(np.exp(law.log_density(sample)))
     levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
     top = max(density.max(), levels[-1]) * 1.01
-    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap="Blues")
+    colours = "Blues_r" if is_dark(ax) else "Blues"  # the outermost contour is next to the background
+    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap=colours)
+
+
+def is_dark(ax: Any) -> bool:
+    """Whether what lies behind the drawing is dark; what is transparent counts as light."""
+    faces = (ax.get_facecolor(), ax.figure.get_facecolor())
+    red, green, blue, _ = next((face for face in faces if face[3] > 0), (1.0, 1.0, 1.0, 0.0))
+    return bool((red + green + blue) / 3 < 0.5)
 
 
 def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:

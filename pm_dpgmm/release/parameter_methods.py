@@ -183,7 +183,10 @@ class ParameterMethods:
         ----------
         model : pymc.Model, optional
         mapping : mapping of variable name to field, optional
-            Fields: "weights", "means", "covariances", "sds", "chol"; None goes by common names and shapes.
+            Fields: "weights" (K,), "means" and "sds" (K, D), "covariances" and "chol" (K, D, D), lower Cholesky
+            factors also packed as those of ``LKJCholeskyCov``; "chol:0" is that of component 0 alone. None goes by
+            common names (w, mu, sigma, cov, chol, mu_0, mu_1 and their like) and shapes. Features come last, in the
+            order of the release.
         chains : int
         jitter : float
             Spread between chains: in standard deviations of the components, of log weights, of relative factors.
@@ -219,7 +222,15 @@ class ParameterMethods:
 
         me = cast("Release", self)
         warn_without_background(me, "initvals() start at the components alone")
-        return initvals(me.mixture, model, mapping=mapping, chains=chains, jitter=jitter, random_seed=random_seed)
+        return initvals(
+            me.mixture,
+            model,
+            mapping=mapping,
+            feature_names=me.feature_names,
+            chains=chains,
+            jitter=jitter,
+            random_seed=random_seed,
+        )
 
     def set_initvals(
         self,
@@ -266,7 +277,14 @@ class ParameterMethods:
 
         me = cast("Release", self)
         warn_without_background(me, "set_initvals() start at the components alone")
-        return set_initvals(me.mixture, model, mapping=mapping, jitter=jitter, random_seed=random_seed)
+        return set_initvals(
+            me.mixture,
+            model,
+            mapping=mapping,
+            feature_names=me.feature_names,
+            jitter=jitter,
+            random_seed=random_seed,
+        )
 
     # ------------------------------------------------------------------ ArviZ
     def to_inferencedata(self) -> Any:

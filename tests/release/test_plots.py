@@ -10,6 +10,8 @@ import xarray as xr
 
 import pm_dpgmm as dpg
 from pm_dpgmm._arguments import printable
+from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.release.drawing import contours
 from verification.calibration import intervals
 from verification.calibration.intervals import Row
 
@@ -63,6 +65,17 @@ def test_names_are_drawn_letter_by_letter(name):
         for text in (ax.xaxis.label, ax.title):
             shown, formula = text._preprocess_math(text.get_text())
             assert not formula and shown.startswith(printable(name))
+
+
+@pytest.mark.parametrize(("face", "dark"), [("black", True), ("white", False), ("none", False)])
+def test_the_outermost_contour_is_nearest_to_the_background(face, dark):
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.set_facecolor(face)
+    contours(ax, Mixture([1.0], [[0.0, 0.0]], [np.eye(2)]), n_points=20)
+    outer, inner = (ax.collections[0].get_facecolor()[place, :3].sum() for place in (0, -1))
+    assert (outer < inner) == dark
 
 
 def test_two_columns_of_many_show_the_exact_marginal():

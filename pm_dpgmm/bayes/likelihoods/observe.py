@@ -155,11 +155,11 @@ def observe(
     th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
     check_order(features, release.feature_names, name="th")
-    check_new(owner, name)
+    check_unused(owner, release, OBSERVED)
+    check_new(owner, name, advice="; every release that is observed has a name= of its own")
     warn_without_background(
         release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
     )
-    check_unused(owner, release, OBSERVED)
     with owner:
         if found.ordered:
             order = _order_of(release, th, weights.type.shape[0])

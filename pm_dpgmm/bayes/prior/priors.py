@@ -18,6 +18,10 @@ from pm_dpgmm.bayes.prior.separation import recommended_form, without_empty
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 
 FORMS = ("auto", "mixture", "labelled")
+FEATURES_LAST = (
+    "; the last of dims is that of the features, of one column too (dims=('person', 'feature')), and releases of"
+    " different columns need one each"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +272,5 @@ def checked_dims(
                 f"dims must start with dimensions of the model ({known}) and end with that of the features,"
                 f" got {dim!r} in {dims}; add it to coords"
             )
-    add_dim(model, dims[-1], n_features, names)
+    add_dim(model, dims[-1], n_features, names, advice=FEATURES_LAST)
     return dims

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_non_negative, generator_of, shown
-from pm_dpgmm.bayes.coords import model_of
+from pm_dpgmm.bayes.coords import check_coordinates, model_of
 from pm_dpgmm.bayes.marks import centred_variables
 from pm_dpgmm.bayes.prior.priors import PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import MARGIN, component_order, constrained_start, into_support, mended_start
 from pm_dpgmm.mixture.mixture import Mixture
 
 MOST_CHAINS = 100_000  # each has a dictionary of its own
-# Names that need no mapping, alone (`mu`) or with a component number (`mu_0`, `mu0`); case matters.
+# Names that need no mapping, alone (`mu`) or with a component number (`mu_0`, `mu0`); case matters. Where there is a
+# number K and no 0, components are counted from 1.
 DEFAULT_NAMES = {
     "weights": ("w", "weights", "weight", "pi"),
     "means": ("mu", "mus", "means", "mean"),
@@ -31,6 +32,7 @@ def initvals(
     model: Any = None,
     *,
     mapping: Mapping[Any, str] | None = None,
+    feature_names: Sequence[str] | None = None,
     chains: int = 4,
     jitter: float = 0.05,
     random_seed: int | None = None,
@@ -54,6 +56,8 @@ def initvals(
         is the field of component 0 alone, as for ``LKJCholeskyCov``. Dimensions of length 1 may be missing.
         Without a mapping, free variables with a common name **and** a fitting shape are used: w, mu, cov, sigma,
         chol, their plurals, and the same with a component number (``DEFAULT_NAMES``). ``{}`` maps nothing.
+    feature_names : sequence of str, length D, optional
+        Names of the columns: a variable whose coordinates have them at other places is an error.
     chains : int
         Length of the list.
     jitter : float
@@ -77,9 +81,9 @@ def initvals(
     TypeError
         If ``mixture`` is not a Mixture or a number is of the wrong type.
     ValueError
-        If a mapped name is no free continuous variable, a field is unknown or has another shape, two variables ask
-        for different orders of the components, a value cannot be moved into the support, or nothing in the model can
-        be initialised.
+        If a mapped name is no free continuous variable, a field is unknown or has another shape, features stand in
+        another order, two variables ask for different orders of the components, a value cannot be moved into the
+        support, or nothing in the model can be initialised.
 
     Examples
     --------
@@ -97,7 +101,7 @@ def initvals(
         raise ValueError(f"chains must be at most {MOST_CHAINS}, got {shown(chains)}")
     check_non_negative(jitter=jitter)
     rng = generator_of(random_seed)
-    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
+    owner, start, mended, targets, own = _plan(mixture, model, mapping, feature_names, rng=rng)
     mixtures = [_jittered(mixture, jitter, rng=rng) for _ in range(chains)]
     values = _mapped_values(owner, start, targets, mixture, mixtures)
     centred = [name for name in centred_variables(owner) if name not in targets]
@@ -115,6 +119,7 @@ def set_initvals(
     model: Any = None,
     *,
     mapping: Mapping[Any, str] | None = None,
+    feature_names: Sequence[str] | None = None,
     jitter: float = 0.0,
     random_seed: int | None = None,
 ) -> set[Any]:
@@ -127,7 +132,7 @@ def set_initvals(
 
     Parameters
     ----------
-    mixture, model, mapping
+    mixture, model, mapping, feature_names
         As in ``initvals``.
     jitter : float
         As in ``initvals``, the same for all chains. nutpie refuses a start at which some derivative is exactly 0, as at
@@ -147,7 +152,7 @@ def set_initvals(
     """
     check_non_negative(jitter=jitter)
     rng = generator_of(0 if random_seed is None else random_seed)
-    owner, start, mended, targets, own = _plan(mixture, model, mapping, rng=rng)
+    owner, start, mended, targets, own = _plan(mixture, model, mapping, feature_names, rng=rng)
     values = mended | _mapped_values(owner, start, targets, mixture, [_jittered(mixture, jitter, rng=rng)])[0]
     for name, value in values.items():
         owner.set_initval(owner[name], value)
@@ -161,7 +166,12 @@ def set_initvals(
 
 
 def _plan(
-    mixture: Mixture, model: Any, mapping: Mapping[Any, str] | None, *, rng: np.random.Generator
+    mixture: Mixture,
+    model: Any,
+    mapping: Mapping[Any, str] | None,
+    feature_names: Sequence[str] | None,
+    *,
+    rng: np.random.Generator,
 ) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, str], list[PriorVariables]]:
     """Root model, its constrained starting point, what was mended in it, fields by name, unmapped prior variables."""
     if not isinstance(mixture, Mixture):
@@ -175,6 +185,8 @@ def _plan(
         _check_mapping(mapping)
         targets = {getattr(key, "name", key): field for key, field in mapping.items()}
         _check_targets(mixture, continuous, targets)
+    if feature_names is not None and mixture.n_features > 1:
+        _check_features(owner, targets, feature_names)
     own = [
         record
         for record in prior_variables(owner)
@@ -195,6 +207,22 @@ def _check_mapping(mapping: object) -> None:
         raise TypeError(f"mapping must map names of variables to fields, got {shown(mapping)}")
 
 
+def _check_features(model: Any, targets: Mapping[str, str], feature_names: Sequence[str]) -> None:
+    """ValueError if the coordinates of a variable say that its features stand at other places than the release's."""
+    for name, field in targets.items():
+        base = field.partition(":")[0]
+        dims = model.named_vars_to_dims.get(name) or ()
+        n_last = {"weights": 0, "means": 1, "sds": 1}.get(base, 2)  # axes over features
+        for place, dim in enumerate(dims):
+            present = model.coords.get(dim) if dim is not None else None
+            if present is None:
+                continue
+            if place >= len(dims) - n_last:
+                check_coordinates(dim, present, feature_names)
+            elif set(feature_names) <= set(present):
+                raise ValueError(f"{name!r} must have features along its last dimension for {field!r}, got dims {dims}")
+
+
 def _default_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
     targets = {}
     for name, shape in shapes.items():
@@ -202,8 +230,12 @@ def _default_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]]) ->
             match = re.fullmatch(rf"(?:{'|'.join(names)})(?:_?(\d+))?", name.rsplit("::", 1)[-1])
             if match is None:
                 continue
-            candidate = field if match[1] is None else f"{field}:{int(match[1])}"
-            known = match[1] is None or int(match[1]) < mixture.n_components
+            known, candidate = True, field
+            if match[1] is not None:
+                stem = name.removesuffix(match[1])
+                from_one = f"{stem}{mixture.n_components}" in shapes and f"{stem}0" not in shapes
+                number = int(match[1]) - from_one
+                known, candidate = 0 <= number < mixture.n_components, f"{field}:{number}"
             # A guess by name must not stop a model in which, say, sigma is a scalar noise level.
             if known and any(layout.shape == shape for layout in _layouts(mixture, candidate)):
                 targets[name] = candidate
@@ -223,7 +255,10 @@ def _check_targets(mixture: Mixture, shapes: Mapping[str, tuple[int, ...]], targ
         options = [layout.shape for layout in _layouts(mixture, field)]
         if shapes[name] not in options:
             expected = " or ".join(map(str, dict.fromkeys(options)))
-            raise ValueError(f"{name!r} must have shape {expected} for field {field!r}, got {shapes[name]}")
+            one = f"{field}:0"
+            alone = not index and any(layout.shape == shapes[name] for layout in _layouts(mixture, one))
+            advice = f"; {one!r} is that of component 0 alone" if alone else ""
+            raise ValueError(f"{name!r} must have shape {expected} for field {field!r}, got {shapes[name]}{advice}")
 
 
 def _layouts(mixture: Mixture, field: str) -> list[FloatArray]:

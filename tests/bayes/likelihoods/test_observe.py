@@ -153,9 +153,11 @@ def test_a_failed_call_does_not_use_a_release_up(release):
     with pm.Model() as model:
         th = release.params("g", prior="weak")
         pm.Potential("release", pt.zeros(()))
-        with pytest.raises(ValueError, match="already exists"):
+        with pytest.raises(ValueError, match="already exists; every release that is observed has a name= of its own"):
             release.observe(th)
         release.observe(th, name="again")
+        with pytest.raises(ValueError, match="must be used once"):  # not that a name is taken
+            release.observe(th)
     assert [p.name for p in model.potentials] == ["release", "again"]
 
 

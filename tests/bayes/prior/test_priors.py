@@ -138,7 +138,9 @@ def test_an_existing_feature_dimension_is_checked_and_kept():
         assert model.coords["feature"] == ("p", "q")
         mixture_prior("y", OVERLAPPING, dims=("unit", "unnamed"))
         assert model.coords["unnamed"] is None
-        with pytest.raises(ValueError, match="'three' must have length 2"):
+        with pytest.raises(
+            ValueError, match=r"'three' must have length 2, got 3; the last of dims is that of the features"
+        ):
             mixture_prior("z", OVERLAPPING, dims="three")
         with pytest.raises(ValueError, match="must be in the order"):
             mixture_prior("z", OVERLAPPING, dims="feature", feature_names=("q", "p"))

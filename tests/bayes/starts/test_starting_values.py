@@ -203,6 +203,7 @@ def test_submodels_are_found_from_inside_and_outside():
             ValueError,
             r"'w' must have shape \(1, 1\) or \(\) .*, got \(3,\)",
         ),
+        ({"mapping": {"scale": "means"}}, ValueError, r"got \(\); 'means:0' is that of component 0 alone"),
         ({"mapping": {}}, ValueError, "must have a variable to initialise.*weights: w, weights"),
         ({"chains": 0}, ValueError, "chains must be at least 1"),
         ({"jitter": -1.0}, ValueError, "jitter must be finite and at least 0"),
@@ -274,3 +275,32 @@ def test_pm_sample_starts_at_the_values_without_a_jitter_of_its_own():
     for point, start in zip(points, starts, strict=True):
         back = make_initial_point_fn(model=model, overrides=start)(0)
         assert all((point[name] == back[name]).all() for name in back)
+
+
+@pytest.mark.parametrize(("names", "fields"), [("mu1 mu2 mu3", "012"), ("mu0 mu1 mu2", "012"), ("mu1 mu2", "12")])
+def test_components_are_counted_from_one_where_the_names_are(names, fields):
+    with pm.Model() as model:
+        for name in names.split():
+            pm.Normal(name)
+    start = initvals(LINE, model, chains=1, jitter=0.0)[0]
+    assert [start[name] for name in names.split()] == [LINE.means[int(k), 0] for k in fields]
+
+
+@pytest.mark.parametrize("make", [initvals, set_initvals])
+def test_features_of_a_model_in_another_order_or_place_are_refused(make):
+    pair = Mixture([0.5, 0.5], [[120.0, 70.0], [150.0, 90.0]], [np.diag([144.0, 64.0])] * 2)
+    coords = {"group": ["a", "b"], "feature": ["sys", "dia"], "turned": ["dia", "sys"], "of_others": ["x", "y"]}
+    with pm.Model(coords=coords) as model:
+        for name, dims in {
+            "right": ("group", "feature"),
+            "order": ("group", "turned"),
+            "place": ("feature", "group"),
+            "others": ("group", "of_others"),
+        }.items():
+            pm.Normal(name, dims=dims)
+    for name in ("right", "others"):
+        make(pair, model, mapping={name: "means"}, feature_names=("sys", "dia"))
+    with pytest.raises(ValueError, match=r"coordinates of 'turned' must be in the order \('sys', 'dia'\), got \('dia'"):
+        make(pair, model, mapping={"order": "sds"}, feature_names=("sys", "dia"))
+    with pytest.raises(ValueError, match="'place' must have features along its last dimension for 'means', got dims"):
+        make(pair, model, mapping={"place": "means"}, feature_names=("sys", "dia"))
