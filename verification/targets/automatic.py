@@ -23,12 +23,11 @@ from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.automatic import method, verdict
 from pm_dpgmm.methods.gaps import method as gaps
 from pm_dpgmm.methods.outcome import AUTOMATIC, Problem
-from pm_dpgmm.methods.sketch import choice as sketch_choice, estimate as sketch_post, method as sketch
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.gaps import fixed_candidates, worst_gaps
 from verification.targets.runs import DELTA, EPSILON, at_bits, nothing_to_say, rows_of
-from verification.targets.sketch_fits import in_one_column, quick_fit
+from verification.targets.sketch_fits import QUICK_ENDS, in_one_column
 
 SCALES, METHOD = "mechanisms/column_scales.py", "methods/automatic/method.py"
 REPORTED = slice(-1 - int(EXPONENTS[0]), 3 - int(EXPONENTS[0]))  # exponents -1 to 2
@@ -94,10 +93,7 @@ def by_auto(
 
     with ExitStack() as stack:
         for place, name, quick in (
-            (sketch_choice, "fit_evidence", quick_fit),
-            (sketch, "with_outliers", lambda fit, evidence: fit),
-            (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
-            (sketch, "sketch_caveats", nothing_to_say),
+            *QUICK_ENDS,
             (gaps, "bin_edges", lambda groups: np.array([0.5, 1e6])),
             (gaps, "candidates_of", fixed_candidates),
             (gaps, "gap_caveats", nothing_to_say),

@@ -16,7 +16,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods import two_phase
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
-from pm_dpgmm.methods.sketch import choice as sketch_choice, estimate as sketch_post, method as sketch
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.mixture.mixture import Mixture
@@ -25,7 +24,7 @@ from verification.specimens import Specimen
 from verification.targets.lifted import PARTS
 from verification.targets.populous import NOISE, Coded, constants
 from verification.targets.runs import DELTA, EPSILON, rows_of
-from verification.targets.sketch_fits import ORDER, in_one_column, quick_fit
+from verification.targets.sketch_fits import ORDER, QUICK_ENDS, in_one_column
 
 METHOD = "methods/two_phase.py"
 T, TOP = 200, 165  # subsets of one record; room for a longer table at half of the budget
@@ -60,10 +59,7 @@ def by_two_phases(records: FloatArray, n_samples: int, rng: np.random.Generator,
     claim = TwoPhase.guarantee(method, _problem())
     with ExitStack() as stack:
         for place, name, quick in (
-            (sketch_choice, "fit_evidence", quick_fit),
-            (sketch, "with_outliers", lambda fit, evidence: fit),
-            (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
-            (sketch, "sketch_caveats", lambda evidence, fit, raw: []),
+            *QUICK_ENDS,
             (TwoPhase, "guarantee", lambda self, problem: claim),
             (SketchMethod, "guarantee", lambda self, problem: claim),
             (TwoPhase, "check", lambda self, problem: None),

@@ -81,7 +81,7 @@ def test_any_learner_will_do_and_disagreement_is_refused_without_a_word(capsys, 
         print("records:", subset[:2])
         return dpg.Mixture([1.0], [[subset[0, 0] * 50]], [[[1.0]]])
 
-    X = np.random.default_rng(4).normal(size=(20_000, 1))
+    X = np.random.default_rng(4).normal(size=(12_000, 1))
     release = dpg.fit_gmm(X, 1, **BUDGET, method="populous", noise=0.05, learner=mean_and_spread)
     assert abs(release.means[0, 0]) < 0.5
     words = []
@@ -97,7 +97,7 @@ def test_any_learner_will_do_and_disagreement_is_refused_without_a_word(capsys, 
 @pytest.mark.thorough
 def test_a_learner_that_always_fails_is_found_before_anything_is_spent(tmp_path):
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
-    X = np.random.default_rng(4).normal(size=(20_000, 1))
+    X = np.random.default_rng(4).normal(size=(12_000, 1))
     settings = {**BUDGET, "method": "populous", "noise": 0.05, "learner": lambda subset: subset.no_such_method()}
     with pytest.raises(ValueError, match=r"AttributeError.*no_such_method"):
         dpg.fit_gmm(X, 1, **settings, ledger=ledger)
