@@ -109,6 +109,11 @@ def is_dark(ax: Any) -> bool:
     return bool((red + green + blue) / 3 < 0.5)
 
 
+def ink(ax: Any) -> Any:
+    """Colour of the texts of the axes, for lines that must be seen on every background."""
+    return ax.xaxis.label.get_color()
+
+
 def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:
     """The scale of an axis whose column is transformed: that of the transformation, where matplotlib has it."""
     one = None if columns is None else columns.columns[place]

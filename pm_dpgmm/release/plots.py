@@ -19,7 +19,7 @@ from pm_dpgmm._arguments import (
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import place_of
-from pm_dpgmm.release.drawing import canvas_of, draw_column, draw_pair, literal, price
+from pm_dpgmm.release.drawing import canvas_of, draw_column, draw_pair, ink, literal, price
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.selection import KSelection
@@ -102,11 +102,25 @@ def plot_prior_posterior(
     Returns
     -------
     matplotlib axes, or the PlotCollection given
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> rng = np.random.default_rng(1)
+    >>> draws = {"before": rng.normal(size=(2, 100)), "after": rng.normal(0.5, 0.1, size=(2, 100))}
+    >>> plot_prior_posterior(draws, label="mean age").get_xlabel()
+    'mean age'
     """
     from scipy.stats import gaussian_kde
 
-    if not isinstance(draws, Mapping):
-        raise TypeError(f"draws must map names of models to draws, got {shown(draws)}")
+    # Inference data are mappings of groups: of which variable, and of which model, would be a guess.
+    if not isinstance(draws, Mapping) or hasattr(draws, "groups"):
+        given = type(draws).__name__ if isinstance(draws, Mapping) else shown(draws)
+        raise TypeError(
+            "draws must map names of models to draws of one quantity, as in {'prior': idata.prior['mu'][..., 0],"
+            f" 'posterior': idata.posterior['mu'][..., 0]}}, got {given}"
+        )
     if not draws:
         raise ValueError("draws must name at least one model, got none")
     check_text(label=label)
@@ -119,7 +133,7 @@ def plot_prior_posterior(
         ax.plot(grid, gaussian_kde(flat)(grid), color=f"C{j}", label=name)
         ax.fill_between(grid, gaussian_kde(flat)(grid), color=f"C{j}", alpha=0.15)
     if truth is not None:
-        ax.axvline(truth, color="k", lw=1, ls="--", label="truth")
+        ax.axvline(truth, color=ink(ax), lw=1, ls="--", label="truth")
     ax.set(xlabel=label, ylabel="density", ylim=(0, None))
     ax.legend()
     return canvas
@@ -160,8 +174,8 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
         raise ValueError("rows must hold at least one row, got none")
     ax, canvas = canvas_of(ax, figsize=(8, 1.5 + 0.22 * len(table)))
     y = np.arange(len(table))[::-1]
-    ax.axvspan(*COVERAGE_RANGE, color="0.92", zorder=0, label="goal")
-    ax.axvline(COVERAGE_LEVEL, color="k", lw=0.8, ls="--", label="nominal")
+    ax.axvspan(*COVERAGE_RANGE, color=ink(ax), alpha=0.08, lw=0, zorder=0, label="goal")
+    ax.axvline(COVERAGE_LEVEL, color=ink(ax), lw=0.8, ls="--", label="nominal")
     naive = np.array([row["naive"] for row in table])
     if np.isfinite(naive).any():
         ax.plot(naive, y, "x", color="C3", label="noise ignored")
@@ -220,7 +234,7 @@ def plot_selection(selection: KSelection, *, ax: Any = None) -> Any:
     above = np.array(selection.scores) - min(selection.scores)
     ks, wrong = np.array(selection.n_components), np.array([release.flag is not None for release in selection.releases])
     ax.plot(ks, above, color="C0", lw=0.8)
-    ax.plot(ks, above, "o", color="C0", mfc="white")
+    ax.plot(ks, above, "o", color="C0", mfc=ax.get_facecolor())
     ax.plot(selection.chosen, 0, "o", color="C0", label=f"chosen: {selection.chosen}")
     if wrong.any():
         ax.plot(ks[wrong], above[wrong], "x", color="C3", label="another would be notably better")

@@ -108,6 +108,18 @@ def test_prior_and_posterior_share_axes():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["with", "without", "truth"]
     with pytest.raises(ValueError, match="at least one model"):
         dpg.plot_prior_posterior({})
+    with pytest.raises(TypeError, match=r"draws of one quantity, as in .*, got DataTree"):
+        dpg.plot_prior_posterior(xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": ("draw", np.arange(9.0))})}))
+
+
+def test_lines_of_truth_and_level_have_the_colour_of_the_text():
+    import matplotlib.pyplot as plt
+
+    with plt.style.context("dark_background"):
+        figures = dpg.plot_prior_posterior({"a": RNG.normal(size=50)}, truth=0.0), dpg.plot_coverage(ROWS)
+        for ax in figures:
+            (line,) = [line for line in ax.get_lines() if line.get_linestyle() == "--"]
+            assert line.get_color() == "white"
 
 
 ROWS = [

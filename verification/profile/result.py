@@ -127,7 +127,8 @@ class MeasuredProfile:
             ax.fill_between(epsilon, low[i], high[i], alpha=0.35, color=f"C{i}", label=name)
             ax.plot(self.epsilons, self.estimate[i], ".", markersize=3, color=f"C{i}")
         if claim is not None:
-            ax.plot(epsilon, claim(epsilon), color="black", linestyle="--", linewidth=1, label="claim")
+            ink = ax.xaxis.label.get_color()
+            ax.plot(epsilon, claim(epsilon), color=ink, linestyle="--", linewidth=1, label="claim")
         floor = high[high > 0]
         ax.set_yscale("log")
         ax.set_ylim(float(floor.min()) / 3 if floor.size else 1e-6, 1.1)
