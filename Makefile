@@ -51,10 +51,11 @@ test-oldest:
 
 OLDEST_TESTS = tests/bayes tests/records tests/test_architecture.py tests/test_docs.py tests/test_estimator.py tests/test_fit.py \
 	tests/test_without_pymc.py tests/cli/test_main.py tests/cli/test_warm_up.py tests/privacy/test_guarantee.py \
-	tests/privacy/test_ledger.py tests/privacy/test_noise.py $(patsubst %,tests/release/test_%.py,fit_check plots release)
+	tests/privacy/test_ledger.py tests/privacy/test_noise.py $(patsubst %,tests/release/test_%.py,fit_check plots release) \
+	tests/verification/test_pytest_plugin.py
 # of the audit core: its error probabilities, over hundreds of audits, do not depend on versions; make test-all has them
 OLDEST_QUICK = tests/verification/auditing tests/verification/profile tests/verification/references \
-	tests/verification/test_multiplicity.py tests/verification/test_pytest_plugin.py
+	tests/verification/test_multiplicity.py
 OLDEST_WARNINGS = -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours

@@ -57,6 +57,11 @@ def _verdict(refuted: bool) -> str:
     return "refuted" if refuted else "no violation found"
 
 
+def ink(ax: Any) -> Any:
+    """Colour of the texts of the axes, for lines that must be seen on every background."""
+    return ax.xaxis.label.get_color()
+
+
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax

@@ -113,13 +113,15 @@ class AuditResult:
         """Draw the score under both data sets and the chosen thresholds; return the matplotlib axes."""
         import matplotlib.pyplot as plt
 
+        from verification.auditing.pictures import ink
+
         if ax is None:
             ax = plt.subplots()[1]
         for counts, name in zip(self.histogram, ("x", "x_neighbour"), strict=True):
             ax.stairs(counts / max(1, counts.sum()), self.histogram_edges, label=name, fill=True, alpha=0.5)
         low, high = self.histogram_edges[[0, -1]]
         for threshold in self.thresholds:
-            ax.axvline(np.clip(threshold, low, high), color=ax.xaxis.label.get_color(), linestyle="--", linewidth=1)
+            ax.axvline(np.clip(threshold, low, high), color=ink(ax), linestyle="--", linewidth=1)
         ax.set_xlabel(f"score: {self.score} (log-odds of x)")
         ax.set_ylabel("share of runs")
         ax.set_title("refuted" if self.refuted else "no violation found")

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms.ball_sum import noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.lifted_mask import largest_omega
-from pm_dpgmm.mechanisms.sketch import noisy_sketch
-from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.lifted_mask_curve import LiftedMaskProfile
 from verification import GDP
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import GAUSSIAN
+from verification.specimens import Specimen
 from verification.targets import ball_sums, lifted, sketches
-from verification.targets.runs import rows_of
 
 DELTA = 1e-6
 Sampler = Callable[[Any, int, np.random.Generator], Any]
@@ -63,44 +58,11 @@ def log_density(outputs: Any, data: float) -> Any:
     return -((outputs - data) ** 2) / 2
 
 
-@cache
-def budget(epsilon: float) -> GaussianFilter:
-    """All of it at once."""
-    return GaussianFilter.of(epsilon, DELTA)
-
-
-def ball_sum(epsilon: float, vectors: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Sums of vectors in the unit ball: what ``method="aggregate"`` releases."""
-
-    def run() -> FloatArray:
-        found, _ = noisy_ball_sum(vectors, radius=1.0, budget=budget(epsilon), share=Fraction(1), rng=rng)
-        return np.append(found.total, found.n_inside)
-
-    return rows_of(run, n_samples)
-
-
-def sketch(epsilon: float, records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
-    """Noisy cosines and sines, at two frames of frequencies."""
-    ways: dict[str, Any] = {"budget": budget(epsilon), "share": Fraction(1), "rng": rng}
-
-    def run() -> FloatArray:
-        found, _ = noisy_sketch(records, sketches.FRAMES, neighbouring=Neighbouring.REPLACE_ONE, **ways)
-        return found.values.ravel()
-
-    return rows_of(run, n_samples)
-
-
-def ball_sum_at(epsilon: float) -> tuple[Sampler, Any, Any]:
-    """One vector turns round."""
-    rest = np.array([[0.3, 0.0, 0.1], [0.0, -0.2, 0.5]])
-    end = np.array([ball_sums.AT_SURFACE, 0.0, 0.0])
-    return partial(ball_sum, epsilon), np.vstack([end, rest]), np.vstack([-ball_sums.FAR * end, rest])
-
-
-def sketch_at(epsilon: float) -> tuple[Sampler, Any, Any]:
-    """A record goes half a turn of the base frequency."""
-    rest = np.array([[0.2, 0.1], [0.4, -0.3]])
-    return partial(sketch, epsilon), np.vstack([[0.0, 0.0], rest]), np.vstack([[1.0, 0.0], rest])
+def with_budget(targets: Callable[[], list[Specimen]], name: str, epsilon: float) -> tuple[Sampler, Any, Any]:
+    """A target of the package that spends one Gaussian budget, with that of ``epsilon`` in place of its own."""
+    target = next(item for item in targets() if item.name == name)
+    share = GaussianFilter.of(epsilon, DELTA).limit / GaussianFilter.of(target.epsilon, target.delta).limit
+    return sketches.little_noise(target.mechanism, share), target.x, target.x_neighbour
 
 
 @cache
@@ -123,7 +85,9 @@ def mask_profile(epsilon: float) -> Any:
 
 FAMILIES = {
     "gaussian": Family(lambda epsilon: (noisy, mu_of(epsilon), 0.0), gaussian_profile, log_density),
-    "ball-sum": Family(ball_sum_at, gaussian_profile),
-    "sketch": Family(sketch_at, gaussian_profile),
+    # sums of vectors in a ball: what method="aggregate" releases; one vector turns round
+    "ball-sum": Family(partial(with_budget, ball_sums.targets, "ball_sum"), gaussian_profile),
+    # cosines and sines at two frames of frequencies; a record goes half a turn of the base frequency
+    "sketch": Family(partial(with_budget, sketches.targets, "sketch"), gaussian_profile),
     "lifted-mask": Family(mask_at, mask_profile),
 }

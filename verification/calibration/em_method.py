@@ -28,7 +28,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
 from verification.calibration import mixture_kernels as kernels
 from verification.calibration.em import LogLikelihood, log_likelihood, of_records
-from verification.calibration.importance import Weighted, laplace, sample_weighted
+from verification.calibration.importance import Weighted, sample_from_mode
 from verification.calibration.intervals import Row, rows
 from verification.calibration.replicated import replicated
 
@@ -161,8 +161,7 @@ def replication(
 
     def draws_given(likelihood: LogLikelihood) -> Weighted:
         density = prior_density(centre, spread, likelihood)
-        mode, covariance = laplace(density, released, spread)
-        return sample_weighted(density, mode, spread, covariance=covariance, n_draws=n_draws, rng=rng)
+        return sample_from_mode(density, released, spread, n_draws=n_draws, rng=rng)
 
     aware = draws_given(log_likelihood(statistics_of(release)))
     offsets = None

@@ -90,6 +90,14 @@ def sample_weighted(
     return Weighted(points[np.minimum(places, len(points) - 1)], 1 / float(np.square(weights).sum()))
 
 
+def sample_from_mode(
+    log_density: LogDensity, start: FloatArray, spread: FloatArray, *, n_draws: int, rng: np.random.Generator
+) -> Weighted:
+    """:func:`sample_weighted` whose first proposal is the :func:`laplace` approximation found from ``start``."""
+    mode, covariance = laplace(log_density, start, spread)
+    return sample_weighted(log_density, mode, spread, covariance=covariance, n_draws=n_draws, rng=rng)
+
+
 def laplace(log_density: LogDensity, start: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mode (P,) near ``start`` and covariance (P, P) there, by Newton's method with differences.
 

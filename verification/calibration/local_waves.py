@@ -9,7 +9,6 @@ the likelihood of a part of them to the power of the part's inverse share.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,9 +20,9 @@ from pm_dpgmm.methods.local.responses import WaveResponses
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from verification.calibration import ensemble, mixture_kernels as kernels
-from verification.calibration.importance import FloatArray, LogDensity, Weighted, laplace, sample_weighted
+from verification.calibration.importance import FloatArray, LogDensity, Weighted, sample_from_mode
 from verification.calibration.intervals import Row, rows
-from verification.calibration.replicated import replicated
+from verification.calibration.replicated import Replication, replicated
 
 EPSILON, N_RECORDS, BOUNDS, RESOLUTION = 1.0, 20_000, (-8.0, 8.0), 10.0
 APART = 3.0  # from one component's mean to the next, by the prior
@@ -73,15 +72,6 @@ def study(n_replications: int, *, d: int, k: int, seed: int) -> list[Row]:
     return rows(f"local, one bit, d={d}, K={k}", names, np.stack([each.truth for each in found]), draws)
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """One data set: parameters ``truth`` (P,), draws (S, P) by what is known, those of "aware" worth ``effective``."""
-
-    truth: FloatArray
-    draws: dict[str, FloatArray]
-    effective: float
-
-
 def replication(number: int, *, seed: int, d: int, k: int) -> Replication:
     """Draw parameters and records, collect bits, and draw from the posteriors."""
     rng = np.random.default_rng([seed, d, k, number])
@@ -106,8 +96,7 @@ def replication(number: int, *, seed: int, d: int, k: int) -> Replication:
 def sampled(log_density: LogDensity, centre: FloatArray, spread: FloatArray, rng: np.random.Generator) -> Weighted:
     """N_DRAWS of one posterior: weighted ones or, where no proposal is like it, of chains from the prior."""
     try:
-        mode, covariance = laplace(log_density, centre, spread)
-        return sample_weighted(log_density, mode, spread, covariance=covariance, n_draws=N_DRAWS, rng=rng)
+        return sample_from_mode(log_density, centre, spread, n_draws=N_DRAWS, rng=rng)
     except ArithmeticError:
         start = centre + spread * rng.normal(size=(1, WALKERS, len(centre)))
     kept = STEPS // 2

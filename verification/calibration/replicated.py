@@ -1,11 +1,25 @@
-"""The replications of a study, on every core."""
+"""The replications of a study: what one gives, and many on every core."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """One data set: parameters ``truth`` (P,), draws (S, P) by what is known, weighted ones worth ``effective``."""
+
+    truth: FloatArray
+    draws: dict[str, FloatArray]
+    effective: float
 
 
 def replicated(one: Callable[[int], Found], n_replications: int) -> list[Found]:

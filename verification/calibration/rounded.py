@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from pm_dpgmm.methods.sketch.law import PlugInCovariance, SketchLaw, plug_in_cov
 from verification.calibration import separated
 from verification.calibration.importance import FloatArray, sample_weighted
 from verification.calibration.intervals import Row, rows
-from verification.calibration.replicated import replicated
+from verification.calibration.replicated import Replication, replicated
 from verification.calibration.sketch import BOUNDS, DELTA, EPSILON, N_DRAWS, plug_in_log_densities
 
 N_ERRORS = 400  # draws of the normal law about a release
@@ -55,15 +55,6 @@ def study(n_replications: int, *, n_records: int, d: int, values: tuple[float, f
         *rows(f"{label} observe", separated.NAMES[d], truths, draws),
         *rows(f"{label} errors", separated.NAMES[d], truths, by_error),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """One data set: parameters ``truth`` (P,), draws (S, P) by what is known, weighted ones worth ``effective``."""
-
-    truth: FloatArray
-    draws: dict[str, FloatArray]
-    effective: float
 
 
 def replication(number: int, *, seed: int, n_records: int, d: int, values: tuple[float, float]) -> Replication:

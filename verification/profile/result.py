@@ -119,6 +119,8 @@ class MeasuredProfile:
         """Draw the bands of both directions, and a claimed curve delta(epsilon); return the matplotlib axes."""
         import matplotlib.pyplot as plt
 
+        from verification.auditing.pictures import ink
+
         if ax is None:
             ax = plt.subplots()[1]
         epsilon = np.unique(np.concatenate([np.linspace(0, self.epsilons[-1], 400), self.epsilons]))
@@ -127,8 +129,7 @@ class MeasuredProfile:
             ax.fill_between(epsilon, low[i], high[i], alpha=0.35, color=f"C{i}", label=name)
             ax.plot(self.epsilons, self.estimate[i], ".", markersize=3, color=f"C{i}")
         if claim is not None:
-            ink = ax.xaxis.label.get_color()
-            ax.plot(epsilon, claim(epsilon), color=ink, linestyle="--", linewidth=1, label="claim")
+            ax.plot(epsilon, claim(epsilon), color=ink(ax), linestyle="--", linewidth=1, label="claim")
         floor = high[high > 0]
         ax.set_yscale("log")
         ax.set_ylim(float(floor.min()) / 3 if floor.size else 1e-6, 1.1)
