@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from verification import GDP, audit
+from verification.profile.profile import privacy_profile
 
 matplotlib.use("Agg")
 
@@ -53,6 +54,20 @@ def test_a_curve_is_drawn_with_the_point_of_its_test(shift, refuted):
     points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()[1:]]
     assert (result.epsilon_point, max(result.delta_lower, 1e-12)) in points
     assert (result.epsilon_point, result.delta_claimed) in points
+
+
+def test_thresholds_and_claims_are_seen_on_a_dark_background():
+    import matplotlib.pyplot as plt
+
+    def log_density(outputs, shift):
+        return -((outputs - shift) ** 2) / 2
+
+    profile = privacy_profile(noisy, 1.0, 0.0, log_density=log_density, n_samples=2_000, rng=np.random.default_rng(1))
+    with plt.style.context("dark_background"):
+        axes = of_point(2.0).plot(), profile.plot(claim=lambda epsilon: np.full_like(epsilon, 0.1))
+        for ax in axes:
+            dashed = [line for line in ax.get_lines() if line.get_linestyle() == "--"]
+            assert dashed and all(line.get_color() == "white" for line in dashed)
 
 
 def test_a_notebook_shows_audits_with_every_text_escaped():
