@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
@@ -102,7 +103,11 @@ class RoundedWaves:
         )
 
     def n_terms(self, factors: FloatArray, variance_floor: FloatArray | None = None) -> int:
-        """How many terms mixtures with these factors (K, D, D) need: 1, where others are below exp(-NEGLIGIBLE).
+        """How many of the first terms a mixture with these factors (K, D, D) needs."""
+        return int(np.flatnonzero(self._needed(factors, variance_floor).any(axis=1))[-1]) + 1
+
+    def _needed(self, factors: FloatArray, variance_floor: FloatArray | None) -> NDArray[np.bool_]:
+        """Which terms each component needs, shape (A, K): the first, and what is above exp(-NEGLIGIBLE) anywhere.
 
         The exponent w'Sw/2 is at least w_j^2/2 times the variance of column j given all others, whatever the other
         entries of w are.
@@ -111,13 +116,15 @@ class RoundedWaves:
         if variance_floor is not None:
             covariances = covariances + np.diag(variance_floor)
         rounded = self.resolution > 0
+        needed = np.ones((len(self.frequencies), len(factors)), dtype=bool)
         try:
             given = 1 / np.diagonal(np.linalg.inv(covariances), axis1=1, axis2=2)[:, rounded]
         except np.linalg.LinAlgError:
-            return len(self.frequencies)
-        gaps = 2 * math.pi / self.resolution[rounded] - np.abs(self.frequencies[0][:, rounded]).max(axis=0)
-        wide = np.isfinite(given).all() and (np.square(gaps) * given > 2 * NEGLIGIBLE).all()
-        return 1 if wide else len(self.frequencies)
+            return needed
+        shortest = np.abs(self.frequencies[1:, :, rounded]).min(axis=1)
+        exponents = (np.square(shortest)[:, None] * given).max(axis=2)  # NaN compares as needed
+        needed[1:] = ~(exponents > 2 * NEGLIGIBLE)
+        return needed
 
     def functions(
         self, means: FloatArray, factors: FloatArray, variance_floor: FloatArray | None = None
@@ -126,28 +133,37 @@ class RoundedWaves:
 
         ``variance_floor`` (D,) comes on top of the covariances of the factors.
         """
-        n_terms = self.n_terms(factors, variance_floor)
-        return self.summed(lambda w: component_functions(w, means, factors), n_terms, variance_floor)
+        found = np.zeros((len(self.given), len(means)), dtype=complex)
+        for i, some in enumerate(self._needed(factors, variance_floor)):
+            if some.any():
+                size = self._size(i, variance_floor)[:, None]
+                found[:, some] += component_functions(self.frequencies[i], means[some], factors[some]) * size
+        return found
 
     def jacobian(
         self, weights: FloatArray, means: FloatArray, factors: FloatArray, variance_floor: FloatArray | None = None
     ) -> ComplexArray:
         """Derivatives of the mixture's, (m, P), as of :func:`characteristic.characteristic_jacobian`."""
-        n_terms = self.n_terms(factors, variance_floor)
-        return self.summed(lambda w: characteristic_jacobian(w, weights, means, factors)[1], n_terms, variance_floor)
+        needed = np.flatnonzero(self._needed(factors, variance_floor).any(axis=1)).tolist()
+        return self.summed(lambda w: characteristic_jacobian(w, weights, means, factors)[1], needed, variance_floor)
 
     def summed(
-        self, of_wave: Callable[[FloatArray], ComplexArray], n_terms: int, variance_floor: FloatArray | None = None
+        self,
+        of_wave: Callable[[FloatArray], ComplexArray],
+        terms: Iterable[int] | None = None,
+        variance_floor: FloatArray | None = None,
     ) -> ComplexArray:
-        """Sum over the first terms of values (m, P) at their frequencies, each damped by a variance of its own."""
-        total: ComplexArray = np.zeros(0, dtype=complex)
-        for i in range(n_terms):
-            scale = self.coefficients[i]
-            if variance_floor is not None:
-                scale = scale * np.exp(-0.5 * np.square(self.frequencies[i]) @ variance_floor)
-            term = of_wave(self.frequencies[i]) * scale[:, None]
-            total = total + term if i else term
-        return total
+        """Sum over terms, None for all, of values (m, P) at their frequencies, each damped by a variance of its own."""
+        total: ComplexArray | float = 0.0
+        for i in range(len(self.frequencies)) if terms is None else terms:
+            total = total + of_wave(self.frequencies[i]) * self._size(i, variance_floor)[:, None]
+        return np.asarray(total, dtype=complex)
+
+    def _size(self, term: int, variance_floor: FloatArray | None) -> FloatArray:
+        size = self.coefficients[term]
+        if variance_floor is not None:
+            size = size * np.exp(-0.5 * np.square(self.frequencies[term]) @ variance_floor)
+        return size
 
     def covariance(
         self, amplitudes: FloatArray, weights: FloatArray, means: FloatArray, factors: FloatArray

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from pm_dpgmm.mixture.characteristic import component_functions
 from pm_dpgmm.mixture.rounding import RoundedWaves, nearest_semidefinite
 
 H = 0.4
@@ -121,8 +122,23 @@ def test_derivatives_are_those_of_finite_differences():
 def test_one_term_is_enough_for_wide_components():
     waves = RoundedWaves.of(np.array([[0.5]]) / H, np.array([H]))
     assert waves.n_terms(np.array([[[H]]])) == 1
-    assert waves.n_terms(np.array([[[H / 2]]])) == 5
+    assert waves.n_terms(np.array([[[H / 2]]])) == 3  # of two turns, exp(-18)
+    assert waves.n_terms(np.array([[[H / 3]]])) == 5
     assert waves.n_terms(np.array([[[0.8 * H]]]), np.array([H**2])) == 1
+
+
+def test_each_component_has_the_terms_that_matter_for_it():
+    """Against all terms for all: wide in both columns, in one, in none; a singular one has all."""
+    rng = np.random.default_rng(5)
+    waves = RoundedWaves.of(rng.normal(size=(7, 2)) / H, np.array([H, 2 * H]))
+    means = rng.normal(size=(4, 2))
+    factors = np.array([np.diag(widths) for widths in ([3 * H, 5 * H], [H / 2, 5 * H], [H / 3, H / 2], [0.0, H])])
+    needed = waves._needed(factors[:3], None)
+    assert needed[0].all() and needed.sum(axis=0).tolist() == [1, 3, len(needed)]
+    whole = waves.summed(lambda w: component_functions(w, means, factors))
+    for some in (slice(3), slice(4)):
+        assert np.allclose(waves.functions(means[some], factors[some]), whole[:, some], atol=len(needed) * np.exp(-12))
+    assert waves.n_terms(factors[:1]) == 1 and waves.n_terms(factors[2:]) == len(needed)
 
 
 def test_a_frequency_beyond_the_lattice_is_that_within():

@@ -152,6 +152,8 @@ def extreme(fields: dict[str, Any], rng: np.random.Generator) -> str:
             partition["radii"] = filled(partition["radii"], -26.9, 8.9, signed=False)
     if rng.random() < 0.3 and "ridge" in noise:
         noise["ridge"] = filled(noise["ridge"], -300, 8.9, signed=False)
+    if rng.random() < 0.5 and "resolution" in noise:
+        noise["resolution"] = (np.multiply(noise["unit"], filled(noise["unit"], -12, 9, signed=False))).tolist()
     return json.dumps(fields)
 
 

@@ -176,7 +176,7 @@ class SketchData:
 
         if self.rounded is None:
             return change(self.frequencies)
-        return self.rounded.summed(lambda w: change(w)[:, None], len(self.rounded.frequencies))[:, 0]
+        return self.rounded.summed(lambda w: change(w)[:, None])[:, 0]
 
     def residuals(self, found: ScaledMixture) -> FloatArray:
         """Expected less released numbers, shape (2 m,)."""
