@@ -210,14 +210,14 @@ def fit_here(learner: Any, subset: FloatArray, n_components: int, seed: int) -> 
 
 def fit_one(learner: Any, subset: FloatArray, n_components: int, seed: int) -> Answer:
     """The learner's answer on a copy of one subset, checked; raises whatever the learner raises."""
-    with without_warnings(), np.errstate(all="ignore"), _own_random_streams(seed):
+    with without_warnings(), np.errstate(all="ignore"), own_random_streams(seed):
         rows = subset.copy()
         given = _fit_estimator(learner, rows, seed) if hasattr(learner, "fit") else learner(rows)
         return form_of(learner, n_components, subset.shape[1]).checked(given)
 
 
 @contextlib.contextmanager
-def _own_random_streams(seed: int) -> Iterator[None]:
+def own_random_streams(seed: int) -> Iterator[None]:
     """Seed the global generators for one fit and put them back: one fit's draws must not move another's."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - a learner may use these
     np.random.seed(seed)  # noqa: NPY002

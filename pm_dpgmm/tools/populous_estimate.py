@@ -21,9 +21,11 @@ from pm_dpgmm._arguments import (
     check_non_negative,
     check_positive,
     finite_numbers,
+    generator_of,
     shown,
 )
 from pm_dpgmm.learners.quiet import outside_events, unheard
+from pm_dpgmm.learners.subsets import own_random_streams
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.privacy.curves import CompositionProfile, PointProfile, TruncatedLaplaceProfile
@@ -162,8 +164,9 @@ def populous_estimate(
     learner : function of some records, shaped as these
         Its answer is a point of the space, or None; whatever it raises counts as None, an exit too, but for Ctrl-C and
         what else your signal handlers raise. It must depend on its subset alone: functions that keep something between
-        calls break the guarantee. Answers are copied (``copy.deepcopy``; what cannot be copied counts as None), so
-        memory may be used again. What it prints, logs or warns of is dropped.
+        calls break the guarantee, a random generator of their own among it; the global ones of NumPy and Python are
+        seeded for every call. Answers are copied (``copy.deepcopy``; what cannot be copied counts as None), so memory
+        may be used again. What it prints, logs or warns of is dropped.
     space : Space
         Distance and mask, such as :class:`Numbers`.
     epsilon, delta : float
@@ -235,10 +238,12 @@ def populous_estimate(
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=loss)
     with accounted(guarantee), unheard():  # a warning would tell of a record
         order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
+        seeds = generator_of(rng).integers(2**32, size=design.n_subsets).tolist()
+        parts = np.split(rows[order], edges[1:-1])
         with outside_events() as events:
             answers = [
-                _unless_it_raises(events, None, _own_answer, learner, part)
-                for part in np.split(rows[order], edges[1:-1])
+                _unless_it_raises(events, None, _own_answer, learner, part, seed)
+                for part, seed in zip(parts, seeds, strict=True)
             ]
             friends = friend_table(answers, space, design.friend_radius, events)
         value = released(answers, friends, space, design, rng=rng)
@@ -310,9 +315,10 @@ def _unless_it_raises(
     return found
 
 
-def _own_answer(learner: Callable[[FloatArray], Any], part: FloatArray) -> Any:
+def _own_answer(learner: Callable[[FloatArray], Any], part: FloatArray, seed: int) -> Any:
     """A copy of the answer: in memory that the learner writes to again, every answer would become the last one."""
-    return copy.deepcopy(learner(part))
+    with own_random_streams(seed):
+        return copy.deepcopy(learner(part))
 
 
 def friend_table(

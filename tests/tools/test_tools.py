@@ -3,6 +3,7 @@
 import doctest
 import logging
 import math
+import random
 import signal
 import sys
 import warnings
@@ -101,6 +102,29 @@ def test_a_stable_answer_is_released_and_an_unstable_one_refused(tmp_path):
     with pytest.raises(dpg.Unstable) as refusal:
         tools.propose_test_release(few, lead, majority, ledger=ledger, **BUDGET)
     assert refusal.value.guarantee.delta == 1e-6 and ledger.spent[0] == 2.0
+
+
+def test_a_learner_that_draws_as_often_as_its_subset_says_moves_no_other_answer():
+    """From the global generators: one record would else decide what all later subsets draw."""
+
+    def answers(records):
+        seen = []
+
+        def learner(rows):
+            for _ in range(int(rows.max())):
+                np.random.random(), random.random()  # noqa: NPY002
+            seen.append((np.random.random(), random.random()))  # noqa: NPY002
+            return [0.0]
+
+        tools.populous_estimate(records, learner, SPACE, **BUDGET, rng=np.random.default_rng(3))
+        return seen
+
+    records = np.zeros(60_000)
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    found, moved = answers(records), answers(np.concatenate([[7.0], records[1:]]))
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    assert len(set(found)) == len(found) and sum(a != b for a, b in zip(found, moved, strict=True)) == 1
 
 
 @pytest.mark.parametrize(
