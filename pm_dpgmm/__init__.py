@@ -19,6 +19,8 @@ provide_cache_folders()  # before Numba and PyTensor are loaded
 # public name -> module that defines it; loaded on first use, so that importing the package stays light
 _PUBLIC = {
     "fit_gmm": "fit",
+    "fit_levels": "by_level",
+    "LevelReleases": "release.levels",
     "PrivateGaussianMixture": "estimator",
     "RecordBlocks": "records.blocks",
     "Release": "release.release",
@@ -85,6 +87,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.bayes.prior.modes import check_modes as check_modes
     from pm_dpgmm.bayes.rows.density import gmm as gmm
     from pm_dpgmm.bayes.rows.labels import label_probs as label_probs, relabel as relabel
+    from pm_dpgmm.by_level import fit_levels as fit_levels
     from pm_dpgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
     from pm_dpgmm.fit import fit_gmm as fit_gmm
     from pm_dpgmm.learners.batched_em import BatchedEM as BatchedEM
@@ -133,6 +136,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.release.checkpoint import Checkpoint as Checkpoint, resume as resume
     from pm_dpgmm.release.combining import combine as combine
     from pm_dpgmm.release.fit_check import FitCheck as FitCheck
+    from pm_dpgmm.release.levels import LevelReleases as LevelReleases
     from pm_dpgmm.release.local_reports import fit_reports as fit_reports
     from pm_dpgmm.release.pair_plots import plot_pairs as plot_pairs
     from pm_dpgmm.release.plots import (

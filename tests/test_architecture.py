@@ -24,6 +24,7 @@ DIRECTION = {
         ["bayes"],
         ["release"],
         ["fit", "estimator"],
+        ["by_level"],
         ["planning"],
         ["demo"],
         ["cli"],

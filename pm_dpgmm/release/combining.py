@@ -151,10 +151,20 @@ def added(evidence: list[SketchStatistics]) -> SketchStatistics:
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:
-    """Of releases on disjoint sets of people: the weakest at every epsilon.
+    """Of releases on disjoint sets of people: the weakest at every epsilon, with what each site promised."""
+    told = "; ".join(
+        f"site {i + 1}: epsilon = {site['epsilon']:g}, delta = {site['delta']:g}"
+        for i, site in enumerate(sites[:MOST_TOLD])
+    )
+    if len(sites) > MOST_TOLD:
+        epsilon, delta = (max(getattr(one, name) for one in guarantees) for name in ("epsilon", "delta"))
+        told += f"; and {len(sites) - MOST_TOLD} more, with at most epsilon = {epsilon:g}, delta = {delta:g}"
+    words = f"parallel composition over {len(sites)} sites with different people ({told}), each a private sketch"
+    return weakest(guarantees, words)
 
-    The stated epsilon is the largest, and delta what all of them hold there.
-    """
+
+def weakest(guarantees: list[Guarantee], words: str) -> Guarantee:
+    """The largest delta of all at every epsilon; the stated epsilon is the largest, and delta what all hold there."""
     losses: dict[PrivacyProfile, None] = {}  # in order, each once
     for guarantee in guarantees:
         losses |= dict.fromkeys(
@@ -163,13 +173,6 @@ def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guaran
     loss = next(iter(losses)) if len(losses) == 1 else MaximumProfile(tuple(losses))
     delta = max(guarantee.delta for guarantee in guarantees)
     epsilon = max(guarantee.epsilon for guarantee in guarantees)
-    told = "; ".join(
-        f"site {i + 1}: epsilon = {site['epsilon']:g}, delta = {site['delta']:g}"
-        for i, site in enumerate(sites[:MOST_TOLD])
-    )
-    if len(sites) > MOST_TOLD:
-        told += f"; and {len(sites) - MOST_TOLD} more, with at most epsilon = {epsilon:g}, delta = {delta:g}"
-    words = f"parallel composition over {len(sites)} sites with different people ({told}), each a private sketch"
     return Guarantee(epsilon, delta, guarantees[0].neighbouring, words, loss)
 
 

@@ -246,7 +246,7 @@ REFUSED = {
     "text after a quote": (csv('a,b\n"1"2,3\n'), ValueError, "X must be a readable table, got '.*x.csv': ',' expected after '\"' .line 2.$"),
     "a comment": (csv("a,b\n1,2\n# made by hand\n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
     "a comment first": (csv("# made, by, hand\na,b\n1,2\n"), ValueError, "3 fields in every line, as in its header, got 2 in line 2"),
-    "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; leave it out by columns=, fit the records of each level apart, or"),
+    "text": (csv("a,b\n1,2\n2,Ann\n"), TypeError, "X must be numeric, got text in column 'b' .line 3.; leave it out by columns=, fit each level with fit_levels"),
     "dates": (csv("a,b\n1,2020-01-01\n"), TypeError, "X must be numeric, got text in column 'b' .line 2.; .* and a date as days since a public day"),
     "hexadecimal": (csv("a,b\n1,0x10\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),
     "underscores": (csv("a,b\n1,1_000\n"), TypeError, "X must be numeric, got text in column 'b' .line 2."),

@@ -29,6 +29,7 @@ def all_targets() -> list[Specimen]:
         gaps,
         histogram,
         k_means,
+        levels,
         lifted,
         local,
         masks,
@@ -72,6 +73,7 @@ def all_targets() -> list[Specimen]:
         tools,
         robust,
         transformed,
+        levels,
     )
     return [target for module in modules for target in module.targets()]
 

@@ -1,0 +1,96 @@
+"""A column of categories with public levels: which level each row has, and the rows of one. Proof: categories.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pm_dpgmm._arguments import check_text, shown
+from pm_dpgmm.records.feature_names import labels_of, names_of_records
+
+Level = str | int | bool
+MOST_LEVELS = 1000  # a fit for each
+UNNAMED = "level"  # of labels that have no name
+AS_LISTS = ("to_pylist", "to_list", "tolist")  # of a column of Arrow, polars, pandas or NumPy
+
+
+def check_levels(levels: Any, *, name: str = "levels") -> tuple[Level, ...]:
+    """The levels, in order: two or more different texts, integers or truth values; TypeError or ValueError else."""
+    rule = f"{name} must be a sequence of texts, integers or truth values"
+    unordered = isinstance(levels, (str, bytes, Set, Mapping))
+    if unordered or not hasattr(levels, "__len__") or not hasattr(levels, "__iter__"):
+        raise TypeError(f"{rule}, got {shown(levels)}")
+    found: list[Level] = [level.item() if isinstance(level, np.generic) else level for level in levels]
+    for level in found:
+        if not isinstance(level, (str, int)):
+            raise TypeError(f"{rule}, got {shown(level)} among them")
+        if isinstance(level, str):
+            check_text(a_level=level)
+    if not 2 <= len(found) <= MOST_LEVELS:
+        raise ValueError(f"{name} must be 2 to {MOST_LEVELS}, got {len(found)}")
+    if len(set(found)) < len(found):  # True is 1, and False is 0
+        raise ValueError(f"{name} must be different from each other, got {shown(found)}")
+    return tuple(found)
+
+
+def labelled(X: Any, by: Any, columns: Sequence[str] | None) -> tuple[str, list[Any], Sequence[str] | None]:
+    """Name of the column of categories, the label of every row, and the columns of numbers, None for all.
+
+    ``by`` is the name of a column, or holds a label for every row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is not a table in memory, there is no such column, or labels and rows are not equally many.
+    """
+    if hasattr(type(X), "compute") or not hasattr(X, "__len__") or isinstance(X, (str, bytes)):
+        raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
+    if isinstance(by, str):
+        names = names_of_records(X)
+        if names is None or by not in names:
+            rule = "by must be the name of a column of X, or a label for each row"
+            raise ValueError(f"{rule}, got {by!r} and the columns {shown(names)}")
+        if columns is None:
+            columns = [column for column in names if column != by]
+        elif by in columns:
+            raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
+        return by, _listed(X[by]), columns
+    if by is None or not hasattr(by, "__len__"):
+        raise TypeError(f"by must be the name of a column of X, or a label for each row, got {shown(by)}")
+    labels = _listed(by)
+    if len(labels) != len(X):
+        raise ValueError(f"by must have a label for each of {len(X)} rows, got {len(labels)}")
+    name = getattr(by, "name", None)
+    return name if isinstance(name, str) and name else UNNAMED, labels, columns
+
+
+def places_of(labels: Sequence[Any], levels: Sequence[Level], name: str) -> NDArray[np.int64]:
+    """The place of every row's level, shape (N,); ValueError names the first label that is none."""
+    known: dict[Any, int] = {level: place for place, level in enumerate(levels)}
+    places = np.empty(len(labels), dtype=np.int64)
+    for row, label in enumerate(labels):
+        place = known.get(label) if isinstance(label, (str, int, float)) else None
+        if place is None:
+            rule = f"{name} must be among the levels {shown(tuple(levels))}"
+            raise ValueError(f"{rule}, got {shown(label)} (row {row}, counted from 0)")
+        places[row] = place
+    return places
+
+
+def rows_at(X: Any, places: NDArray[np.int64]) -> Any:
+    """Some rows of a table, in its own kind."""
+    if hasattr(type(X), "column_names"):  # Arrow
+        return X.take(places)
+    if hasattr(type(X), "iloc"):
+        return X.iloc[places]
+    return X[places] if labels_of(X) is not None else np.asarray(X)[places]
+
+
+def _listed(column: Any) -> list[Any]:
+    for method in AS_LISTS:
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)

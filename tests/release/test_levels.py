@@ -1,0 +1,93 @@
+"""Releases by level: the law of whole rows, text, files; what is refused."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate
+
+import pm_dpgmm as dpg
+
+POINTS = np.linspace(-12.0, 14.0, 5)[:, None]
+
+
+@pytest.fixture(scope="module")
+def releases():
+    rng = np.random.default_rng(1)
+    smokes = rng.random(4_000) < 0.25
+    table = pd.DataFrame({"x": rng.normal(4.0 * smokes, 1.0), "smokes": smokes})
+    asked = {"by": "smokes", "levels": (False, True), "epsilon": 1.0, "delta": 1e-6, "bounds": (-20, 20)}
+    return dpg.fit_levels(table, 1, random_seed=1, progress=False, **asked)
+
+
+def test_densities_of_all_levels_together_integrate_to_one(releases):
+    def total(x):
+        return sum(np.exp(releases.log_density([[x]], [level])[0]) for level in releases)
+
+    assert integrate.quad(total, -20, 25)[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_probabilities_of_levels_are_bayes_rule(releases):
+    joint = np.column_stack([np.exp(releases.log_density(POINTS, [level] * len(POINTS))) for level in releases])
+    assert np.allclose(releases.level_probs(POINTS), joint / joint.sum(axis=1, keepdims=True))
+    frame = pd.DataFrame({"smokes": [True, False], "x": [3.0, 1.0]})
+    assert releases.log_density(frame).tolist() == releases.log_density([[3.0], [1.0]], [True, False]).tolist()
+
+
+def test_samples_have_levels_in_their_shares(releases):
+    drawn = releases.sample(20_000, random_seed=2)
+    assert drawn.columns.tolist() == ["x", "smokes"] and drawn["smokes"].dtype == bool
+    assert drawn["smokes"].mean() == pytest.approx(releases.shares[1], abs=0.015)
+    assert drawn.loc[drawn["smokes"], "x"].mean() == pytest.approx(releases[True].means[0, 0], abs=0.1)
+    assert drawn.equals(releases.sample(20_000, random_seed=2))
+
+
+def test_a_file_and_a_pickle_give_the_same_releases(releases, tmp_path):
+    again = dpg.LevelReleases.load(releases.save(tmp_path / "levels.json"))
+    for other in (again, pickle.loads(pickle.dumps(releases))):
+        assert other.levels == (False, True) and other.by == "smokes" and not other.private
+        assert other.log_density(POINTS, [True] * 5).tolist() == releases.log_density(POINTS, [True] * 5).tolist()
+        assert other.guarantee == releases.guarantee
+    text = releases.summary()
+    assert "smokes = True: share 0.2" in text and "NOT PRIVATE" in text
+    assert repr(releases).startswith("<LevelReleases: 2 levels of 'smokes'")
+
+
+BAD_FILES = {
+    "another schema": (lambda f: f | {"schema": "x"}, "path must be a file of schema 'pm_dpgmm.levels'"),
+    "a later version": (lambda f: f | {"schema_version": 2}, "schema version 1, got 2; update pm_dpgmm"),
+    "no name": (lambda f: {k: v for k, v in f.items() if k != "by"}, "path must be a file with 'by'"),
+    "a level twice": (lambda f: f | {"releases": [f["releases"][0]] * 2}, "different from each other"),
+    "a release of no kind": (lambda f: f | {"releases": [{"level": 1, "release": 3}] * 2}, "path must be a"),
+    "releases that are no list": (lambda f: f | {"releases": 7}, "path must be a valid file"),
+    "a name of a column": (lambda f: f | {"by": "x"}, "by must be no column of the mixtures"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_are_one_clear_error(case, releases, tmp_path):
+    change, words = BAD_FILES[case]
+    path = tmp_path / "levels.json"
+    path.write_text(json.dumps(change(releases.to_dict())))
+    with pytest.raises(ValueError, match=words):
+        dpg.LevelReleases.load(path)
+
+
+def test_releases_that_do_not_belong_together_are_refused(releases):
+    x = np.random.default_rng(1).normal(size=(2_000, 1))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-5, 5), "progress": False, "random_seed": 1}
+    public = dpg.fit_gmm(x, 1, **budget)
+    with pytest.raises(ValueError, match=r"add-remove neighbours, as how many records .* got replace-one for level 1"):
+        dpg.LevelReleases("level", {0: releases[False], 1: public})
+    other = dpg.fit_gmm(x, 1, columns=["y"], neighbouring="add-remove", **budget)
+    with pytest.raises(ValueError, match=r"equal columns, \('x',\), got \('y',\) for level 1"):
+        dpg.LevelReleases("level", {0: releases[False], 1: other})
+    em = dpg.fit_gmm(x, 1, columns=["x"], neighbouring="add-remove", method="em", **budget)
+    with pytest.raises(ValueError, match="noisy numbers of records"):
+        dpg.LevelReleases("level", {0: releases[False], 1: em})
+    with pytest.raises(KeyError, match="level must be one of"):
+        releases["maybe"]
+    with pytest.raises(ValueError, match="labels must be among the levels"):
+        releases.log_density(POINTS, [None] * 5)

@@ -1,0 +1,153 @@
+"""A mixture for each level of a column of categories: at the price of one, and nothing lost or spent on bad input."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm import by_level
+from pm_dpgmm.privacy.guarantee import Neighbouring
+
+LEVELS = ("f", "m", "x")
+BOUNDS = {"height": (100, 230), "weight": (20, 200)}
+ASKED = {"by": "sex", "levels": LEVELS, "epsilon": 1.0, "delta": 1e-6, "bounds": BOUNDS, "progress": False}
+
+
+def people(n=6_000, seed=1):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(LEVELS, n, p=[0.5, 0.4, 0.1])
+    middle = np.array([[165.0, 63.0], [178.0, 80.0], [170.0, 70.0]])[[LEVELS.index(one) for one in sex]]
+    rows = rng.normal(middle, [6.0, 9.0])
+    return pd.DataFrame({"height": rows[:, 0], "sex": sex, "weight": rows[:, 1]})
+
+
+@pytest.fixture(scope="module")
+def table():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def releases(table):
+    return dpg.fit_levels(table, 1, random_seed=1, **ASKED)
+
+
+def test_levels_have_their_means_and_shares(releases, table):
+    for level in LEVELS:
+        true = table.loc[table["sex"] == level, ["height", "weight"]].mean()
+        assert np.allclose(releases[level].means[0], true, atol=4.0), level
+    assert np.allclose(releases.shares, [0.5, 0.4, 0.1], atol=0.03) and releases.shares.sum() == pytest.approx(1)
+    assert releases.feature_names == ("height", "weight") and list(releases) == list(LEVELS) and len(releases) == 3
+
+
+def test_the_whole_has_the_guarantee_of_one_level(releases, tmp_path):
+    assert not releases.private and not releases.guarantee.private  # a known seed
+    assert releases.guarantee.neighbouring is Neighbouring.ADD_REMOVE
+    assert (releases.guarantee.epsilon, releases.guarantee.delta) == (1.0, 1e-6)
+    one = releases["f"].guarantee
+    assert releases.guarantee.curve([0.3, 1.0]).tolist() == one.curve([0.3, 1.0]).tolist()
+    assert all(release.n_records is None for release in releases.values())
+
+
+def test_the_ledger_is_charged_once(table, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.5, delta=1e-5, neighbouring="add-remove")
+    dpg.fit_levels(table, 1, ledger=ledger, random_seed=1, **ASKED)
+    assert ledger.spent == (1.0, 1e-6)
+
+
+def test_every_kind_of_table_gives_the_same_bits(releases, table):
+    codes = {level: place for place, level in enumerate(LEVELS)}
+    kinds = {
+        "polars": pl.from_pandas(table),
+        "arrow": pa.Table.from_pandas(table, preserve_index=False),
+        "categorical": table.astype({"sex": "category"}),
+        "another index": table.set_axis(table.index[::-1] * 2),
+    }
+    for name, kind in kinds.items():
+        again = dpg.fit_levels(kind, 1, random_seed=1, **ASKED)
+        for level in LEVELS:
+            assert again[level].means.tolist() == releases[level].means.tolist(), name
+    numbers = table[["height", "weight"]].to_numpy()
+    asked = ASKED | {"by": table["sex"].map(codes), "levels": [0, 1, 2], "columns": ["height", "weight"]}
+    again = dpg.fit_levels(numbers, {0: 1, 1: 1, 2: [1]}, random_seed=1, **asked)
+    assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
+
+
+def test_no_level_sees_the_records_of_another(releases, table):
+    """With one seed the fits of the levels before a changed one have the same bits."""
+    moved = table.copy()
+    moved.loc[moved["sex"] == "x", ["height", "weight"]] += 7.0
+    again = dpg.fit_levels(moved, 1, random_seed=1, **ASKED)
+    for level in LEVELS[:2]:
+        assert {name: values.tolist() for name, values in again[level].raw.items()} == {
+            name: values.tolist() for name, values in releases[level].raw.items()
+        }
+    assert again["x"].means[0, 0] > releases["x"].means[0, 0] + 4
+
+
+BAD = {
+    "a label that is no level": ({"levels": ("f", "m")}, ValueError, r"by must be among the levels \('f', 'm'\), got"),
+    "one level": ({"levels": ["f"]}, ValueError, "levels must be 2 to 1000, got 1"),
+    "levels twice": ({"levels": ["f", "m", "x", "f"]}, ValueError, "levels must be different from each other"),
+    "levels in no order": ({"levels": set(LEVELS)}, TypeError, "levels must be a sequence of texts"),
+    "levels of floats": ({"levels": [0.5, 1.5]}, TypeError, "got 0.5 among them"),
+    "no such column": ({"by": "gender"}, ValueError, "by must be the name of a column of X, or a label for each row"),
+    "labels too few": ({"by": ["f", "m"]}, ValueError, "by must have a label for each of 6000 rows, got 2"),
+    "no labels": ({"by": None}, TypeError, "by must be the name of a column"),
+    "categories as numbers": ({"columns": ["height", "sex"]}, ValueError, "columns must be of numbers"),
+    "another relation": ({"neighbouring": "replace-one"}, TypeError, "neighbouring must be left out, a replaced"),
+    "a checkpoint": ({"checkpoint": "x.json"}, TypeError, "checkpoint must be left out"),
+    "another method": ({"method": "em"}, ValueError, "method must be"),
+    "no budget": ({"epsilon": 0.0}, ValueError, "epsilon must be"),
+    "a number for some levels": ({"n_components": {"f": 1}}, ValueError, "n_components must be a number, or a dict"),
+    "more components than rows": ({"n_components": {"f": 1, "m": 1, "x": 512}, "X": people(900)}, ValueError, "rows"),
+    "an unknown setting": ({"order_of": 3}, TypeError, "settings of method 'sketch' must be among"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_before_anything_is_spent(case, table, tmp_path):
+    changed, error, words = BAD[case]
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    with pytest.raises(error, match=words):
+        dpg.fit_levels(**({"X": table, "n_components": 1, "ledger": ledger} | ASKED | changed))
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_row_that_cannot_be_read_is_found_before_the_first_level_is_paid_for(table, tmp_path):
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    broken = table.copy()
+    broken.loc[np.flatnonzero(broken["sex"] == "x")[-1], "weight"] = np.nan
+    with pytest.raises(ValueError, match="X must be finite") as caught:
+        dpg.fit_levels(broken, 1, ledger=ledger, **ASKED)
+    assert ledger.spent == (0.0, 0.0) and "At level 'x' of 'sex'." in caught.value.__notes__
+    with pytest.raises(TypeError, match="X must be a data frame, Arrow table or array in memory"):
+        dpg.fit_levels("people.csv", 1, **ASKED)
+
+
+def test_what_ends_the_fit_keeps_the_releases_that_were_made(table, monkeypatch):
+    real, calls = by_level.fit_gmm, []
+
+    def interrupted(*given, **asked):
+        calls.append(asked["ledger"])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*given, **asked)
+
+    monkeypatch.setattr(by_level, "fit_gmm", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dpg.fit_levels(table, 1, random_seed=1, **ASKED)
+    assert list(caught.value.levels) == ["f", "m"]
+    assert re.search(r"At level 'x' of 'sex'\. The budget is spent; releases of 2 levels", caught.value.__notes__[-1])
+
+
+def test_pure_releases_of_histograms_and_slices_tell_sizes_too(table):
+    for columns in (["height"], ["height", "weight"]):
+        asked = {**ASKED, "delta": None, "columns": columns, "bounds": [BOUNDS[name] for name in columns]}
+        found = dpg.fit_levels(table, 1, random_seed=2, **asked)
+        assert np.allclose(found.shares, [0.5, 0.4, 0.1], atol=0.05), columns
+    found = dpg.fit_levels(table, 1, method="slices", random_seed=2, **asked)
+    assert np.allclose(found.shares, [0.5, 0.4, 0.1], atol=0.05) and found.guarantee.delta == 0
