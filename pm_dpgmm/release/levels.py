@@ -20,7 +20,8 @@ from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.released_checks import LONGEST_NAME
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.notebook_html import alarm, box, paragraph, table
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee, Neighbouring
 from pm_dpgmm.records.categories import Level, check_levels, labelled, places_of
 from pm_dpgmm.records.feature_names import in_order, names_of_records, positions, selected
 from pm_dpgmm.release.combining import weakest
@@ -202,6 +203,18 @@ class LevelReleases(Mapping[Level, Release]):
             lines += ["", f"{self.by} = {level!r}: share {share:.3f}, some {max(size, 0):,.0f} records (noisy)"]
             lines.append(release.summary())
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the price, and a row for every level."""
+        g = self.guarantee
+        parts = [] if self.private else [alarm(NOT_PRIVATE)]
+        parts.append(paragraph(f"epsilon = {g.epsilon:g}, delta = {g.delta:g}, {g.neighbouring} neighbours"))
+        rows = [
+            [str(level), f"{share:.3f}", str(release.n_components), str(len(release.warnings))]
+            for (level, release), share in zip(self.releases.items(), self.shares, strict=True)
+        ]
+        parts.append(table(rows, head=[self.by, "share (noisy)", "components", "warnings"]))
+        return box(f"Releases by level of {self.by}: {', '.join(self.feature_names)}", *parts)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, with the schema version."""

@@ -53,6 +53,8 @@ def test_a_file_and_a_pickle_give_the_same_releases(releases, tmp_path):
     text = releases.summary()
     assert "smokes = True: share 0.2" in text and "NOT PRIVATE" in text
     assert repr(releases).startswith("<LevelReleases: 2 levels of 'smokes'")
+    html = releases._repr_html_()
+    assert "NOT PRIVATE" in html and f'<td style="text-align: left">{releases.shares[0]:.3f}</td>' in html
 
 
 BAD_FILES = {
