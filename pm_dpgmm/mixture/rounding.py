@@ -27,7 +27,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.characteristic import (
     ComplexArray,
     characteristic_jacobian,
-    component_functions,
     finish_covariance,
 )
 
@@ -133,12 +132,19 @@ class RoundedWaves:
 
         ``variance_floor`` (D,) comes on top of the covariances of the factors.
         """
-        found = np.zeros((len(self.given), len(means)), dtype=complex)
+        nearest = self.frequencies[0]
+        turns = self.frequencies[:, 0] - nearest[0]  # of the lattice: those of every frequency
+        wave = np.exp(1j * (nearest @ means.T))
+        projected = [nearest @ factors[:, :, e].T for e in range(len(turns[0]))]  # rows of L'w, (m, K) each
+        found = np.zeros_like(wave)
         for i, some in enumerate(self._needed(factors, variance_floor)):
             if some.any():
-                size = self._size(i, variance_floor)[:, None]
-                found[:, some] += component_functions(self.frequencies[i], means[some], factors[some]) * size
-        return found
+                own = slice(None) if some.all() else some
+                apart = turns[i] @ factors[own]
+                exponents = sum(np.square(row[:, own] + apart[:, e]) for e, row in enumerate(projected))
+                size = np.exp(-0.5 * exponents) * self._size(i, variance_floor)[:, None]
+                found[:, own] += size * np.exp(1j * (means[own] @ turns[i]))
+        return wave * found
 
     def jacobian(
         self, weights: FloatArray, means: FloatArray, factors: FloatArray, variance_floor: FloatArray | None = None
