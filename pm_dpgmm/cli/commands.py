@@ -81,6 +81,8 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         print(f"pm-dpgmm fit: {one_line(refusal)}. Nothing was spent.", file=sys.stderr)
         return 1
     except BaseException as error:
+        if isinstance(error, Warning) and isinstance(getattr(error, "release", None), Release):
+            return _warned(error, options, held.path)
         unwritten = release is not None and isinstance(error, OSError)  # paid for, so 2 would be wrong
         try:
             kept = keep(error, release, held.path, options.output)
@@ -96,8 +98,18 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
         raise
     if not saved:
         return 1
-    held.path.unlink(missing_ok=True)
+    held.path.resolve().unlink(missing_ok=True)  # of a link: what it leads to
     return _told(release, options)
+
+
+def _warned(error: Any, options: argparse.Namespace, partial: Path) -> int:
+    """Where warnings are errors: the release that the warning is about is saved, and the status is 1."""
+    saved = _saved(error.release, options)
+    kept = f" The release is in {str(options.output)!r}." if saved else ""
+    print(f"pm-dpgmm fit: a warning was an error: {one_line(error)}.{kept}", file=sys.stderr)
+    if saved:
+        partial.resolve().unlink(missing_ok=True)
+    return 1
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -147,8 +159,8 @@ def card(options: argparse.Namespace) -> int:
     release = _load(options.release)
     facts: dict[str, Any] = {
         "file": printable(options.release.name),
-        "units": _texts(options.unit, "--unit"),
-        "descriptions": _texts(options.describe, "--describe"),
+        "units": _texts(options.unit, "--unit", release.feature_names),
+        "descriptions": _texts(options.describe, "--describe", release.feature_names),
         "rows_per_person": options.rows_per_person,
         "ledger": options.ledger,
         "date": options.date,
@@ -170,11 +182,12 @@ def card(options: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(pairs: list[str] | None, option: str) -> dict[str, str]:
-    """Texts by column from NAME=TEXT."""
+def _texts(pairs: list[str] | None, option: str, names: tuple[str, ...]) -> dict[str, str]:
+    """Texts by column from NAME=TEXT, either of which may hold more of these signs."""
     found: dict[str, str] = {}
     for pair in pairs or ():
-        name, equals, text = pair.partition("=")
+        known = max((name for name in names if pair.startswith(f"{name}=")), key=len, default="")
+        name, equals, text = (known, "=", pair[len(known) + 1 :]) if known else pair.partition("=")
         if not name or not equals or name in found:
             raise ValueError(f"{option} must be NAME=TEXT, each column once, got {pair!r}")
         found[name] = text

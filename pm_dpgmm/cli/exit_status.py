@@ -56,8 +56,10 @@ def ended(program: str, command: Callable[[], int]) -> int:
     except BrokenPipeError:
         stop_writing()
         return 1
-    except (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error) as error:
-        if hasattr(error, "released"):
+    except (
+        TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error, Warning,
+    ) as error:  # fmt: skip
+        if hasattr(error, "released") or hasattr(error, "release"):
             raise
         print(f"{program}: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT

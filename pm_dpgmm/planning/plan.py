@@ -30,6 +30,7 @@ N_SIMULATIONS = 5
 PILOT = 20_000  # records for each component, at epsilon 1 or more, of the fit that a prediction starts from
 LEAST, MOST, CLOSE = 50.0, 1e8, 1.1  # records that a bisection looks at; factor at which it ends
 START = 0.7  # of what a fit to local responses expects, which is asymptotic
+MOST_NUMBERS = 10**8  # of simulated records times columns: below a gigabyte
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
 
 
@@ -176,13 +177,21 @@ def smallest_size(
 def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
     if _is_populous(budget.get("method", "auto")):
         return _smallest_populous(n_features, n_components, budget)
-    size = rounded(_promised_size(n_features, n_components, budget))
+    size, most = rounded(_promised_size(n_features, n_components, budget)), MOST_NUMBERS // n_features
+    _check_simulated(size, n_features, budget)
     for _ in range(MOST_GROWTH):
         found = plan(size, n_features, n_components, **budget)
-        if found.enough:
-            break
         size = rounded(GROWTH * size)
+        if found.enough or size > most:
+            break
     return found
+
+
+def _check_simulated(size: float, n_features: int, budget: dict[str, Any]) -> None:
+    """Raise ValueError if the smallest size is looked for where no plan can simulate."""
+    if size > MOST_NUMBERS // n_features:
+        rule = f"epsilon must be enough for {MOST_NUMBERS // n_features:,} records, the most that a plan simulates"
+        raise ValueError(f"{rule}, got {shown(budget['epsilon'])}, which needs some {size:.2g}")
 
 
 def _planned(
@@ -204,7 +213,11 @@ def _planned(
 ) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
     check_count(n_records=n_records)
+    check_count(n_features=n_features)
     check_flag(bounds=bounds)
+    if n_records > MOST_NUMBERS // n_features:
+        rule = f"n_records must be at most {MOST_NUMBERS // n_features:,} in a plan, which simulates as many"
+        raise ValueError(f"{rule}, got {n_records:,}; noise matters less with every record more")
     if settings.get("transform") is not None:
         rule = "transform must be left out of a plan, whose mixtures are those of transformed records"
         raise ValueError(f"{rule}, got {shown(settings['transform'])}")
@@ -299,6 +312,7 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     least = float(max(LEAST, 2 * n_components * (n_features + 1)))
     strength = min(1.0, float(budget["epsilon"]))
     pilot = math.ceil(PILOT * n_components / strength)
+    _check_simulated(pilot, n_features, budget)
     _, truths, releases = _planned(pilot, n_features, n_components, **budget | {"n_simulations": 1})
     if releases and releases[0].statistic is Statistic.LOCAL_RESPONSES:  # the loss falls as 1 / n
         expected = float(releases[0].noise["expected_loss"])

@@ -137,6 +137,8 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
         for part in source:
             yield from _pieces(part, n_rows)
     elif isinstance(getattr(source, "npartitions", None), int):  # Dask
+        if not hasattr(source, "partitions"):
+            raise TypeError(f"X must be an array or data frame of Dask, got a {type(source).__name__}")
         if hasattr(source, "rechunk"):
             check_two_dimensional(source.shape)
             source = source.rechunk({1: -1}) if source.ndim == 2 else source  # whole rows

@@ -68,7 +68,7 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         if columns is not None and names is not None:
             wanted = positions(columns, names_of_features(names, len(names)))
             X, names = selected(X, wanted), tuple(names[j] for j in wanted)
-        records = numbers_of(X.compute() if hasattr(type(X), "compute") else X)  # Dask
+        records = numbers_of(_computed(X, names) if hasattr(type(X), "compute") else X)
     if 0 in records.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
     if names is None and columns is not None:
@@ -77,6 +77,21 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
     check_finite(records, feature_names)
     check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
     return records, feature_names
+
+
+def _computed(X: Any, names: tuple[str, ...] | None) -> Any:
+    """A Dask collection in memory; its partitions need not have the columns, or their order, that it says it has."""
+    if names is None:
+        return X.compute()
+    rule = f"X must have the columns {shown(names)} in every partition"
+    try:
+        table = X.compute()
+        found = names_of_records(table)
+    except KeyError as error:
+        raise ValueError(f"{rule}, got one without {error}") from None
+    if found is None or sorted(found) != sorted(names):
+        raise ValueError(f"{rule}, got {shown(found)}")
+    return selected(table, [found.index(name) for name in names])
 
 
 def check_finite(records: FloatArray, feature_names: tuple[str, ...], *, first_row: int = 0) -> None:

@@ -105,6 +105,8 @@ class Checkpoint:
     def fittable(self) -> bool:
         """Whether it holds what :func:`resume` needs."""
         complete = "average_weights" in self.raw  # an average's mixture, whose sketch stands apart
+        if OF_METHOD.get(self.method) is Statistic.BIN_COUNTS:
+            return "edges" in self.raw  # what comes before are gaps
         return not self._holds_sketches or bool(self.noise.get("sketches")) or self.crude_alone or complete
 
     @property
@@ -196,7 +198,8 @@ def resume(
     ------
     FileNotFoundError, TypeError, ValueError
         If there is no such file, it is no checkpoint, or nothing can be fitted to what it holds: "sketch" must have
-        released its first sketch, "two-phase" at least its crude release, whose mixture is then the result. The
+        released its first sketch, "two-phase" at least its crude release, whose mixture is then the result, "gaps" the
+        counts that follow the gaps. The
         populous methods draw noise at their very end and leave no checkpoint.
 
     Guarantee

@@ -265,6 +265,47 @@ def test_a_save_that_is_interrupted_can_be_resumed(table, tmp_path, capsys, monk
     assert main(["resume", str(tmp_path / "r.partial.json"), "--output", str(tmp_path / "r.json")]) == 0
 
 
+def test_a_warning_that_is_an_error_costs_no_release(tmp_path, capsys):
+    """A method without a checkpoint: the warning alone carries the release."""
+    far = np.random.default_rng(1).normal(20.0, 1.0, size=(80_000, 1))
+    pd.DataFrame({"x": np.append(np.full(80_000, 5.0), far)}).to_csv(tmp_path / "x.csv", index=False)
+    given = ["--n-components", "2", "--epsilon", "1", "--delta", "1e-6", "--method", "populous"]
+    arguments = ["fit", str(tmp_path / "x.csv"), *given, "--seed-not-private", "1", "--output"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dpg.FitWarning)
+        assert main([*arguments, str(tmp_path / "r.json")]) == 1
+    told = capsys.readouterr().err
+    assert "a warning was an error: some records seem to have one value" in told
+    assert f"The release is in {str(tmp_path / 'r.json')!r}." in told
+    assert dpg.load(tmp_path / "r.json").n_components == 2 and not list(tmp_path.glob("*.partial.json"))
+
+
+def test_a_warning_that_is_an_error_before_anything_is_spent_is_one_line(table, tmp_path, capsys):
+    ledger = dpg.Ledger(tmp_path / "all.sqlite", epsilon=30.0)
+    arguments = ["fit", str(table), *GOOD, "--epsilon", "20", "--ledger", str(tmp_path / "all.sqlite"), "--output"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dpg.WeakGuarantee)
+        assert main([*arguments, str(tmp_path / "r.json")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and ledger.spent == (0.0, 0.0)
+
+
+def test_what_a_link_at_the_place_of_the_checkpoint_leads_to_is_removed_too(table, tmp_path):
+    (tmp_path / "r.partial.json").symlink_to(tmp_path / "elsewhere.json")
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 0
+    assert not (tmp_path / "elsewhere.json").exists() and (tmp_path / "r.json").exists()
+
+
+def test_units_of_columns_whose_names_hold_the_sign(tmp_path, capsys):
+    x = np.random.default_rng(1).normal(size=(400, 2))
+    release = dpg.fit_gmm(x, 1, epsilon=1.0, bounds=(-5, 5), columns=["a=1", "a"], random_seed=1, progress=False)
+    path = release.save(tmp_path / "r.json")
+    assert main(["card", str(path), "--unit", "a=1=kg", "--describe", "a=x=y"]) == 0
+    told = capsys.readouterr().out
+    assert "kg" in told and "x=y" in told
+    assert main(["card", str(path), "--unit", "b=kg"]) == 2
+    assert "units must be among" in capsys.readouterr().err
+
+
 def test_ctrl_c_before_anything_is_spent_is_one_line(table, tmp_path, capsys, monkeypatch):
     def stopped(*given, **settings):
         raise KeyboardInterrupt

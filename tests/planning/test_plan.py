@@ -186,3 +186,10 @@ def test_a_plan_leaves_the_filters_of_all_other_threads_alone(monkeypatch):
     assert fits_may_warn()
     with pytest.warns(dpg.WeakGuarantee):  # of the plan itself, once
         dpg.plan(60, 1, 1, epsilon=30.0, method="histogram", n_simulations=1)
+
+
+def test_sizes_that_no_memory_holds_are_refused_before_they_are_simulated():
+    with pytest.raises(ValueError, match=r"n_records must be at most 20,000,000 in a plan, .* got 10,000,000,000"):
+        dpg.plan(10**10, 5, 3, epsilon=1.0, delta=1e-12)
+    with pytest.raises(ValueError, match=r"epsilon must be enough for 100,000,000 records, .* got 1e-07, which needs"):
+        dpg.smallest_size(1, 1, epsilon=1e-7, delta=1e-6)

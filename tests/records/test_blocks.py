@@ -383,3 +383,34 @@ def test_records_outside_the_bounds_are_clipped_in_blocks_as_in_the_array():
     )
     assert (np.abs(wide) > 4).mean() > 0.2
     assert all(np.array_equal(ours.raw[name], whole.raw[name], equal_nan=True) for name in whole.raw)
+
+
+@pytest.mark.parametrize("how", ["swapped", "one swapped", "one empty"])
+def test_partitions_with_their_columns_in_another_order_keep_their_names(how):
+    """Dask believes what it is told of the columns, and concatenates by name."""
+    right, other = FRAME, FRAME[list(NAMES[::-1])]
+    parts = {
+        "swapped": [other[:500], other[500:]],
+        "one swapped": [right[:500], other[500:]],
+        "one empty": [right[:0], other],
+    }
+    lazy = dd.from_map(lambda i: parts[how][i], [0, 1], meta=right.iloc[:0])
+    for columns in (None, ["c", "a"]):
+        records, names = read_records(lazy, columns=columns)
+        assert names == tuple(columns or NAMES)
+        assert records.tolist() == right[list(names)].to_numpy().tolist()
+
+
+@pytest.mark.parametrize("columns", [None, ["b", "c"]])
+def test_partitions_with_other_columns_are_refused(columns):
+    parts = [FRAME[:500], FRAME[500:].rename(columns={"b": "d"})]
+    lazy = dd.from_map(lambda i: parts[i], [0, 1], meta=FRAME.iloc[:0])
+    with pytest.raises(ValueError, match=r"X must have the columns .* in every partition, got"):
+        read_records(lazy, columns=columns)
+
+
+def test_a_bag_is_no_table():
+    import dask.bag as db
+
+    with pytest.raises(TypeError, match="X must be an array or data frame of Dask, got a Bag"):
+        RecordBlocks(db.from_sequence([[1.0], [2.0]]))

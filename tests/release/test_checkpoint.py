@@ -438,3 +438,18 @@ def test_what_was_paid_for_reaches_another_process(tmp_path):
     again = pickle.loads(pickle.dumps(error))
     assert dpg.resume(again).to_dict() == whole.to_dict()
     assert copy.deepcopy(error.released).to_dict() == error.released.to_dict()
+
+
+def test_gaps_alone_are_not_called_fittable(stop_after):
+    """ "gaps" counts in bins that the gaps have told: before them there is nothing to fit to."""
+    x = np.random.default_rng(1).normal(size=(20_000, 1))
+    told = {}
+    for n in (1, 2):
+        stop_after(n)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            dpg.fit_gmm(x, 1, method="gaps", **BUDGET)
+        told[n] = caught.value.released
+    assert not told[1].fittable and "edges" not in told[1].raw
+    assert told[2].fittable and dpg.resume(told[2]).n_components == 1
+    with pytest.raises(ValueError, match="edges"):
+        dpg.resume(told[1])
