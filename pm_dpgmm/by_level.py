@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import check_choice, check_delta, check_positive, generator_of, read_choices, shown
-from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm._arguments import check_choice, read_choices, shown
+from pm_dpgmm.fit import check_together, checked, chosen_method, fit_gmm
+from pm_dpgmm.methods.fit_warnings import FitWarning, warning_about
 from pm_dpgmm.methods.problem import read_problem
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
-from pm_dpgmm.records.categories import Level, check_levels, labelled, places_of, rows_at
+from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
+from pm_dpgmm.records.categories import Level, check_apart, check_levels, labelled, places_of, rows_at
+from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.levels import LevelReleases
 from pm_dpgmm.release.release import Release
 
@@ -58,7 +61,8 @@ def fit_levels(
     by : str or sequence of N labels
         The column of categories, which the mixtures are without; or the level of every row.
     levels : sequence of str, int or bool
-        All levels that a row may have, from public knowledge: not those that ``X`` happens to have.
+        All levels that a row may have, from public knowledge: not those that ``X`` happens to have. Put levels that may
+        be rare into one beforehand, by public knowledge, too: see Guarantee.
     epsilon, delta : float
         Price of the whole: a person is in one level. Every level is fitted at this price.
     columns, bounds, resolution, transform, progress, random_seed
@@ -66,7 +70,7 @@ def fit_levels(
     method : {"auto", "sketch", "histogram", "slices"}
         Methods whose releases tell how many records there are.
     ledger : Ledger, optional
-        Made with ``neighbouring="add-remove"``; charged once, before the first fit.
+        Made with ``neighbouring="add-remove"``; charged once, before the first fit, and linked to its release.
     **settings
         Settings of the method.
 
@@ -80,12 +84,19 @@ def fit_levels(
     ------
     TypeError, ValueError
         On bad input, before any budget is spent. A row whose label is no level is refused, and so is a level with fewer
-        rows than components: messages about rows are for the curator.
+        rows than components, or with a constant column: messages about rows are for the curator.
     BudgetExceeded
         When the ledger has too little left.
     Unstable
-        When the fit of a level refuses. What ends the fit after the first level carries the releases that were made, a
-        dict by level, as its attribute ``levels``.
+        When the fits of some levels refuse; those of all others were made first. Whatever ends the call after the first
+        fit carries the releases that were made, a dict by level, as its attribute ``levels``.
+
+    Warns
+    -----
+    FitWarning
+        After all fits, one for each level whose ``release.warnings`` say why not to rely on it.
+    WeakGuarantee
+        As :func:`pm_dpgmm.fit_gmm`, before anything is spent.
 
     Guarantee
     ---------
@@ -93,6 +104,11 @@ def fit_levels(
     (by_level.md): a record that is added or removed is in the rows of one level, and the fits of the others do not see
     it. How many records a level has is private. A record that is replaced may leave one level and enter another; that
     is two steps, at the price that ``pm_dpgmm.group_epsilons`` says for a group of two.
+
+    As in :func:`pm_dpgmm.fit_gmm`, this is for tables that pass the checks. That there is a result tells that every
+    level has as many rows as components, and no constant column, so a level of one or two people whose presence must
+    not be known does not belong into ``levels`` by itself; and to leave it out because a call has refused it would be a
+    choice by the records.
 
     Examples
     --------
@@ -110,47 +126,73 @@ def fit_levels(
         if name in NOT_HERE:
             raise TypeError(f"{name} must be left out, {NOT_HERE[name]}; got {shown(settings[name])}")
     check_choice(METHODS, method=method)
-    check_positive(epsilon=epsilon)
-    if delta is not None:
-        check_delta(delta)
     found = check_levels(levels)
     numbers = _numbers(n_components, found)
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbouring": str(ADD_REMOVE), "method": method}
+    others = {"learner": None, "n_jobs": None, "ledger": ledger, "progress": progress, "random_seed": random_seed}
+    rng = checked(1, **budget, **others)[2]
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")
-    rng = None if random_seed is None else generator_of(random_seed)
     public: dict[str, Any] = {"columns": wanted, "bounds": bounds, "resolution": resolution, "transform": transform}
     parts = [rows_at(X, np.flatnonzero(places == place)) for place in range(len(found))]
-    for level, part, number in zip(found, parts, numbers, strict=True):  # all are read before any is paid for
+    for level, part, number in zip(found, parts, numbers, strict=True):  # all are checked before any is paid for
         with _told(name, level, {}):
-            read_problem(part, read_choices(number), epsilon, delta, ADD_REMOVE, **public)
+            checked(number, **budget, **others)
+            _, names, problem = read_problem(part, number, epsilon, delta, ADD_REMOVE, **public)
+            check_apart(name, names)
+            chosen = chosen_method(method, settings, problem, streamed=False)
+            check_together(chosen, problem, number, part, names, None)
+    warn_if_weak(epsilon, delta or 0.0, None)
+    seeds = [None] * len(found) if rng is None else [int(seed) for seed in rng.integers(2**63, size=len(found))]
+    asked = {"progress": progress, **budget, **public, **settings}
     made: dict[Level, Release] = {}
-    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbouring": str(ADD_REMOVE), "random_seed": rng}
-    asked = {"method": method, "progress": progress, **budget, **public, **settings}
-    for level, part, number in zip(found, parts, numbers, strict=True):
-        once = None if made else ledger  # a person is in one level
-        with _told(name, level, made):
-            made[level] = fit_gmm(part, number, ledger=once, **asked)
-    return LevelReleases(name, made)
+    refusals: list[Unstable] = []
+    for level, part, number, seed in zip(found, parts, numbers, seeds, strict=True):
+        once = None if made or refusals else ledger  # a person is in one level
+        with _told(name, level, made), without_warnings_of_fits():
+            try:
+                made[level] = fit_gmm(part, number, ledger=once, random_seed=seed, **asked)
+            except Unstable as refusal:  # its budget is spent: the others have theirs
+                refusal.add_note(f"At level {level!r} of {name!r}.")
+                refusals.append(refusal)
+    with _kept(made):
+        if refusals:
+            raise refusals[0]
+        releases = LevelReleases(name, made)
+        for level, release in made.items():
+            if release.flag:
+                warn_after_spending(FitWarning(f"{name} = {level!r}: {warning_about(release)}", release), stacklevel=2)
+    return releases
 
 
-def _numbers(n_components: Any, levels: tuple[Level, ...]) -> list[Any]:
+def _numbers(n_components: Any, levels: tuple[Level, ...]) -> list[tuple[int, ...]]:
     """What each level's mixture may have."""
     if not isinstance(n_components, Mapping):
-        return [n_components] * len(levels)
+        return [read_choices(n_components)] * len(levels)
     if set(n_components) != set(levels):
         given = shown(list(n_components))
         raise ValueError(f"n_components must be a number, or a dict with every level {shown(levels)}, got {given}")
-    return [n_components[level] for level in levels]
+    return [read_choices(n_components[level]) for level in levels]
 
 
 @contextlib.contextmanager
 def _told(name: str, level: Level, made: dict[Level, Release]) -> Iterator[None]:
-    """Whatever ends the fit says at which level, and keeps what was released before."""
+    """Whatever ends the fits says at which level, and keeps what was released before."""
+    try:
+        with _kept(made):
+            yield
+    except BaseException as error:
+        error.add_note(f"At level {level!r} of {name!r}.")
+        raise
+
+
+@contextlib.contextmanager
+def _kept(made: dict[Level, Release]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
         with contextlib.suppress(Exception):
             error.levels = dict(made)  # type: ignore[attr-defined]
-        kept = f" The budget is spent; releases of {len(made)} levels are in its attribute levels." if made else ""
-        error.add_note(f"At level {level!r} of {name!r}.{kept}")
+        if made:
+            error.add_note(f"The budget is spent; releases of {len(made)} levels are in its attribute levels.")
         raise

@@ -206,7 +206,7 @@ def fit_gmm(
     >>> release.means.shape, release.guarantee.delta
     ((2, 1), 0.0)
     """
-    choices, relation, rng = _checked(
+    choices, relation, rng = checked(
         n_components,
         epsilon=epsilon,
         delta=delta,
@@ -221,8 +221,8 @@ def fit_gmm(
     public = {"columns": columns, "bounds": bounds, "resolution": resolution, "transform": transform}
     records, feature_names, problem = read_problem(X, choices, epsilon, delta, relation, **public)
     with without_float_errors():
-        chosen = _chosen(method, settings, problem, streamed=isinstance(X, RecordBlocks))
-    _check_together(chosen, problem, n_components, X, feature_names, learner)
+        chosen = chosen_method(method, settings, problem, streamed=isinstance(X, RecordBlocks))
+    check_together(chosen, problem, n_components, X, feature_names, learner)
     warn_if_weak(*chosen.cost(problem), problem.public_records or chosen.assumed_records)
     if learner is not None:
         chosen.try_learner(learner, problem)
@@ -242,7 +242,7 @@ def fit_gmm(
 
 
 # ---------------------------------------------------------------------- check, read, choose
-def _checked(
+def checked(
     n_components: Any,
     *,
     epsilon: Any,
@@ -275,7 +275,7 @@ def _checked(
     return choices, relation, rng
 
 
-def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem, *, streamed: bool) -> Method:
+def chosen_method(method: str | Method, settings: dict[str, Any], problem: Problem, *, streamed: bool) -> Method:
     """The settings object that was given, or that of a method that was named, with its settings."""
     if not isinstance(method, str):
         if isinstance(method, type) or not isinstance(method, Method):
@@ -305,7 +305,7 @@ def _chosen(method: str | Method, settings: dict[str, Any], problem: Problem, *,
     return kind(**settings)
 
 
-def _check_together(
+def check_together(
     chosen: Method, problem: Problem, n_components: Any, X: Any, feature_names: tuple[str, ...], learner: Any
 ) -> None:
     """Raise unless the method can do what was asked for with such records."""

@@ -1,6 +1,6 @@
 """A mixture for each level of a column of categories: at the price of one, and nothing lost or spent on bad input."""
 
-import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -76,16 +76,18 @@ def test_every_kind_of_table_gives_the_same_bits(releases, table):
     assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
 
 
-def test_no_level_sees_the_records_of_another(releases, table):
-    """With one seed the fits of the levels before a changed one have the same bits."""
+@pytest.mark.parametrize("changed", LEVELS)
+def test_no_level_sees_the_records_of_another(changed, releases, table):
+    """With one seed the fits of all other levels have the same bits: noise does not tell of records either."""
     moved = table.copy()
-    moved.loc[moved["sex"] == "x", ["height", "weight"]] += 7.0
+    moved.loc[moved["sex"] == changed, ["height", "weight"]] += 7.0
+    moved = pd.concat([moved, moved[moved["sex"] == changed].iloc[:50]])
     again = dpg.fit_levels(moved, 1, random_seed=1, **ASKED)
-    for level in LEVELS[:2]:
+    for level in set(LEVELS) - {changed}:
         assert {name: values.tolist() for name, values in again[level].raw.items()} == {
             name: values.tolist() for name, values in releases[level].raw.items()
         }
-    assert again["x"].means[0, 0] > releases["x"].means[0, 0] + 4
+    assert again[changed].means[0, 0] > releases[changed].means[0, 0] + 4
 
 
 BAD = {
@@ -104,6 +106,25 @@ BAD = {
     "no budget": ({"epsilon": 0.0}, ValueError, "epsilon must be"),
     "a number for some levels": ({"n_components": {"f": 1}}, ValueError, "n_components must be a number, or a dict"),
     "more components than rows": ({"n_components": {"f": 1, "m": 1, "x": 512}, "X": people(900)}, ValueError, "rows"),
+    "a later number that the method cannot choose from": (
+        {"n_components": {"f": 1, "m": (1, 2), "x": 1}, "method": "histogram"},
+        ValueError,
+        "n_components must be an int",
+    ),
+    "a name of a column": (
+        {"X": people()[["height", "weight"]], "by": pd.Series(people()["sex"], name="height")},
+        ValueError,
+        "by must have another name than the columns",
+    ),
+    "labels of another index": (
+        {"by": people()["sex"].set_axis(range(1, 6_001)), "columns": ["height"]},
+        ValueError,
+        "by must have the index of X",
+    ),
+    "a dictionary": ({"X": {"height": [1.0]}}, TypeError, "X must be a data frame, Arrow table or array in memory"),
+    "too many levels": ({"levels": range(1_001)}, ValueError, "levels must be 2 to 1000, got 1001"),
+    "a level of 65 bits": ({"levels": [1, 2**63]}, ValueError, "levels must be integers of 64 bits, got 922"),
+    "labels of no kind": ({"by": [b"f"] * 6_000}, ValueError, "by must be among the levels"),
     "an unknown setting": ({"order_of": 3}, TypeError, "settings of method 'sketch' must be among"),
 }
 
@@ -128,8 +149,9 @@ def test_a_row_that_cannot_be_read_is_found_before_the_first_level_is_paid_for(t
         dpg.fit_levels("people.csv", 1, **ASKED)
 
 
-def test_what_ends_the_fit_keeps_the_releases_that_were_made(table, monkeypatch):
+def test_what_ends_the_fit_keeps_the_releases_that_were_made(table, monkeypatch, tmp_path):
     real, calls = by_level.fit_gmm, []
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5, neighbouring="add-remove")
 
     def interrupted(*given, **asked):
         calls.append(asked["ledger"])
@@ -139,9 +161,11 @@ def test_what_ends_the_fit_keeps_the_releases_that_were_made(table, monkeypatch)
 
     monkeypatch.setattr(by_level, "fit_gmm", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
-        dpg.fit_levels(table, 1, random_seed=1, **ASKED)
+        dpg.fit_levels(table, 1, random_seed=1, ledger=ledger, **ASKED)
     assert list(caught.value.levels) == ["f", "m"]
-    assert re.search(r"At level 'x' of 'sex'\. The budget is spent; releases of 2 levels", caught.value.__notes__[-1])
+    notes = ["The budget is spent; releases of 2 levels are in its attribute levels.", "At level 'x' of 'sex'."]
+    assert caught.value.__notes__[-2:] == notes
+    assert calls[0] is ledger and calls[1:] == [None, None] and ledger.spent == (1.0, 1e-6)
 
 
 def test_pure_releases_of_histograms_and_slices_tell_sizes_too(table):
@@ -151,3 +175,38 @@ def test_pure_releases_of_histograms_and_slices_tell_sizes_too(table):
         assert np.allclose(found.shares, [0.5, 0.4, 0.1], atol=0.05), columns
     found = dpg.fit_levels(table, 1, method="slices", random_seed=2, **asked)
     assert np.allclose(found.shares, [0.5, 0.4, 0.1], atol=0.05) and found.guarantee.delta == 0
+
+
+def test_a_level_that_refuses_costs_no_other(table, monkeypatch):
+    real = by_level.fit_gmm
+
+    def refuses(part, *given, **asked):
+        if part["height"].mean() > 175:
+            raise dpg.Unstable("too few", None)
+        return real(part, *given, **asked)
+
+    monkeypatch.setattr(by_level, "fit_gmm", refuses)
+    with pytest.raises(dpg.Unstable, match="too few") as caught:
+        dpg.fit_levels(table, 1, random_seed=1, **ASKED)
+    assert list(caught.value.levels) == ["f", "x"] and "At level 'm' of 'sex'." in caught.value.__notes__
+
+
+def test_warnings_come_after_all_fits_and_name_their_level():
+    few = people(160)
+    with pytest.warns(dpg.FitWarning, match="sex = 'x': ") as told:
+        found = dpg.fit_levels(few, 1, random_seed=1, **ASKED)
+    assert len(told) == sum(bool(release.flag) for release in found.values()) and told[-1].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dpg.FitWarning)
+        with pytest.raises(dpg.FitWarning) as caught:
+            dpg.fit_levels(few, 1, random_seed=1, **ASKED)
+    assert list(caught.value.levels) == list(LEVELS)
+
+
+def test_masked_rows_are_refused_and_labels_of_numpy_are_taken():
+    x = np.random.default_rng(1).normal(size=(2_000, 1))
+    asked = {"by": [np.True_, np.False_] * 1_000, "levels": (False, True), "epsilon": 1.0, "delta": 1e-6}
+    asked |= {"bounds": (-6, 6), "progress": False}
+    assert len(dpg.fit_levels(x, 1, **asked)) == 2
+    with pytest.raises((TypeError, ValueError), match="X must be finite, got nan"):
+        dpg.fit_levels(np.ma.masked_greater(x, 2.0), 1, **asked)

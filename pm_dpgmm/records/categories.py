@@ -13,6 +13,8 @@ from pm_dpgmm.records.feature_names import labels_of, names_of_records
 
 Level = str | int | bool
 MOST_LEVELS = 1000  # a fit for each
+LARGEST = 2**63  # of integers that a file holds
+LONGEST_NAME = 1000  # characters
 UNNAMED = "level"  # of labels that have no name
 AS_LISTS = ("to_pylist", "to_list", "tolist")  # of a column of Arrow, polars, pandas or NumPy
 
@@ -29,6 +31,8 @@ def check_levels(levels: Any, *, name: str = "levels") -> tuple[Level, ...]:
             raise TypeError(f"{rule}, got {shown(level)} among them")
         if isinstance(level, str):
             check_text(a_level=level)
+        elif not -LARGEST <= level < LARGEST:
+            raise ValueError(f"{name} must be integers of 64 bits, got {shown(level)} among them")
     if not 2 <= len(found) <= MOST_LEVELS:
         raise ValueError(f"{name} must be 2 to {MOST_LEVELS}, got {len(found)}")
     if len(set(found)) < len(found):  # True is 1, and False is 0
@@ -36,7 +40,17 @@ def check_levels(levels: Any, *, name: str = "levels") -> tuple[Level, ...]:
     return tuple(found)
 
 
-def labelled(X: Any, by: Any, columns: Sequence[str] | None) -> tuple[str, list[Any], Sequence[str] | None]:
+def check_apart(by: str, feature_names: Sequence[str]) -> None:
+    """Raise unless the column of categories has a name of its own."""
+    check_text(longest=LONGEST_NAME, by=by)
+    if by in feature_names:
+        rule = f"by must have another name than the columns of the mixtures {shown(tuple(feature_names))}"
+        raise ValueError(f"{rule}, got {by!r}; labels without a name are called {UNNAMED!r}")
+
+
+def labelled(
+    X: Any, by: Any, columns: Sequence[str] | None, parameter: str = "by"
+) -> tuple[str, list[Any], Sequence[str] | None]:
     """Name of the column of categories, the label of every row, and the columns of numbers, None for all.
 
     ``by`` is the name of a column, or holds a label for every row.
@@ -44,25 +58,29 @@ def labelled(X: Any, by: Any, columns: Sequence[str] | None) -> tuple[str, list[
     Raises
     ------
     TypeError, ValueError
-        If X is not a table in memory, there is no such column, or labels and rows are not equally many.
+        If X is not a table in memory, there is no such column, or labels and rows are not equally many, or in the order
+        of another index.
     """
-    if hasattr(type(X), "compute") or not hasattr(X, "__len__") or isinstance(X, (str, bytes)):
+    no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
+    if no_table or hasattr(type(X), "compute"):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
+    rule = f"{parameter} must be the name of a column of X, or a label for each row"
     if isinstance(by, str):
         names = names_of_records(X)
         if names is None or by not in names:
-            rule = "by must be the name of a column of X, or a label for each row"
             raise ValueError(f"{rule}, got {by!r} and the columns {shown(names)}")
         if columns is None:
             columns = [column for column in names if column != by]
         elif by in columns:
             raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
-        return by, _listed(X[by]), columns
+        return by, _listed(_column(X, names.index(by))), columns
     if by is None or not hasattr(by, "__len__"):
-        raise TypeError(f"by must be the name of a column of X, or a label for each row, got {shown(by)}")
+        raise TypeError(f"{rule}, got {shown(by)}")
+    if hasattr(type(by), "iloc") and hasattr(type(X), "iloc") and not by.index.equals(X.index):
+        raise ValueError(f"{parameter} must have the index of X, got another; give an array to match by place")
     labels = _listed(by)
     if len(labels) != len(X):
-        raise ValueError(f"by must have a label for each of {len(X)} rows, got {len(labels)}")
+        raise ValueError(f"{parameter} must have a label for each of {len(X)} rows, got {len(labels)}")
     name = getattr(by, "name", None)
     return name if isinstance(name, str) and name else UNNAMED, labels, columns
 
@@ -71,7 +89,8 @@ def places_of(labels: Sequence[Any], levels: Sequence[Level], name: str) -> NDAr
     """The place of every row's level, shape (N,); ValueError names the first label that is none."""
     known: dict[Any, int] = {level: place for place, level in enumerate(levels)}
     places = np.empty(len(labels), dtype=np.int64)
-    for row, label in enumerate(labels):
+    for row, given in enumerate(labels):
+        label = given.item() if isinstance(given, np.generic) else given
         place = known.get(label) if isinstance(label, (str, int, float)) else None
         if place is None:
             rule = f"{name} must be among the levels {shown(tuple(levels))}"
@@ -86,7 +105,14 @@ def rows_at(X: Any, places: NDArray[np.int64]) -> Any:
         return X.take(places)
     if hasattr(type(X), "iloc"):
         return X.iloc[places]
-    return X[places] if labels_of(X) is not None else np.asarray(X)[places]
+    as_it_is = isinstance(X, np.ndarray) or labels_of(X) is not None  # an array may be masked
+    return X[places] if as_it_is else np.asarray(X)[places]
+
+
+def _column(X: Any, place: int) -> Any:
+    if hasattr(type(X), "column_names"):  # Arrow
+        return X.column(place)
+    return X.iloc[:, place] if hasattr(type(X), "iloc") else X[:, place]
 
 
 def _listed(column: Any) -> list[Any]:

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, read_path, shown
+from pm_dpgmm._arguments import FloatArray, check_count, generator_of, read_path, shown
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.files.untrusted_json import read_json
+from pm_dpgmm.files.untrusted_json import MOST_BYTES, read_json
 from pm_dpgmm.files.writing import write_text
-from pm_dpgmm.methods.released_checks import LONGEST_NAME
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.notebook_html import alarm, box, paragraph, table
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee, Neighbouring
-from pm_dpgmm.records.categories import Level, check_levels, labelled, places_of
+from pm_dpgmm.records.categories import Level, check_apart, check_levels, labelled, places_of
 from pm_dpgmm.records.feature_names import in_order, names_of_records, positions, selected
 from pm_dpgmm.release.combining import weakest
 from pm_dpgmm.release.release import Release
@@ -65,7 +64,6 @@ class LevelReleases(Mapping[Level, Release]):
     __reduce__ = by_constructor
 
     def __post_init__(self) -> None:
-        check_text(longest=LONGEST_NAME, by=self.by)
         if not isinstance(self.releases, Mapping):
             raise TypeError(f"releases must be a mapping from levels to Release objects, got {shown(self.releases)}")
         check_levels(list(self.releases))
@@ -84,10 +82,11 @@ class LevelReleases(Mapping[Level, Release]):
                 rule = f"releases must have equal columns, {shown(first.feature_names)}"
                 raise ValueError(f"{rule}, got {shown(release.feature_names)} for level {shown(level)}")
         object.__setattr__(self, "releases", MappingProxyType(dict(self.releases)))
-        if self.by in self.feature_names:
-            raise ValueError(f"by must be no column of the mixtures {shown(self.feature_names)}, got {self.by!r}")
+        check_apart(self.by, self.feature_names)
 
     # ------------------------------------------------------------------ a mapping
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a mapping's would forget ``by``
+
     def __getitem__(self, level: Level) -> Release:
         if level not in self.releases:
             raise KeyError(f"level must be one of {shown(self.levels)}, got {shown(level)}")
@@ -135,8 +134,12 @@ class LevelReleases(Mapping[Level, Release]):
 
     @property
     def shares(self) -> FloatArray:
-        """Of the levels among all records, shape (L,); a level counts as at least one record."""
-        sizes = np.maximum(self.sizes, 1.0)
+        """Of the levels among all records, shape (L,), each above 0.
+
+        The nearest to the noisy numbers that are none below 0 and have their sum, which many small levels would else
+        exceed; a level then counts as at least half a record.
+        """
+        sizes = np.maximum(_nearest(self.sizes), 0.5)
         return sizes / sizes.sum()
 
     # ------------------------------------------------------------------ the law of whole rows
@@ -159,7 +162,9 @@ class LevelReleases(Mapping[Level, Release]):
         TypeError, ValueError
             If a label is no level, or columns are missing or too many.
         """
-        _, found, columns = labelled(X, self.by if labels is None else labels, None)
+        _, found, columns = (
+            labelled(X, self.by, None) if labels is None else labelled(X, labels, None, parameter="labels")
+        )
         if columns is not None:
             X = selected(X, positions(columns, names_of_records(X) or ()))
         joint = self._joint(X)
@@ -168,9 +173,10 @@ class LevelReleases(Mapping[Level, Release]):
     def level_probs(self, X: Any) -> FloatArray:
         """Probability of every level given the other columns of a row, shape (N, L).
 
-        ``X`` has the columns of the mixtures alone, (N, D).
+        ``X`` has the columns of the mixtures alone, (N, D). Where no level has a density they are the shares.
         """
         joint = self._joint(X)
+        joint = np.where(np.isfinite(joint).any(axis=1, keepdims=True), joint, np.log(self.shares))
         joint -= joint.max(axis=1, keepdims=True)
         shares = np.exp(joint)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -183,16 +189,18 @@ class LevelReleases(Mapping[Level, Release]):
         rng = generator_of(random_seed)
         numbers = rng.multinomial(n_points, self.shares)
         parts = [
-            release.sample(int(n), random_seed=rng, as_frame=True).assign(**{self.by: pd.Series([level] * int(n))})
-            for n, (level, release) in zip(numbers, self.releases.items(), strict=True)
+            release.sample(int(n), random_seed=rng, as_frame=True)
+            for n, release in zip(numbers, self.releases.values(), strict=True)
             if n
         ]
         rows = pd.concat(parts, ignore_index=True)
+        rows[self.by] = [level for n, level in zip(numbers.tolist(), self.levels, strict=True) for _ in range(n)]
         return rows.iloc[rng.permutation(len(rows))].reset_index(drop=True)
 
     def _joint(self, X: Any) -> FloatArray:
         points = in_order(X, self.feature_names, name="X")
-        parts = [release.log_density(points) for release in self.releases.values()]
+        with np.errstate(all="ignore"):  # far away, where no number holds the square of a distance
+            parts = [release.log_density(points) for release in self.releases.values()]
         return np.stack(parts, axis=1) + np.log(self.shares)
 
     # ------------------------------------------------------------------ text and files
@@ -222,8 +230,15 @@ class LevelReleases(Mapping[Level, Release]):
         return {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "by": self.by, "releases": releases}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a JSON file, all or nothing; returns the path. :meth:`load` reads it."""
-        return write_text(read_path(path), json.dumps(self.to_dict(), allow_nan=False))
+        """Write a JSON file, all or nothing; returns the path. :meth:`load` reads it.
+
+        ValueError for more than a file may hold; every release can be saved by itself.
+        """
+        text = json.dumps(self.to_dict(), allow_nan=False)
+        if len(text) > MOST_BYTES:  # of ASCII
+            rule = f"releases must fit a file of {MOST_BYTES:,} bytes, got {len(text):,}"
+            raise ValueError(f"{rule}; save each of them by itself")
+        return write_text(read_path(path), text)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LevelReleases:
@@ -255,3 +270,11 @@ def _size(release: Release) -> float:
         return float(SketchStatistics.from_arrays(release.raw, release.noise).n_records)
     total = float(release.raw["counts"].sum())
     return total / len(release.raw["sizes"]) if release.statistic is Statistic.SLICE_COUNTS else total
+
+
+def _nearest(sizes: FloatArray) -> FloatArray:
+    """The nearest numbers, none below 0, with the sum of these: a Euclidean projection onto a simplex."""
+    total = max(float(sizes.sum()), 1.0)
+    falling = np.sort(sizes)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(sizes) + 1)
+    return np.asarray(np.maximum(sizes - excess[falling > excess][-1], 0.0))

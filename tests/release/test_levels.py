@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate
 
 import pm_dpgmm as dpg
+from pm_dpgmm.release import levels as levels_module
 
 POINTS = np.linspace(-12.0, 14.0, 5)[:, None]
 
@@ -64,7 +65,7 @@ BAD_FILES = {
     "a level twice": (lambda f: f | {"releases": [f["releases"][0]] * 2}, "different from each other"),
     "a release of no kind": (lambda f: f | {"releases": [{"level": 1, "release": 3}] * 2}, "path must be a"),
     "releases that are no list": (lambda f: f | {"releases": 7}, "path must be a valid file"),
-    "a name of a column": (lambda f: f | {"by": "x"}, "by must be no column of the mixtures"),
+    "a name of a column": (lambda f: f | {"by": "x"}, "by must have another name than the columns"),
 }
 
 
@@ -93,3 +94,54 @@ def test_releases_that_do_not_belong_together_are_refused(releases):
         releases["maybe"]
     with pytest.raises(ValueError, match="labels must be among the levels"):
         releases.log_density(POINTS, [None] * 5)
+
+
+def fitted(n_records=(2_000, 300), seed=1, **changes):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(n_records)), n_records)
+    asked = {"by": labels, "levels": range(len(n_records)), "epsilon": 1.0, "delta": 1e-6, "bounds": (-6, 6)}
+    return dpg.fit_levels(rng.normal(size=(len(labels), 1)), 1, progress=False, **asked | changes)
+
+
+def test_one_known_seed_or_weaker_level_marks_the_whole():
+    strong, weak, known = fitted(epsilon=0.5), fitted(), fitted(random_seed=1)
+    mixed = dpg.LevelReleases("level", {0: strong[0], 1: weak[1]})
+    assert mixed.private and (mixed.guarantee.epsilon, mixed.guarantee.delta) == (1.0, 1e-6)
+    curves = [one.guarantee.curve([0.2, 0.5, 1.0]) for one in (strong[0], weak[1])]
+    assert mixed.guarantee.curve([0.2, 0.5, 1.0]).tolist() == np.max(curves, axis=0).tolist()
+    seeded = dpg.LevelReleases("level", {0: weak[0], 1: known[1]})
+    assert not seeded.private and not seeded.guarantee.private
+
+
+def test_many_small_levels_leave_a_large_one_its_share():
+    """Noisy numbers below 0 and above it cancel in their sum: cut at 0 one by one they would not."""
+    found = fitted((3_000, *[4] * 40), delta=None, n_cells=40, random_seed=3)
+    assert found.sizes.min() < 0 and found.shares.min() > 0 and found.shares.sum() == pytest.approx(1)
+    assert found.shares[0] == pytest.approx(3_000 / 3_160, abs=0.05)
+
+
+def test_slices_count_every_record_once_in_each_direction():
+    rng = np.random.default_rng(1)
+    asked = {"by": [0, 1] * 1_000, "levels": (0, 1), "epsilon": 5.0, "bounds": (-6, 6), "random_seed": 1}
+    found = dpg.fit_levels(rng.normal(size=(2_000, 2)), 1, method="slices", progress=False, **asked)
+    assert np.allclose(found.sizes, 1_000, atol=100)
+
+
+def test_where_no_level_has_a_density_its_probability_is_the_share(releases):
+    far = releases.level_probs([[1e200], [0.0]])
+    assert far[0].tolist() == pytest.approx(releases.shares.tolist()) and far[1, 0] > 0.9
+
+
+def test_samples_are_in_random_order_and_any_name_will_do(releases):
+    named = dpg.LevelReleases("self", dict(releases))
+    drawn = named.sample(400, random_seed=1)["self"].tolist()
+    assert drawn != sorted(drawn) and named != releases and hash(named) != hash(releases)
+
+
+def test_more_than_a_file_may_hold_is_refused_before_it_is_written(releases, tmp_path, monkeypatch):
+    monkeypatch.setattr(levels_module, "MOST_BYTES", 1_000)
+    with pytest.raises(
+        ValueError, match=r"releases must fit a file of 1,000 bytes, got .* save each of them by itself"
+    ):
+        releases.save(tmp_path / "levels.json")
+    assert not list(tmp_path.iterdir())
