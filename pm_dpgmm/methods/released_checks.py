@@ -20,6 +20,7 @@ from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.records.transformed_columns import transformations_of_file
 
 SCHEMA = "pm_dpgmm.release"
+READERS = {"pm_dpgmm.levels": "pm_dpgmm.LevelReleases.load", "pm_dpgmm.checkpoint": "pm_dpgmm.resume"}
 FIELDS = (
     "schema",
     "schema_version",
@@ -50,7 +51,9 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         Naming the field, the rule and what was given.
     """
     if not isinstance(fields, Mapping) or fields.get("schema") != SCHEMA:
-        raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}")
+        reader = READERS.get(str(fields.get("schema"))) if isinstance(fields, Mapping) else None
+        hint = f"; {reader} reads such a file" if reader else ""
+        raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}{hint}")
     names = fields.get("feature_names")
     columns = transformations_of_file(fields, len(names) if isinstance(names, (list, tuple)) else 0)
     for name in FIELDS:

@@ -51,6 +51,8 @@ def test_a_file_and_a_pickle_give_the_same_releases(releases, tmp_path):
         assert other.levels == (False, True) and other.by == "smokes" and not other.private
         assert other.log_density(POINTS, [True] * 5).tolist() == releases.log_density(POINTS, [True] * 5).tolist()
         assert other.guarantee == releases.guarantee
+    with pytest.raises(ValueError, match=r"pm_dpgmm\.LevelReleases\.load reads such a file"):
+        dpg.load(tmp_path / "levels.json")
     text = releases.summary()
     assert "smokes = True: share 0.2" in text and "NOT PRIVATE" in text
     assert repr(releases).startswith("<LevelReleases: 2 levels of 'smokes'")
