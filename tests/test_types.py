@@ -24,6 +24,9 @@ assert_type(dpg.load("release.json"), dpg.Release)
 assert_type(dpg.Ledger("l.sqlite", epsilon=1.0).spent, tuple[float, float])
 release.save("release.json")
 release.prior("theta", dims="feature")
+levels = dpg.fit_levels(X, 1, by=[0, 1], levels=(0, 1), epsilon=1.0)
+assert_type(levels, dpg.LevelReleases)
+assert_type(levels[0], dpg.Release)
 assert_type(audit(lambda x: x, 0.0, 1.0, epsilon=1.0), AuditResult)
 """
 WRONG = {  # a line more, and what is said of it
