@@ -16,7 +16,7 @@ from pm_dpgmm.methods.problem import read_problem
 from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
-from pm_dpgmm.records.categories import Level, check_apart, check_levels, labelled, places_of, rows_at
+from pm_dpgmm.records.categories import Level, RowsOfLevel, check_apart, check_levels, labelled, places_of, rows_at
 from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.levels import LevelReleases
 from pm_dpgmm.release.release import Release
@@ -61,8 +61,8 @@ def fit_levels(
     by : str or sequence of N labels
         The column of categories, which the mixtures are without; or the level of every row.
     levels : sequence of str, int or bool
-        All levels that a row may have, from public knowledge: not those that ``X`` happens to have. Put levels that may
-        be rare into one beforehand, by public knowledge, too: see Guarantee.
+        All levels that a row may have, from public knowledge: not those that ``X`` happens to have. Of a level without
+        a row noise alone is released.
     epsilon, delta : float
         Price of the whole: a person is in one level. Every level is fitted at this price.
     columns, bounds, resolution, transform, progress, random_seed
@@ -83,8 +83,8 @@ def fit_levels(
     Raises
     ------
     TypeError, ValueError
-        On bad input, before any budget is spent. A row whose label is no level is refused, and so is a level with fewer
-        rows than components, or with a constant column: messages about rows are for the curator.
+        On bad input, before any budget is spent. A row whose label is no level is refused: messages about rows are for
+        the curator.
     BudgetExceeded
         When the ledger has too little left.
     Unstable
@@ -105,10 +105,8 @@ def fit_levels(
     it. How many records a level has is private. A record that is replaced may leave one level and enter another; that
     is two steps, at the price that ``pm_dpgmm.group_epsilons`` says for a group of two.
 
-    As in :func:`pm_dpgmm.fit_gmm`, this is for tables that pass the checks. That there is a result tells that every
-    level has as many rows as components, and no constant column, so a level of one or two people whose presence must
-    not be known does not belong into ``levels`` by itself; and to leave it out because a call has refused it would be a
-    choice by the records.
+    Levels with few rows, with none and with constant columns are fitted like all others: whether there is a result does
+    not tell whether somebody is in a rare level.
 
     Examples
     --------
@@ -134,7 +132,7 @@ def fit_levels(
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")
     public: dict[str, Any] = {"columns": wanted, "bounds": bounds, "resolution": resolution, "transform": transform}
-    parts = [rows_at(X, np.flatnonzero(places == place)) for place in range(len(found))]
+    parts = [RowsOfLevel(rows_at(X, np.flatnonzero(places == place))) for place in range(len(found))]
     for level, part, number in zip(found, parts, numbers, strict=True):  # all are checked before any is paid for
         with _told(name, level, {}):
             checked(number, **budget, **others)

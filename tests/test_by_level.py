@@ -105,7 +105,6 @@ BAD = {
     "another method": ({"method": "em"}, ValueError, "method must be"),
     "no budget": ({"epsilon": 0.0}, ValueError, "epsilon must be"),
     "a number for some levels": ({"n_components": {"f": 1}}, ValueError, "n_components must be a number, or a dict"),
-    "more components than rows": ({"n_components": {"f": 1, "m": 1, "x": 512}, "X": people(900)}, ValueError, "rows"),
     "a later number that the method cannot choose from": (
         {"n_components": {"f": 1, "m": (1, 2), "x": 1}, "method": "histogram"},
         ValueError,
@@ -181,7 +180,7 @@ def test_a_level_that_refuses_costs_no_other(table, monkeypatch):
     real = by_level.fit_gmm
 
     def refuses(part, *given, **asked):
-        if part["height"].mean() > 175:
+        if part.table["height"].mean() > 175:
             raise dpg.Unstable("too few", None)
         return real(part, *given, **asked)
 
@@ -210,3 +209,25 @@ def test_masked_rows_are_refused_and_labels_of_numpy_are_taken():
     assert len(dpg.fit_levels(x, 1, **asked)) == 2
     with pytest.raises((TypeError, ValueError), match="X must be finite, got nan"):
         dpg.fit_levels(np.ma.masked_greater(x, 2.0), 1, **asked)
+
+
+KINDS = [("sketch", pd.DataFrame), ("slices", pl.DataFrame), ("histogram", pa.table), ("histogram", "array")]
+
+
+@pytest.mark.parametrize("method, kind", KINDS)
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_that_there_is_a_result_does_not_tell_of_a_rare_level(method, kind):
+    """No row, one, fewer than components, and equal ones: all are tables with neighbours of every number of rows."""
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 2, 3, 4], [400, 1, 2, 30])
+    x = rng.normal(size=(len(labels), 2))
+    x[labels == 4] = 1.5
+    columns = {"a": x[:, 0], "b": x[:, 1]}
+    table = x if kind == "array" else kind(columns)
+    delta = 1e-6 if method == "sketch" else None
+    asked = {"n_cells": 16} if method == "histogram" else {}
+    asked |= {"by": labels, "levels": range(6), "epsilon": 1.0, "delta": delta, "bounds": (-6, 6), "method": method}
+    found = dpg.fit_levels(table, 3, random_seed=1, progress=False, **asked)
+    assert len(found) == 6 and all(release.n_components == 3 for release in found.values())
+    assert found.shares[0] > 0.5 and found.shares.min() > 0
+    assert found.level_probs(x[:5]).shape == (5, 6) and len(found.sample(50, random_seed=1)) == 50

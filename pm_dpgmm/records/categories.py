@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ LARGEST = 2**63  # of integers that a file holds
 LONGEST_NAME = 1000  # characters
 UNNAMED = "level"  # of labels that have no name
 AS_LISTS = ("to_pylist", "to_list", "tolist")  # of a column of Arrow, polars, pandas or NumPy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsOfLevel:
+    """The rows of one level, as records of a fit: how many there are is private, so also none are read as they are."""
+
+    table: Any
 
 
 def check_levels(levels: Any, *, name: str = "levels") -> tuple[Level, ...]:

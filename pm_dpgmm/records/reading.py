@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
+from pm_dpgmm.records.categories import RowsOfLevel
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import (
@@ -57,6 +58,9 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         If a .parquet file is given and pyarrow is not installed.
     """
     names: tuple[str, ...] | None
+    few = isinstance(X, RowsOfLevel)
+    if isinstance(X, RowsOfLevel):
+        X = X.table
     if isinstance(X, (str, Path)):
         blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
         records, names = np.concatenate(blocks), found[0]
@@ -69,13 +73,14 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
             wanted = positions(columns, names_of_features(names, len(names)))
             X, names = selected(X, wanted), tuple(names[j] for j in wanted)
         records = numbers_of(_computed(X, names) if hasattr(type(X), "compute") else X)
-    if 0 in records.shape:
+    if 0 in records.shape[int(few) :]:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
     if names is None and columns is not None:
         names = names_given(columns, records.shape[1])
     feature_names = names_of_features(names, records.shape[1])
     check_finite(records, feature_names)
-    check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
+    if not few:
+        check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
     return records, feature_names
 
 
