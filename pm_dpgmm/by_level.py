@@ -88,7 +88,8 @@ def fit_levels(
     BudgetExceeded
         When the ledger has too little left.
     Unstable
-        When the fits of some levels refuse; those of all others were made first. Whatever ends the call after the first
+        When the fits of some levels refuse, as they do without bounds where there are few rows; those of all others
+        were made first. Whatever ends the call after the first
         fit carries the releases that were made, a dict by level, as its attribute ``levels``.
 
     Warns
