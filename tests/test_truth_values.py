@@ -24,6 +24,10 @@ AUDITED = {"mechanism": lambda data, n, rng: rng.normal(size=n) + data, "x": 0, 
 # public name and argument -> what it is called with, and the other arguments
 CALLS = {
     ("fit_gmm", "progress"): (dpg.fit_gmm, {"X": X, "n_components": 1, "epsilon": 1.0, "bounds": (0, 1)}),
+    ("fit_levels", "progress"): (
+        dpg.fit_levels,
+        {"X": X, "n_components": 1, "by": [0, 1] * 25, "levels": (0, 1), "epsilon": 1.0, "bounds": (0, 1)},
+    ),
     ("PrivateGaussianMixture", "progress"): (lambda progress: dpg.PrivateGaussianMixture(progress=progress).fit(X), {}),
     ("plan", "bounds"): (dpg.plan, {"n_records": 50, "n_features": 1, "n_components": 1, "epsilon": 1.0}),
     ("fit_reports", "progress"): (dpg.fit_reports, {"reports": PROTOCOL.aggregate(REPORTS), "n_components": 1}),

@@ -30,6 +30,7 @@ N_SIMULATIONS = 5
 PILOT = 20_000  # records for each component, at epsilon 1 or more, of the fit that a prediction starts from
 LEAST, MOST, CLOSE = 50.0, 1e8, 1.1  # records that a bisection looks at; factor at which it ends
 START = 0.7  # of what a fit to local responses expects, which is asymptotic
+MOST_SIMULATIONS = 10_000
 MOST_NUMBERS = 10**8  # of simulated records times columns: below a gigabyte
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
 
@@ -286,7 +287,8 @@ def _truths(
     n_simulations: int,
     random_seed: int,
 ) -> list[Mixture]:
-    check_count(n_features=n_features, n_components=n_components, n_simulations=n_simulations)
+    check_count(n_features=n_features, n_components=n_components)
+    check_count(most=MOST_SIMULATIONS, n_simulations=n_simulations)
     check_count(least=0, random_seed=random_seed)
     check_positive(epsilon=epsilon, separation=separation, error=error)
     if delta is not None:

@@ -26,6 +26,7 @@ from pm_dpgmm.records.feature_names import in_order, names_of_records, positions
 from pm_dpgmm.release.combining import weakest
 from pm_dpgmm.release.release import Release
 
+MOST_POINTS = 2**40  # far more than memory holds
 SCHEMA, SCHEMA_VERSION = "pm_dpgmm.levels", 1
 SIZED = (Statistic.SKETCH, Statistic.GRID_COUNTS, Statistic.SLICE_COUNTS)  # whose numbers tell how many records
 
@@ -185,7 +186,7 @@ class LevelReleases(Mapping[Level, Release]):
         """Synthetic rows, a pandas DataFrame with the columns of the mixtures and ``by``, in random order."""
         import pandas as pd
 
-        check_count(n_points=n_points)
+        check_count(n_points=n_points, most=MOST_POINTS)
         rng = generator_of(random_seed)
         numbers = rng.multinomial(n_points, self.shares)
         parts = [

@@ -77,7 +77,22 @@ def entries(folder: Path) -> Entries:
     fit = {"X": RECORDS, "n_components": 1, "epsilon": 0.5, "ledger": ledger, "progress": False}
     sizes = {"accuracy": 0.1, "epsilon": 1.0, "delta": 1e-6}
     given = {"mechanism": noisy_sum, "x": [0.0], "x_neighbour": [1.0], "epsilon": 1.0, "n_samples": 400}
+    labelled: dict[str, Any] = {
+        "by": ["a", "b"] * (len(RECORDS) // 2),
+        "levels": ("a", "b"),
+        "epsilon": 0.5,
+        "progress": False,
+    }
+    levels = dpg.fit_levels(RECORDS, 1, bounds=(-2, 8), random_seed=1, **labelled)
     return {
+        "fit_levels": (dpg.fit_levels, labelled | {
+            "X": RECORDS, "n_components": {"a": 1, "b": 2}, "columns": ["x"], "bounds": (-2, 8), "method": "histogram",
+            "n_cells": 8, "delta": None, "resolution": None, "transform": None, "random_seed": 1,
+        }),
+        "LevelReleases": (dpg.LevelReleases, {"by": "kind", "releases": dict(levels)}),
+        "LevelReleases.log_density": (levels.log_density, {"X": points[:, :1], "labels": ["a", "b", "a"]}),
+        "LevelReleases.level_probs": (levels.level_probs, {"X": points[:, :1]}),
+        "LevelReleases.sample": (levels.sample, {"n_points": 3, "random_seed": 1}),
         "fit_gmm histogram": (dpg.fit_gmm, fit | {
             "bounds": (-2, 8), "method": "histogram", "neighbouring": "replace-one", "n_cells": 8, "random_seed": 1,
             "delta": None, "n_jobs": None, "learner": None, "checkpoint": None, "transform": ["asinh"],
