@@ -15,6 +15,7 @@ from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
+from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
@@ -222,4 +223,4 @@ def _parameters(th: Any, n_features: int) -> tuple[TensorVariable, TensorVariabl
         if len(got) != len(wanted) or any(a not in (None, b) for a, b in zip(got, wanted, strict=True) if b):
             words = ", ".join(["K", "D", "D"][: len(wanted)])
             raise ValueError(f"th.{part} must have shape ({words}), with D = {n_features} as the release, got {got}")
-    return tensors[0], tensors[1], tensors[2]
+    return of_one_mixture(*tensors)

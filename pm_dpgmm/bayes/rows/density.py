@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, last_coordinates, model_of, read_shape
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
+from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
 from pm_dpgmm.bayes.pymc_compat import is_valid_observed
 from pm_dpgmm.bayes.rows.density_operation import mixture_log_density
 from pm_dpgmm.bayes.rows.missing import BoolArray, patterns, read_rows
@@ -205,7 +206,7 @@ def _parameters(th: Any) -> tuple[Any, Any, Any]:
     for part, name, ndim in ((weights, "weights", 1), (means, "means", 2), (chol, "chol", 3)):
         if part.ndim != ndim:
             raise ValueError(f"{name} of th must have {ndim} dimensions, got {part.ndim}")
-    return weights, means, chol
+    return of_one_mixture(weights, means, chol)
 
 
 def _check_dims(dims: Any) -> None:
