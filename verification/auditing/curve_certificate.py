@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from verification.auditing.guessing import MOST_RUNS
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
+FOUR_DIGITS = 1e-3  # relative, of a parameter in words
 MOST_POINTS, MOST_LEARNERS = 10_000, 64  # more would take minutes
 
 
@@ -113,6 +115,23 @@ def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> Claime
     if delta is not None:
         check_non_negative(delta=delta)
     return ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+
+
+def check_named(claim: ClaimedCurve) -> None:
+    """Raise ValueError if the words name a claim whose curve is above the stored one, of which less is refuted.
+
+    Words have four digits of a parameter. Words of other claims say no more than that a curve was given, which is here.
+    """
+    named = re.fullmatch(r"([0-9.e+-]+)-(GDP|zCDP)", claim.words)
+    if named is None:
+        if not claim.words.startswith(("the curve ", "the two curves ")):
+            raise ValueError("claim must be in the words of a curve")
+        return
+    least = claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS)))
+    for values in (claim.first, claim.second):
+        stored = np.interp(least.epsilons, claim.epsilons, values)
+        if not (stored >= least.first * (1 - PRECISION[0]) - PRECISION[1]).all():
+            raise ValueError(f"claim and curve must be those of {claim.words}")
 
 
 def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:

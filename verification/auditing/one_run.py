@@ -23,13 +23,12 @@ from verification._arguments import (
 from verification.auditing.claimed_curve import ClaimedCurve, claim_of
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling
-from verification.auditing.one_run_result import OneRunResult, judged
+from verification.auditing.one_run_result import NEIGHBOURS, OneRunResult, judged
 from verification.auditing.repeated import repeated
 
 FloatArray = NDArray[np.float64]
 Score = Callable[[Any, Any], ArrayLike]
 
-NEIGHBOURS = ("add-remove", "replace-one")
 LABELS = ("both", "in", "out")
 DENSITY = "log density of the canary under the release"
 

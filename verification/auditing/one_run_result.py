@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from verification._arguments import check_delta, check_probability
+from verification._arguments import check_choice, check_count, check_delta, check_non_negative, check_probability
 from verification.auditing import curve_certificate
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling, epsilon_bound, p_value
 from verification.auditing.result import plain
+
+NEIGHBOURS = ("add-remove", "replace-one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +157,23 @@ def judged(
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a certificate of one run must say, from its counts; KeyError, TypeError or ValueError if it is none.
 
-    A claimed curve is taken as it is stored, under the words that are.
+    A claimed curve is taken as it is stored, under the words that are, which must not name a weaker claim.
     """
     check_probability(false_alarm=stored["false_alarm"])
+    check_choice(NEIGHBOURS, neighbours=stored["neighbours"])
     tries = tuple(OneRunCounts(**counts) for counts in stored["tries"])
     if not 0 < len(tries) <= 64 or len({(c.canaries, c.tails) for c in tries}) > 1:
         raise ValueError("tries must be of one number of canaries and labels, 64 at most")
     labels = stored["labels"]
     if labels not in ("both", "in", "out") or tries[0].tails != (2 if labels == "both" else 1):
         raise ValueError("labels do not fit tails")
+    check_count(least=0, most=tries[0].canaries, n_included=stored["n_included"])
     claim: Any
     if stored["epsilon"] is None:
         claim = curve_certificate.stored_curve(stored)
+        curve_certificate.check_named(claim)
     else:
+        check_non_negative(epsilon=stored["epsilon"])
         check_delta(stored["delta"])
         claim = (float(stored["epsilon"]), float(stored["delta"]))
     found = judged(

@@ -410,3 +410,11 @@ def test_no_two_protocols_can_be_ground_whose_reports_pass_for_each_other():
 def test_designs_that_cannot_be_are_refused(given, words):
     with pytest.raises((TypeError, ValueError), match=words):
         LocalProtocol.design(**{"n_features": 1, "epsilon": 1.0, "bounds": (-1, 1)} | given)
+
+
+def test_a_protocol_with_a_key_twice_is_refused():
+    """Somebody who reads the text sees the first epsilon, and a device would take the last."""
+    asked = dpg.LocalProtocol.design(1, epsilon=1.0, bounds=(0, 1))
+    text = asked.to_json().replace('"epsilon"', '"epsilon": 0.1, "epsilon"', 1)
+    with pytest.raises(ValueError, match="every key must be there once"):
+        dpg.LocalProtocol.from_json(text)

@@ -16,6 +16,7 @@ from scipy import optimize, stats
 import pm_dpgmm as dpg
 from verification import GDP, one_run
 from verification.auditing.certificate_reading import verify
+from verification.auditing.certificate_writing import digest_of
 from verification.auditing.one_run import guess
 
 DELTA = 1e-5
@@ -163,6 +164,30 @@ def test_summary_and_certificate(tmp_path):
             assert not verify(stored | {name: value}).holds
         better = [counts | {"correct": counts["guesses"] // 2} for counts in stored["tries"]]
         assert not verify(stored | {"tries": better}).holds
+
+
+def forged(stored, **changes):
+    """With a digest that fits: it shows mistakes, and stops nobody."""
+    changed = stored | changes
+    return changed | {"digest": digest_of(changed)}
+
+
+def test_a_certificate_cannot_name_a_weaker_claim_than_was_refuted(tmp_path):
+    """Counts that refute .1-GDP say nothing of 1-GDP."""
+    strict = audit_sum(1, epsilon=None, profile=GDP(mu=0.1), mu=0.5, share=0.1)
+    strict.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert strict.refuted and verify(stored).holds and verify(forged(stored)).holds
+    words = stored["statement"].replace("0.1-GDP", "3-GDP")
+    for claim in ("3-GDP", "0.102-GDP", "1-zCDP", "nothing"):
+        assert not verify(forged(stored, claim=claim, statement=words)).holds, claim
+    bad = {"neighbours": [None, "x"], "n_included": [-1, 10**19, "x", True]}
+    for name, value in [(name, value) for name, values in bad.items() for value in values]:
+        assert not verify(forged(stored, **{name: value})).holds, (name, value)
+    audit_sum(1).save(tmp_path / "two.json")
+    plain = json.loads((tmp_path / "two.json").read_text())
+    for value in (True, str(plain["epsilon"])):
+        assert not verify(forged(plain, epsilon=value)).holds, value
 
 
 def test_an_audit_that_could_not_refute_says_so_before():
