@@ -83,6 +83,9 @@ class Answer:
 def answer_of(release: Released) -> Answer:
     """See :attr:`pm_dpgmm.Release.answer`."""
     if "answer" not in release.raw:
+        why = dict(release.noise.get("average") or {}).get("why")
+        if why is not None:
+            raise ValueError(f"answer is of a release that has one, got one without an average: {why}")
         raise ValueError(
             "answer is of a release that method 'aggregate' made with a VectorLearner, got one of"
             f" {release.statistic.of_method(release.method)}"
