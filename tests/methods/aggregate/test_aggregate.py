@@ -350,7 +350,7 @@ def test_answers_that_never_differ_leave_the_sketch(records, learner, tmp_path):
     with pytest.warns(dpg.FitWarning, match="always the same"):
         release = dpg.fit_gmm(records, 2, learner=learner, checkpoint=tmp_path / "c.json", **QUICK)
     assert release.warnings[0] == NO_ANSWERS
-    with pytest.raises(ValueError, match="answer is of a release that has one, got .* always the same"):
+    with pytest.raises(ValueError, match=r"answer is of a release that has one, got .* always the same"):
         release.answer  # noqa: B018
     assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
 
