@@ -94,6 +94,10 @@ def _computed(X: Any, names: tuple[str, ...] | None) -> Any:
         found = names_of_records(table)
     except KeyError as error:
         raise ValueError(f"{rule}, got one without {error}") from None
+    except ValueError as error:
+        if "provided metadata" not in str(error):  # older releases of Dask look, too
+            raise
+        raise ValueError(f"{rule}, got others: {' '.join(str(error).split())}") from None
     if found is None or sorted(found) != sorted(names):
         raise ValueError(f"{rule}, got {shown(found)}")
     return selected(table, [found.index(name) for name in names])

@@ -387,7 +387,7 @@ def test_records_outside_the_bounds_are_clipped_in_blocks_as_in_the_array():
 
 @pytest.mark.parametrize("how", ["swapped", "one swapped", "one empty"])
 def test_partitions_with_their_columns_in_another_order_keep_their_names(how):
-    """Dask believes what it is told of the columns, and concatenates by name."""
+    """Dask believes what it is told of the columns, and concatenates by name; its older releases refuse."""
     right, other = FRAME, FRAME[list(NAMES[::-1])]
     parts = {
         "swapped": [other[:500], other[500:]],
@@ -395,6 +395,12 @@ def test_partitions_with_their_columns_in_another_order_keep_their_names(how):
         "one empty": [right[:0], other],
     }
     lazy = dd.from_map(lambda i: parts[how][i], [0, 1], meta=right.iloc[:0])
+    try:
+        lazy.compute()
+    except ValueError:
+        with pytest.raises(ValueError, match=r"X must have the columns .* in every partition, got others: .* metadata"):
+            read_records(lazy)
+        return
     for columns in (None, ["c", "a"]):
         records, names = read_records(lazy, columns=columns)
         assert names == tuple(columns or NAMES)
