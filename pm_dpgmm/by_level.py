@@ -89,8 +89,8 @@ def fit_levels(
         When the ledger has too little left.
     Unstable
         When the fits of some levels refuse, as they do without bounds where there are few rows; those of all others
-        were made first. Whatever ends the call after the first
-        fit carries the releases that were made, a dict by level, as its attribute ``levels``.
+        were made first. Whatever ends the call after the first fit carries the releases that were made, a dict by
+        level, as its attribute ``levels``.
 
     Warns
     -----
@@ -129,14 +129,14 @@ def fit_levels(
     numbers = _numbers(n_components, found)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbouring": str(ADD_REMOVE), "method": method}
     others = {"learner": None, "n_jobs": None, "ledger": ledger, "progress": progress, "random_seed": random_seed}
-    rng = checked(1, **budget, **others)[2]
+    for number in numbers:
+        _, _, rng = checked(number, **budget, **others)
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")
     public: dict[str, Any] = {"columns": wanted, "bounds": bounds, "resolution": resolution, "transform": transform}
     parts = [RowsOfLevel(rows_at(X, np.flatnonzero(places == place))) for place in range(len(found))]
     for level, part, number in zip(found, parts, numbers, strict=True):  # all are checked before any is paid for
         with _told(name, level, {}):
-            checked(number, **budget, **others)
             _, names, problem = read_problem(part, number, epsilon, delta, ADD_REMOVE, **public)
             check_apart(name, names)
             chosen = chosen_method(method, settings, problem, streamed=False)

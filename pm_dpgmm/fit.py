@@ -43,7 +43,6 @@ from pm_dpgmm.methods.outcome import AUTOMATIC, Method, Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.problem import read_problem
-from pm_dpgmm.methods.released_checks import LONGEST_NAME
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
@@ -51,6 +50,7 @@ from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
+from pm_dpgmm.records.feature_names import LONGEST_NAME
 from pm_dpgmm.release.checkpoint import MOST_ASKED_COMPONENTS, keeping
 from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.making import release_or_lost

@@ -18,7 +18,8 @@ import numpy as np
 
 from pm_dpgmm._version import __version__
 from pm_dpgmm.cli.exit_status import one_line, run_command
-from pm_dpgmm.files.untrusted_json import distinct_keys, read_text
+from pm_dpgmm.files.distinct_keys import distinct_keys
+from pm_dpgmm.files.untrusted_json import read_text
 from pm_dpgmm.files.writing import check_destination, make_folder
 
 STATUS = """exit status:

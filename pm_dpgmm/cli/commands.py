@@ -14,7 +14,7 @@ import numpy as np
 from pm_dpgmm._arguments import printable, shown
 from pm_dpgmm.cli.exit_status import INTERRUPTED, one_line, stop_writing
 from pm_dpgmm.cli.paid_for import keep, tell_charge
-from pm_dpgmm.files.untrusted_json import distinct_keys
+from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
 
 if TYPE_CHECKING:

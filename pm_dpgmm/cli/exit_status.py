@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 BAD_INPUT, INTERRUPTED = 2, 130
+FAULTS = (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error)  # of an input
 
 
 def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] | None) -> int:
@@ -56,9 +57,7 @@ def ended(program: str, command: Callable[[], int]) -> int:
     except BrokenPipeError:
         stop_writing()
         return 1
-    except (
-        TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error, Warning,
-    ) as error:  # fmt: skip
+    except (*FAULTS, Warning) as error:
         if hasattr(error, "released") or hasattr(error, "release"):
             raise
         print(f"{program}: {one_line(error)}", file=sys.stderr)

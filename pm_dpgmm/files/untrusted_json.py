@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.frozen_values import plain_values
 
 MOST_BYTES = 40 * 2**20  # of a file: 2^18 numbers of a sketch and a covariance of 1,000 numbers take less than that
@@ -111,12 +111,3 @@ def _integer(text: str) -> int:
     if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
         raise ValueError(f"integers must fit 64 bits, got {text[:40]}")
     return int(text)
-
-
-def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The mapping of ``pairs``; ValueError for a key that is there twice, of which json.loads would drop the first."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise ValueError(f"keys must be there once, got {twice[:40]!r} twice")
-    return found

@@ -43,7 +43,8 @@ def read_problem(
             )
         n_records, feature_names = X.n_records, X.feature_names
     else:
-        records, feature_names = read_records(X, columns=columns)
+        table = X.table if isinstance(X, RowsOfLevel) else X
+        records, feature_names = read_records(table, columns=columns, few=isinstance(X, RowsOfLevel))
         n_records = len(records)
     check_names(feature_names)
     n_features = len(feature_names)

@@ -17,6 +17,7 @@ from pm_dpgmm.files.untrusted_json import check_depth
 from pm_dpgmm.methods.released_statistics import MOST_RECORDS, check_released_statistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.records.feature_names import LONGEST_NAME
 from pm_dpgmm.records.transformed_columns import transformations_of_file
 
 SCHEMA = "pm_dpgmm.release"
@@ -39,7 +40,6 @@ FIELDS = (
 )
 MOST_RELEASED_COMPONENTS = 4096  # of a mixture in a file: its density and summary take seconds then
 MOST_RELEASED_FEATURES = 1024  # likewise
-LONGEST_NAME = 1000  # characters
 
 
 def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:

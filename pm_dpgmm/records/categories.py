@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
-from pm_dpgmm.records.feature_names import labels_of, names_of_records
+from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
+from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
 
 Level = str | int | bool
 MOST_LEVELS = 1000  # a fit for each
-LARGEST = 2**63  # of integers that a file holds
-LONGEST_NAME = 1000  # characters
 UNNAMED = "level"  # of labels that have no name
 AS_LISTS = ("to_pylist", "to_list", "tolist")  # of a column of Arrow, polars, pandas or NumPy
 
@@ -39,7 +38,7 @@ def check_levels(levels: Any, *, name: str = "levels") -> tuple[Level, ...]:
             raise TypeError(f"{rule}, got {shown(level)} among them")
         if isinstance(level, str):
             check_text(a_level=level)
-        elif not -LARGEST <= level < LARGEST:
+        elif not -LARGEST_INTEGER <= level < LARGEST_INTEGER:
             raise ValueError(f"{name} must be integers of 64 bits, got {shown(level)} among them")
     if not 2 <= len(found) <= MOST_LEVELS:
         raise ValueError(f"{name} must be 2 to {MOST_LEVELS}, got {len(found)}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import shown
 
+LONGEST_NAME = 1000  # characters
 # As programs write a missing value; NaN, which the caller refuses with the column and the row.
 MISSING = ("", "NA", "N/A", "#N/A", "<NA>", "NULL", "Null", "null", "None", ".")
 NO_NAMES = (

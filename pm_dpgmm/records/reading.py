@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
-from pm_dpgmm.records.categories import RowsOfLevel
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import (
@@ -25,7 +24,9 @@ from pm_dpgmm.records.feature_names import (
 )
 
 
-def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[FloatArray, tuple[str, ...]]:
+def read_records(
+    X: Any, *, columns: Sequence[str] | None = None, few: bool = False
+) -> tuple[FloatArray, tuple[str, ...]]:
     """Records as an array of floats, with the names of the columns.
 
     Every number depends on its own text or entry alone, so that changing one record changes one row.
@@ -38,6 +39,8 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
     columns : sequence of str, optional
         Columns of a file or table to read, in this order; the others are not looked at. All by default. Of an array,
         which has no names: names for all of its columns.
+    few : bool
+        Whether also no rows, and equal ones, are records.
 
     Returns
     -------
@@ -58,9 +61,6 @@ def read_records(X: Any, *, columns: Sequence[str] | None = None) -> tuple[Float
         If a .parquet file is given and pyarrow is not installed.
     """
     names: tuple[str, ...] | None
-    few = isinstance(X, RowsOfLevel)
-    if isinstance(X, RowsOfLevel):
-        X = X.table
     if isinstance(X, (str, Path)):
         blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
         records, names = np.concatenate(blocks), found[0]

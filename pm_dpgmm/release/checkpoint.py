@@ -199,8 +199,7 @@ def resume(
     FileNotFoundError, TypeError, ValueError
         If there is no such file, it is no checkpoint, or nothing can be fitted to what it holds: "sketch" must have
         released its first sketch, "two-phase" at least its crude release, whose mixture is then the result, "gaps" the
-        counts that follow the gaps. The
-        populous methods draw noise at their very end and leave no checkpoint.
+        counts that follow the gaps. The populous methods draw noise at their very end and leave no checkpoint.
 
     Guarantee
     ---------

@@ -27,15 +27,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from pm_dpgmm.methods.local.protocol_checks import (
-    check_cells,
-    check_waves,
-    once_each,
-    read_number,
-    read_row,
-    read_rows,
-    shown,
-)
+from pm_dpgmm.files.distinct_keys import distinct_keys
+from pm_dpgmm.methods.local.protocol_checks import check_cells, check_waves, read_number, read_row, read_rows, shown
 from pm_dpgmm.methods.local.randomisers import KINDS, Randomiser
 from pm_dpgmm.privacy.device_noise import below, source_of
 
@@ -368,7 +361,7 @@ class LocalProtocol:
         if not isinstance(text, str) or len(text) > LONGEST_TEXT:
             raise ValueError(f"a protocol must be text of at most {LONGEST_TEXT} characters, got {shown(text)}")
         try:
-            fields = json.loads(text, object_pairs_hook=once_each)
+            fields = json.loads(text, object_pairs_hook=distinct_keys)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"a protocol must be JSON, got {shown(text)}: {error}") from None
         return cls.from_dict(fields)

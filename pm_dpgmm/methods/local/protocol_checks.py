@@ -76,11 +76,3 @@ def check_cells(
         if n_cells > most:
             raise ValueError(f"edges must make at most {most} cells with randomiser {randomiser!r}, got more")
     return n_cells
-
-
-def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The mapping of a JSON object; ValueError for a key that is there twice, of which a reader sees the first."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("every key must be there once, got one twice")
-    return found

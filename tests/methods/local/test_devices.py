@@ -416,5 +416,5 @@ def test_a_protocol_with_a_key_twice_is_refused():
     """Somebody who reads the text sees the first epsilon, and a device would take the last."""
     asked = dpg.LocalProtocol.design(1, epsilon=1.0, bounds=(0, 1))
     text = asked.to_json().replace('"epsilon"', '"epsilon": 0.1, "epsilon"', 1)
-    with pytest.raises(ValueError, match="every key must be there once"):
+    with pytest.raises(ValueError, match="keys must be there once, got 'epsilon' twice"):
         dpg.LocalProtocol.from_json(text)
