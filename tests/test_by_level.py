@@ -1,5 +1,6 @@
 """A mixture for each level of a column of categories: at the price of one, and nothing lost or spent on bad input."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -231,3 +232,28 @@ def test_that_there_is_a_result_does_not_tell_of_a_rare_level(method, kind):
     assert len(found) == 6 and all(release.n_components == 3 for release in found.values())
     assert found.shares[0] > 0.5 and found.shares.min() > 0
     assert found.level_probs(x[:5]).shape == (5, 6) and len(found.sample(50, random_seed=1)) == 50
+
+
+@pytest.mark.parametrize("first_refuses", [False, True])
+def test_one_level_is_charged_and_each_has_a_seed_of_its_own(first_refuses, table, monkeypatch):
+    """None for a private fit; else numbers drawn beforehand, since a shared generator would tell of earlier records."""
+    real, real_checked, asked = by_level.fit_gmm, by_level.checked, []
+
+    def watched(*given, **settings):
+        asked.append((settings["ledger"], settings["random_seed"]))
+        if first_refuses and len(asked) == 1:
+            raise dpg.Unstable("too few", None)
+        return real(*given, **settings | {"ledger": None, "random_seed": 1})
+
+    monkeypatch.setattr(by_level, "fit_gmm", watched)
+    monkeypatch.setattr(by_level, "checked", lambda *given, **rest: real_checked(*given, **rest | {"ledger": None}))
+    for seed in (None, 5, np.random.default_rng(5)):
+        asked.clear()
+        with contextlib.suppress(dpg.Unstable):
+            dpg.fit_levels(table, 1, ledger="a ledger", random_seed=seed, **ASKED)
+        assert [ledger for ledger, _ in asked] == ["a ledger", None, None]
+        seeds = [given for _, given in asked]
+        if seed is None:
+            assert seeds == [None, None, None]
+        else:
+            assert all(type(given) is int for given in seeds) and len(set(seeds)) == 3

@@ -138,6 +138,11 @@ def test_each_component_has_the_terms_that_matter_for_it():
     whole = waves.summed(lambda w: component_functions(w, means, factors))
     for some in (slice(3), slice(4)):
         assert np.allclose(waves.functions(means[some], factors[some]), whole[:, some], atol=len(needed) * np.exp(-12))
+    narrow = np.array([[[3 * H, 0.0], [10 * H, H / 4]]])  # wide in each column, narrow in one given the other
+    mean = means[:1]
+    exact = waves.summed(lambda w: component_functions(w, mean, narrow))
+    assert np.allclose(waves.functions(mean, narrow), exact, atol=len(needed) * np.exp(-12))
+    assert waves._needed(narrow, None).sum() > 1
     assert waves.n_terms(factors[:1]) == 1 and waves.n_terms(factors[2:]) == len(needed)
 
 

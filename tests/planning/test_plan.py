@@ -193,3 +193,16 @@ def test_sizes_that_no_memory_holds_are_refused_before_they_are_simulated():
         dpg.plan(10**10, 5, 3, epsilon=1.0, delta=1e-12)
     with pytest.raises(ValueError, match=r"epsilon must be enough for 100,000,000 records, .* got 1e-07, which needs"):
         dpg.smallest_size(1, 1, epsilon=1e-7, delta=1e-6)
+
+
+def test_a_size_that_is_not_enough_is_the_last_where_a_larger_one_cannot_be_simulated(monkeypatch):
+    tried = []
+
+    def plan(size, *given, **settings):
+        tried.append(size)
+        return SimpleNamespace(enough=False)
+
+    monkeypatch.setattr(plan_module, "plan", plan)
+    monkeypatch.setattr(plan_module, "_promised_size", lambda *given: 900)
+    monkeypatch.setattr(plan_module, "MOST_NUMBERS", 1_000)
+    assert not dpg.smallest_size(1, 2, epsilon=1.0, delta=1e-6).enough and tried == [900]

@@ -106,9 +106,9 @@ def fitted(n_records=(2_000, 300), seed=1, **changes):
 
 
 def test_one_known_seed_or_weaker_level_marks_the_whole():
-    strong, weak, known = fitted(epsilon=0.5), fitted(), fitted(random_seed=1)
+    strong, weak, known = fitted(epsilon=0.5, delta=1e-5), fitted(), fitted(random_seed=1)
     mixed = dpg.LevelReleases("level", {0: strong[0], 1: weak[1]})
-    assert mixed.private and (mixed.guarantee.epsilon, mixed.guarantee.delta) == (1.0, 1e-6)
+    assert mixed.private and (mixed.guarantee.epsilon, mixed.guarantee.delta) == (1.0, 1e-5)
     curves = [one.guarantee.curve([0.2, 0.5, 1.0]) for one in (strong[0], weak[1])]
     assert mixed.guarantee.curve([0.2, 0.5, 1.0]).tolist() == np.max(curves, axis=0).tolist()
     seeded = dpg.LevelReleases("level", {0: weak[0], 1: known[1]})
@@ -117,9 +117,11 @@ def test_one_known_seed_or_weaker_level_marks_the_whole():
 
 def test_many_small_levels_leave_a_large_one_its_share():
     """Noisy numbers below 0 and above it cancel in their sum: cut at 0 one by one they would not."""
-    found = fitted((3_000, *[4] * 40), delta=None, n_cells=40, random_seed=3)
+    found = fitted((3_000, *[2] * 80), delta=None, epsilon=0.5, n_cells=40, random_seed=3)
     assert found.sizes.min() < 0 and found.shares.min() > 0 and found.shares.sum() == pytest.approx(1)
     assert found.shares[0] == pytest.approx(3_000 / 3_160, abs=0.05)
+    cut = np.maximum(found.sizes, 0.5)
+    assert cut[0] / cut.sum() < 0.88
 
 
 def test_slices_count_every_record_once_in_each_direction():

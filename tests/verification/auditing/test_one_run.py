@@ -7,6 +7,7 @@ Rates: every seed is fixed. A false alarm rate is compared with what 200 or more
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +16,10 @@ from scipy import optimize, stats
 
 import pm_dpgmm as dpg
 from verification import GDP, one_run
+from verification.auditing import curve_certificate
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import digest_of
+from verification.auditing.claimed_curve import claimed_curve
 from verification.auditing.one_run import guess
 
 DELTA = 1e-5
@@ -188,6 +191,15 @@ def test_a_certificate_cannot_name_a_weaker_claim_than_was_refuted(tmp_path):
     plain = json.loads((tmp_path / "two.json").read_text())
     for value in (True, str(plain["epsilon"])):
         assert not verify(forged(plain, epsilon=value)).holds, value
+
+
+@pytest.mark.parametrize("side", ["first", "second"])
+def test_words_need_their_curve_in_both_orders(side):
+    named = claimed_curve(profile=GDP(mu=1.0))
+    curve_certificate.check_named(named)
+    lower = claimed_curve(profile=GDP(mu=0.1))
+    with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
+        curve_certificate.check_named(replace(named, **{side: lower.first}))
 
 
 def test_an_audit_that_could_not_refute_says_so_before():
