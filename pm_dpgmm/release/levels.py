@@ -268,7 +268,7 @@ class LevelReleases(Mapping[Level, Release]):
 
 def _size(release: Release) -> float:
     if release.statistic is Statistic.SKETCH:
-        return float(SketchStatistics.from_arrays(release.raw, release.noise).n_records)
+        return float(SketchStatistics.from_arrays(release.raw, release.noise).released_n_records)
     total = float(release.raw["counts"].sum())
     return total / len(release.raw["sizes"]) if release.statistic is Statistic.SLICE_COUNTS else total
 

@@ -124,6 +124,17 @@ def test_many_small_levels_leave_a_large_one_its_share():
     assert cut[0] / cut.sum() < 0.88
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_sketches_tell_sizes_as_they_were_released():
+    """Not at least 1, as fits take them: cut one by one, many small levels would have too large a share."""
+    found = fitted((2_000, *[1] * 6), random_seed=1)
+    assert found.sizes.min() < 0
+    for level, size in zip(found, found.sizes, strict=True):
+        told = [(sketch["n_records"], sketch["n_records_scale"] ** -2) for sketch in found[level].noise["sketches"]]
+        counts, weights = np.transpose(told)
+        assert size == pytest.approx(np.average(counts, weights=weights))
+
+
 def test_slices_count_every_record_once_in_each_direction():
     rng = np.random.default_rng(1)
     asked = {"by": [0, 1] * 1_000, "levels": (0, 1), "epsilon": 5.0, "bounds": (-6, 6), "random_seed": 1}

@@ -74,12 +74,17 @@ class SketchStatistics:
 
     @property
     def n_records(self) -> float:
-        """Public, or the precision-weighted mean of what the sketches released, at least 1."""
+        """Public, or what the sketches released of it, at least 1."""
+        return max(1.0, self.released_n_records)
+
+    @property
+    def released_n_records(self) -> float:
+        """Public, or the precision-weighted mean of what the sketches released: of few records perhaps below 0."""
         counts = np.array([sketch.n_records for sketch in self.sketches])
         scales = np.array([sketch.n_records_scale for sketch in self.sketches])
         if not scales.all():
             return float(counts[0])
-        return max(1.0, float(np.average(counts, weights=scales**-2.0)))
+        return float(np.average(counts, weights=scales**-2.0))
 
     @property
     def n_records_scale(self) -> float:
