@@ -15,6 +15,7 @@ from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
 SAMPLED_TOGETHER = 4096  # rows
+NEARER = 1e-50  # of the distance of a row whose squared distances overflow
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -101,8 +102,17 @@ class Mixture:
         return np.asarray(logsumexp(self.component_log_densities(points), b=self.weights, axis=1))
 
     def responsibilities(self, points: ArrayLike) -> FloatArray:
-        """Posterior probability of each component for every row of ``points``, shape (N, K)."""
-        log_joint = self.component_log_densities(points) + np.log(np.maximum(self.weights, 1e-300))
+        """Posterior probability of each component for every row of ``points``, shape (N, K).
+
+        A row so far away that no component has a density there is judged by a nearer one in its direction.
+        """
+        points = _as_points(points, self.n_features)
+        log_weights = np.log(np.maximum(self.weights, 1e-300))
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_joint = self.component_log_densities(points) + log_weights
+            while (far := ~np.isfinite(log_joint.max(axis=1)) & np.isfinite(points).all(axis=1)).any():
+                points = np.where(far[:, None], points * NEARER, points)
+                log_joint[far] = self.component_log_densities(points[far]) + log_weights
         return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
 
     def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:

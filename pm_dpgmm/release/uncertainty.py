@@ -254,7 +254,8 @@ def interval(
         raise TypeError(f"quantity must be a function of a Mixture, got {shown(quantity)}")
     law = laplace(release)
     values = read_numbers([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], "values of quantity")
-    lower, upper = np.quantile(values, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
+    ends = [(1 - probability) / 2, (1 + probability) / 2]
+    lower, upper = np.quantile(values, ends, axis=0, method="inverted_cdf")  # of draws: between infinities lies no mean
     estimate = np.asarray(quantity(release.density), dtype=float)
     return Band(estimate, lower, upper, float(probability), _caution(release), release.private)
 

@@ -46,6 +46,15 @@ def test_samples_have_the_moments_of_the_mixture():
     assert np.cov(points.T) == pytest.approx(TWO.covariance(), abs=6 * 9 / 200)
 
 
+def test_rows_whose_distances_overflow_belong_to_the_broadest_component_of_their_direction():
+    """They had NaN."""
+    wide_in_one = [[[9.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 9.0]]]
+    mixture = Mixture([0.3, 0.7], [[0.0, 0.0], [1.0, 1.0]], wide_in_one)
+    with np.errstate(over="raise", invalid="raise"):
+        shares = mixture.responsibilities([[1e200, 0.0], [0.0, -1e308], [0.0, 0.0]])
+    assert shares[:2].tolist() == [[1.0, 0.0], [0.0, 1.0]] and 0 < shares[2, 0] < 1
+
+
 def test_a_component_of_weight_0_is_harmless():
     mixture = Mixture([0.0, 1.0], [[0.0], [1.0]], [[[1.0]], [[1.0]]])
     with np.errstate(all="raise"):

@@ -164,6 +164,13 @@ def test_an_interval_of_a_number_shows_it(pair):
     assert repr(found).startswith("<Band: 3.") and "90% intervals" in repr(found)
 
 
+def test_an_interval_of_a_number_that_may_be_infinite_has_ends(pair):
+    """Between two infinities a quantile was NaN."""
+    middle = pair.interval(lambda m: m.mean()[0], random_seed=1)
+    found = pair.interval(lambda m: np.inf if m.mean()[0] > middle.lower else -np.inf, random_seed=1)
+    assert (found.lower, found.upper) == (-np.inf, np.inf)
+
+
 def test_a_background_is_drawn_too(pair):
     broad = {"means": [[0.0, 0.0]], "covariances": [(50 * np.eye(2)).tolist()]}
     release = Release.from_dict(pair.to_dict() | {"background_weight": 0.05, "background": broad})

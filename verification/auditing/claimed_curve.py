@@ -276,7 +276,10 @@ def _values(name: str, curve: Curve, epsilons: FloatArray) -> FloatArray:
     """The curve at every epsilon, shape (m,); a curve never rises, so smaller values hold further on."""
     found = np.empty(epsilons.size)
     for i, epsilon in enumerate(epsilons.tolist()):
-        value = curve(epsilon)
+        try:
+            value = curve(epsilon)
+        except SystemExit as error:  # an exit status would be read as a verdict
+            raise RuntimeError(f"{name} raised at epsilon {epsilon:g}: SystemExit: {error}") from error
         try:
             found[i] = float(value)
         except (TypeError, ValueError):

@@ -151,7 +151,10 @@ def one_run(
         chosen = first[coins]
     else:
         chosen = np.where(coins.reshape(-1, *[1] * (first.ndim - 1)), first, second)
-    release = once.once(np.concatenate([fixed, chosen]), own)
+    try:
+        release = once.once(np.concatenate([fixed, chosen]), own)
+    except SystemExit as error:  # an exit status would be read as a verdict
+        raise RuntimeError(f"mechanism raised in its run: SystemExit: {error}") from error
 
     ask = _by_density if score is None else score
     scores = _scored(ask, release, first)
@@ -254,7 +257,10 @@ def _by_density(release: Any, rows: Any) -> Any:
 
 
 def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
-    found = score(release, rows)
+    try:
+        found = score(release, rows)
+    except SystemExit as error:
+        raise RuntimeError(f"score raised on the canaries: SystemExit: {error}") from error
     try:
         scores = np.asarray(found)
         scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)

@@ -152,6 +152,8 @@ def label_probs(
     shapes = [part.shape[1:] for part in (w, m, s)]
     if shapes != [(n_components,), (n_components, n_features), (n_components, n_features, n_features)]:
         raise ValueError(f"weights, means and covariances must have shapes (K,), (K, D) and (K, D, D), got {shapes}")
+    if not ((w >= 0).all() and (abs(w.sum(axis=1) - 1) <= 1e-5).all()):
+        raise ValueError("weights must not be negative and must sum to 1 in every draw, got some that are or do not")
     try:
         np.linalg.cholesky(s)
     except np.linalg.LinAlgError:

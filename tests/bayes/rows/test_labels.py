@@ -167,6 +167,20 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("weights", [[-0.5, 1.5], [0.5, 0.6], [np.nan, 1.0]])
+def test_weights_that_are_no_probabilities_are_refused(weights):
+    dims = ("chain", "draw", "component", "feature", "feature_bis")
+    draws = xr.Dataset(
+        {
+            "weights": (dims[:3], [[weights]]),
+            "means": (dims[:4], [[[[0.0], [4.0]]]]),
+            "covariances": (dims, [[[[[1.0]], [[1.0]]]]]),
+        }
+    )
+    with pytest.raises(ValueError, match="weights must not be negative and must sum to 1 in every draw"):
+        label_probs(draws, [[0.0]])
+
+
 def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are_refused():
     X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (4000, 2))
     release = dpg.fit_gmm(pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=1.0, delta=1e-6, random_seed=1)

@@ -248,6 +248,18 @@ def test_bad_input_is_refused_before_the_run(case):
         one_run(given.pop("mechanism"), given.pop("records"), given.pop("canaries"), **given)
 
 
+@pytest.mark.parametrize("ends", ["mechanism", "score", "profile"])
+def test_code_that_ends_the_program_is_an_error_and_not_a_verdict(ends):
+    def ending(*_):
+        raise SystemExit(1)
+
+    parts = {"mechanism": lambda data, rng: data.sum(), "score": lambda release, rows: rows, "profile": GDP(1.0)}
+    parts[ends] = ending
+    mechanism = parts.pop("mechanism")
+    with pytest.raises(RuntimeError, match=f"^{ends} raised .*SystemExit: 1"):
+        one_run(mechanism, np.zeros(0), np.ones(50), rng=np.random.default_rng(1), **parts)
+
+
 def test_scores_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="score must give one number for each of 40 canaries"):
         one_run(lambda rows: rows, NO_ONE, np.arange(40), score=lambda release, rows: 1.0, epsilon=1.0)
