@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import check_choice, read_choices, shown
+from pm_dpgmm._arguments import check_choice, printable, read_choices, shown
 from pm_dpgmm.fit import check_together, checked, chosen_method, fit_gmm
 from pm_dpgmm.methods.fit_warnings import FitWarning, warning_about
 from pm_dpgmm.methods.problem import read_problem
@@ -134,6 +134,7 @@ def fit_levels(
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")
     public: dict[str, Any] = {"columns": wanted, "bounds": bounds, "resolution": resolution, "transform": transform}
+    read_problem(RowsOfLevel(X), numbers[0], epsilon, delta, ADD_REMOVE, **public)  # errors count rows of the table
     parts = [RowsOfLevel(rows_at(X, np.flatnonzero(places == place))) for place in range(len(found))]
     for level, part, number in zip(found, parts, numbers, strict=True):  # all are checked before any is paid for
         with _told(name, level, {}):
@@ -160,7 +161,9 @@ def fit_levels(
         releases = LevelReleases(name, made)
         for level, release in made.items():
             if release.flag:
-                warn_after_spending(FitWarning(f"{name} = {level!r}: {warning_about(release)}", release), stacklevel=2)
+                warn_after_spending(
+                    FitWarning(f"{printable(name)} = {level!r}: {warning_about(release)}", release), stacklevel=2
+                )
     return releases
 
 

@@ -321,6 +321,9 @@ def check_together(
     if problem.resolution is not None and not chosen.knows_rounding:
         rule = f"resolution must be left out with method {chosen.name!r}, which knows of no rounding"
         raise ValueError(f"{rule} ('sketch' and 'histogram' do), got {shown(problem.resolution.tolist())}")
+    if learner is not None and not chosen.takes_learner:
+        rule = f"learner must be left out with method {chosen.name!r}, which runs none ('aggregate' and 'populous' do)"
+        raise ValueError(f"{rule}, got {shown(learner)}")
     if isinstance(learner, VectorLearner) and not chosen.takes_vectors:
         raise ValueError(f"learner must answer with mixtures with method {chosen.name!r}, got {shown(learner)}")
     expected = chosen.feature_names

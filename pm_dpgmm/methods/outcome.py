@@ -73,8 +73,10 @@ class Method(Protocol):
         Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
     knows_rounding : bool
         Whether it knows of columns that are rounded (``Problem.resolution``).
+    takes_learner : bool
+        Whether it runs a learner, which may be the user's own.
     takes_vectors : bool
-        Whether its learner may be a :class:`pm_dpgmm.VectorLearner`.
+        Whether that may be a :class:`pm_dpgmm.VectorLearner`.
     """
 
     __slots__ = ()
@@ -82,6 +84,7 @@ class Method(Protocol):
     chooses: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     knows_rounding: ClassVar[bool] = False
+    takes_learner: ClassVar[bool] = False
     takes_vectors: ClassVar[bool] = False
 
     @property

@@ -52,6 +52,7 @@ class TwoPhase(Method):
     crude: Populous = field(default_factory=Populous)
     sketch: SketchMethod = field(default_factory=SketchMethod)
     name: ClassVar[str] = "two-phase"
+    takes_learner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_probability(crude_share=self.crude_share)

@@ -71,7 +71,7 @@ def labelled(
     no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
     if no_table or hasattr(type(X), "compute"):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
-    rule = f"{parameter} must be the name of a column of X, or a label for each row"
+    rule = f"{parameter} must be the name of a column of X, or labels of the rows in their order"
     if isinstance(by, str):
         names = names_of_records(X)
         if names is None or by not in names:
@@ -81,7 +81,7 @@ def labelled(
         elif by in columns:
             raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
         return by, _listed(_column(X, names.index(by))), columns
-    if by is None or not hasattr(by, "__len__"):
+    if isinstance(by, (bytes, bytearray, Mapping, Set)) or not hasattr(by, "__len__"):
         raise TypeError(f"{rule}, got {shown(by)}")
     if hasattr(type(by), "iloc") and hasattr(type(X), "iloc") and not by.index.equals(X.index):
         raise ValueError(f"{parameter} must have the index of X, got another; give an array to match by place")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_count, generator_of, read_path, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_text, generator_of, printable, read_path, shown
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.files.untrusted_json import MOST_BYTES, read_json
 from pm_dpgmm.files.writing import write_text
@@ -67,6 +67,7 @@ class LevelReleases(Mapping[Level, Release]):
     def __post_init__(self) -> None:
         if not isinstance(self.releases, Mapping):
             raise TypeError(f"releases must be a mapping from levels to Release objects, got {shown(self.releases)}")
+        check_text(by=self.by)
         check_levels(list(self.releases))
         first: Release | None = None
         for level, release in self.releases.items():
@@ -174,10 +175,11 @@ class LevelReleases(Mapping[Level, Release]):
     def level_probs(self, X: Any) -> FloatArray:
         """Probability of every level given the other columns of a row, shape (N, L).
 
-        ``X`` has the columns of the mixtures alone, (N, D). Where no level has a density they are the shares.
+        ``X`` has the columns of the mixtures alone, (N, D). Where no level has a density they are the shares; of a row
+        with a missing value they are NaN.
         """
         joint = self._joint(X)
-        joint = np.where(np.isfinite(joint).any(axis=1, keepdims=True), joint, np.log(self.shares))
+        joint = np.where(np.isneginf(joint).all(axis=1, keepdims=True), np.log(self.shares), joint)
         joint -= joint.max(axis=1, keepdims=True)
         shares = np.exp(joint)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -207,9 +209,10 @@ class LevelReleases(Mapping[Level, Release]):
     # ------------------------------------------------------------------ text and files
     def summary(self) -> str:
         """The guarantee, the shares of the levels, and the summary of every release."""
-        lines = [f"{len(self)} levels of {self.by!r}: {self.guarantee}"]
+        by = printable(self.by)
+        lines = [f"{len(self)} levels of '{by}': {self.guarantee}"]
         for (level, release), size, share in zip(self.releases.items(), self.sizes, self.shares, strict=True):
-            lines += ["", f"{self.by} = {level!r}: share {share:.3f}, some {max(size, 0):,.0f} records (noisy)"]
+            lines += ["", f"{by} = {level!r}: share {share:.3f}, some {max(size, 0):,.0f} records (noisy)"]
             lines.append(release.summary())
         return "\n".join(lines)
 
@@ -253,13 +256,13 @@ class LevelReleases(Mapping[Level, Release]):
         fields = read_json(read_path(path), kind="file of releases by level")
         if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
             raise ValueError(f"path must be a file of schema {SCHEMA!r}, got {str(path)!r}")
-        if fields.get("schema_version") != SCHEMA_VERSION:
+        if fields.get("schema_version") != SCHEMA_VERSION or isinstance(fields["schema_version"], bool):
             given = shown(fields.get("schema_version"))
             raise ValueError(f"path must be a file of schema version {SCHEMA_VERSION}, got {given}; update pm_dpgmm")
         try:
-            parts = [(part["level"], Release.from_dict(part["release"])) for part in fields["releases"]]
-            check_levels([level for level, _ in parts])
-            return cls(fields["by"], dict(parts))
+            parts = fields["releases"]
+            check_levels([part["level"] for part in parts])
+            return cls(fields["by"], {part["level"]: Release.from_dict(part["release"]) for part in parts})
         except KeyError as error:
             raise ValueError(f"path must be a file with {error}, got {str(path)!r} without") from None
         except (AttributeError, TypeError, ValueError, RecursionError) as error:

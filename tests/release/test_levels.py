@@ -63,6 +63,8 @@ def test_a_file_and_a_pickle_give_the_same_releases(releases, tmp_path):
 BAD_FILES = {
     "another schema": (lambda f: f | {"schema": "x"}, "path must be a file of schema 'pm_dpgmm.levels'"),
     "a later version": (lambda f: f | {"schema_version": 2}, "schema version 1, got 2; update pm_dpgmm"),
+    "a version of no kind": (lambda f: f | {"schema_version": True}, "schema version 1, got True"),
+    "a name that is no text": (lambda f: f | {"by": 3}, "by must be text, got 3"),
     "no name": (lambda f: {k: v for k, v in f.items() if k != "by"}, "path must be a file with 'by'"),
     "a level twice": (lambda f: f | {"releases": [f["releases"][0]] * 2}, "different from each other"),
     "a release of no kind": (lambda f: f | {"releases": [{"level": 1, "release": 3}] * 2}, "path must be a"),
@@ -145,6 +147,19 @@ def test_slices_count_every_record_once_in_each_direction():
 def test_where_no_level_has_a_density_its_probability_is_the_share(releases):
     far = releases.level_probs([[1e200], [0.0]])
     assert far[0].tolist() == pytest.approx(releases.shares.tolist()) and far[1, 0] > 0.9
+
+
+def test_of_a_missing_value_no_level_is_known(releases):
+    """They were the shares, also of rows of which another column told the level."""
+    found = releases.level_probs([[np.nan], [0.0]])
+    assert np.isnan(found[0]).all() and found[1].sum() == pytest.approx(1)
+
+
+def test_a_name_from_a_file_cannot_write_over_the_guarantee(releases):
+    """Control characters moved a terminal's cursor to the line that says NOT PRIVATE."""
+    named = dpg.LevelReleases("x\x1b[2K\x1b[1A\nepsilon = 0.1 (pure)", dict(releases))
+    assert named.summary().count("\n") == releases.summary().count("\n") and "\x1b" not in named.summary()
+    assert "\x1b" not in repr(named)
 
 
 def test_samples_are_in_random_order_and_any_name_will_do(releases):

@@ -150,7 +150,12 @@ def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
     claim = {name: stored[name] for name in ("epsilon", "delta", "false_alarm")}
     if not stored["sequential"]:
         return detection_limit(n_certified=stored["n_certified"], **claim)
-    return float(stored["detection_limit"]) if refuted else sequential_limit(n_samples=stored["n_samples"], **claim)
+    if not refuted:
+        return sequential_limit(n_samples=stored["n_samples"], **claim)
+    limit = float(stored["detection_limit"])
+    if not limit > stored["epsilon"]:  # a limit beyond the claim is all that can follow: runs stopped early
+        raise ValueError(f"detection_limit must be above epsilon = {stored['epsilon']}, got {limit}")
+    return limit
 
 
 def _same(stored: Any, found: Any) -> bool:

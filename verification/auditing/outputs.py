@@ -44,7 +44,7 @@ class Runner:
     fingerprints: tuple[bytes, bytes] | None = None  # of the data before the first run
     same_data: bool = False
     blocks: int | None = None  # per data set, for a mechanism that is slow; None: BLOCKS for many runs
-    types: set[tuple[str, ...]] = field(default_factory=set)  # of the parts, in every block so far
+    types: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = field(default_factory=lambda: (set(), set()))  # of parts
     probed: dict[int, list[FloatArray]] = field(default_factory=dict)  # runs of `probe`
 
     def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
@@ -150,7 +150,8 @@ def run_both(
             f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
             + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
         )
-    runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
+    for (block, _), (which, _, _) in zip(drawn, tasks, strict=True):
+        runner.types[which].add(tuple(part.dtype.name for part in block))
     made = Calls(runner.probed) if calls is None else calls
     for (block, _), (which, _, _) in zip(drawn, tasks, strict=True):
         made.see(as_rows(block), which)
@@ -169,13 +170,23 @@ def run_both(
 
 
 def type_notes(runner: Runner, level: str) -> list[str]:
-    """A note when types of number changed from block to block; as bits that is an error, for the type is an output."""
-    if len(runner.types) < 2:
+    """A note when types of number changed from block to block. The type is an output, too.
+
+    So types that tell the data sets apart are an error, as is any change at the level of bits.
+    """
+    on_neighbour, on_x = runner.types
+    every = on_neighbour | on_x
+    if len(every) < 2:
         return []
-    words = " and ".join(", ".join(types) for types in sorted(runner.types))
+    words = " and ".join(", ".join(types) for types in sorted(every))
     if level == "bit":
         raise ValueError(
             f"mechanism must return one type of number on x and x_neighbour at the level of bits, got {words}"
+        )
+    if not on_neighbour & on_x:
+        raise ValueError(
+            "mechanism must return the same types of number on x and x_neighbour, or they alone tell the two apart, got"
+            f" {' and '.join(', '.join(sorted(types)[0]) for types in (on_x, on_neighbour))}"
         )
     return [f"outputs of changing type ({words}) were compared as real numbers"]
 

@@ -102,6 +102,7 @@ class Aggregate(Method):
     rehearse: bool = True
     fuse: bool = True
     name: ClassVar[str] = "aggregate"
+    takes_learner: ClassVar[bool] = True
     takes_vectors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

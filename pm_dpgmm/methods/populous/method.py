@@ -107,6 +107,7 @@ class Populous(Method):
     time_limit: float | None = None
     rehearse: bool = True
     name: ClassVar[str] = "populous"
+    takes_learner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_flag(rehearse=self.rehearse)

@@ -32,7 +32,7 @@ FAINT = 40.0  # records times mu for each parameter of a mean and a variance, be
 # it one fit in ten to 2,000 records in six columns lost 4.8 nats
 FEW = 20.0  # the same in several columns, below which starts are mostly noise, and fits lose 0.1 nats a record
 FEW_PRIOR = Prior(0.35, TYPICAL, log_scales=0.5, slopes=0.3)  # of these, in half-widths of the intervals
-DOUBT = 0.03  # of these: most weight that :func:`doubt` gives
+DOUBT = 0.03  # most weight that :func:`doubt` gives; it ends at FAINT
 BROAD = 0.5  # deviations of the background in half-widths, where the first cell does not tell them
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
@@ -171,8 +171,11 @@ def few(evidence: SketchStatistics, n_components: int) -> bool:
 
 
 def doubt(evidence: SketchStatistics, n_components: int) -> float:
-    """Least weight of a background: 0, but in a fit to so few records that they may be where no component is."""
-    return DOUBT * (1 - signal(evidence, n_components) / FEW) if few(evidence, n_components) else 0.0
+    """Least weight of a background: 0, but in a fit to so few records that some may be where no component is; public.
+
+    Noise makes a tail too thin as easily as too thick, and only the first is dear.
+    """
+    return DOUBT * max(0.0, 1 - signal(evidence, n_components) / FAINT) if len(evidence.unit) > 1 else 0.0
 
 
 def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> ScaledMixture:

@@ -32,7 +32,7 @@ def with_outliers(fit: SketchFit, evidence: SketchStatistics | None = None) -> S
     The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
     evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Of a
     background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`. Where
-    ``evidence``, from which the fit was made, is of few records, any fit has a background, of weight
+    ``evidence``, from which the fit was made, is of few records, any fit has a background, of the weight
     :func:`pm_dpgmm.methods.sketch.estimate.doubt` at least.
 
     Returns

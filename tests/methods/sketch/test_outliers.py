@@ -8,7 +8,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import outliers
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt, few, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers, without_background
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
@@ -131,4 +131,6 @@ def test_only_fits_of_too_many_parameters_in_several_columns_are_doubted(name, m
     release = dpg.load(Path(__file__).parents[2] / "data" / "releases" / f"{name}.json")
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     assert doubt(evidence, 10**9) == pytest.approx(most)
-    assert doubt(SketchStatistics.from_arrays(clean.raw, clean.noise), 1) == 0.0
+    of_many = SketchStatistics.from_arrays(clean.raw, clean.noise)
+    assert doubt(of_many, 1) == 0.0  # a signal of 240 for each number of a component
+    assert not few(of_many, 8) and doubt(of_many, 8) == pytest.approx(0.03 / 4, rel=0.1)  # of 30, which is little
