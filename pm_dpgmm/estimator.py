@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pm_dpgmm._arguments import FloatArray, shown
+from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.records.blocks import RecordBlocks
@@ -99,6 +99,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             raise ValueError(
                 f"{rule}, got {shown(wrong[0])}, which is {'no name' if wrong[0] not in own else 'a parameter'}"
             )
+        if isinstance(self.random_state, np.random.RandomState):
+            raise TypeError("random_state must be None, an int or a numpy.random.Generator, got a RandomState")
         parameters["random_seed"] = parameters.pop("random_state")
         self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
         self.n_features_in_ = self.release_.n_features
@@ -158,6 +160,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
         """Synthetic rows (n_samples, D) of the released density, and the most probable of the K components of each."""
         check_is_fitted(self, "release_")
+        check_count(n_samples=n_samples)
         points = self.release_.sample(n_samples, random_seed=self.random_state)
         return points, self._responsibilities(points).argmax(axis=1)
 

@@ -60,6 +60,10 @@ def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
     settings = {"delta": 1e-6} if "blocks" in kind else {"bounds": [[-5, 13], [-4, 4]]}
     est = dpg.PrivateGaussianMixture(2, epsilon=5.0, random_state=1, **settings).fit(records)
     assert list(est.feature_names_in_) == ["age", "bmi"] and est.predict(PAIR).shape == (1000,)
+    with pytest.raises(ValueError, match="n_samples must be"):
+        est.sample(0)
+    with pytest.raises(TypeError, match="random_state must be None, an int or a numpy"):
+        dpg.PrivateGaussianMixture(2, random_state=np.random.RandomState(1)).fit(records)
     for wrong in (PAIR[["bmi", "age"]], PAIR.assign(kg=1.0), PAIR[["age"]], PAIR.set_axis(["a", "b"], axis=1)):
         for read in (est.predict, est.predict_proba, est.score_samples, est.score):
             with pytest.raises(ValueError, match="The feature names should match those that were passed"):

@@ -363,6 +363,21 @@ def test_a_refusal_is_charged(tmp_path):
     assert ledger.spent == (1.0, 1e-6)
 
 
+@pytest.mark.parametrize("method", ["auto", "sketch", "histogram", "slices", "em", "gaps"])
+def test_a_learner_is_refused_where_it_would_not_run(method, tmp_path):
+    """The fit was another one, without a word, and paid for."""
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    given = {"epsilon": 1.0, "delta": 1e-6, "method": method, "bounds": (-9, 9), "learner": GaussianMixture(1)}
+    with pytest.raises(ValueError, match=r"learner must be left out with method '.*'aggregate' and 'populous' do"):
+        dpg.fit_gmm(np.random.default_rng(1).normal(size=(3_000, 1)), 1, ledger=ledger, **given)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_plan_refuses_the_learner_that_its_fit_would_refuse():
+    with pytest.raises(ValueError, match="learner must be left out with method 'sketch'"):
+        dpg.plan(3_000, 1, 1, epsilon=1.0, delta=1e-6, learner=GaussianMixture(1), n_simulations=1)
+
+
 def test_nothing_is_printed_in_a_pipe(capsys):
     dpg.fit_gmm(X, 2, **GOOD)
     assert capsys.readouterr() == ("", "")

@@ -96,3 +96,8 @@ def check_rng(rng: Any) -> np.random.Generator:
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator or None, got {shown(rng)} of type {type(rng).__name__}")
     return rng
+
+
+def printable(text: str) -> str:
+    """A text on one line: what is no visible character is written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from verification._arguments import check_probability, check_real, shown
+from verification._arguments import check_probability, check_real, printable, shown
 from verification.auditing.result import AuditResult
 
 SHOWN_NAMES = 8  # refuted names in the text of a report; all of them are in ``rejected``
@@ -42,7 +42,7 @@ class FamilyReport:
                 f"none {of_all} ({self.method}, error probability {self.error:g} of the family); a pass is not a proof"
             )
         n = len(self.rejected)
-        names = ", ".join(self.rejected[:SHOWN_NAMES]) + (", ..." if n > SHOWN_NAMES else "")
+        names = ", ".join(map(printable, self.rejected[:SHOWN_NAMES])) + (", ..." if n > SHOWN_NAMES else "")
         return (
             f"{n} {of_all}: {names}; with probability at least {confidence} no sound mechanism is among the {n} refuted"
             f" ({self.method}); a pass is not a proof"

@@ -182,6 +182,8 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
             continue
         try:
             server.connection.send(request)
+            if request[-1] is not None and not server.connection.poll(request[-1]):  # the learner's prepare hangs
+                raise EOFError
             server.connection.recv()
         except (EOFError, OSError):  # it had left before this fit began
             _retire(call, server)

@@ -55,7 +55,7 @@ def serve(descriptor: int) -> None:
     connection.send(None)
     with contextlib.suppress(EOFError, OSError):
         n_components, n_features = connection.recv()
-        with contextlib.suppress(Exception):  # compile here and not in every child
+        with contextlib.suppress(Exception, SystemExit):  # compile here and not in every child
             getattr(learner, "prepare", lambda k, d: None)(n_components, n_features)
         gc.freeze()  # children share the memory of what is loaded
         while connection.poll(IDLE):

@@ -87,6 +87,7 @@ def unheard() -> Iterator[None]:
 def outside_events() -> Iterator[list[BaseException]]:
     """Exceptions that the user's signal handlers raise meanwhile, such as KeyboardInterrupt: not the learner's."""
     raised: list[BaseException] = []
+    before: dict[int, Any] = {}
     previous: dict[int, Callable[[int, FrameType | None], Any]] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -98,12 +99,13 @@ def outside_events() -> Iterator[list[BaseException]]:
 
     if threading.current_thread() is threading.main_thread():  # no other thread hears signals
         for number in signal.valid_signals():
-            handler = signal.getsignal(number)
+            handler = before[number] = signal.getsignal(number)
             if callable(handler):
                 previous[number] = handler
                 signal.signal(number, note)
     try:
         yield raised
     finally:
-        for changed, handler in previous.items():
-            signal.signal(changed, handler)
+        for changed, handler in before.items():  # also those that the learner set
+            if handler is not None and signal.getsignal(changed) is not handler:  # None: set by other than Python code
+                signal.signal(changed, handler)

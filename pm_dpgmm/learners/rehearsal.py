@@ -21,8 +21,9 @@ def rehearse_learner(
 ) -> None:
     """Try the learner on simulated rows: a slip in it, or a memory, should not cost a budget.
 
-    It gets rows A, other rows B, and A again, each with the same seed, in one process of its own, so that what it may
-    keep is seen and does not stay. A learner that remembers only records of a special kind passes.
+    After its method ``prepare``, if it has one, it gets rows A, other rows B, and A again, each with the same seed, in
+    one process of its own, so that what it may keep is seen and does not stay. A learner that remembers only records of
+    a special kind passes.
 
     Raises
     ------
@@ -52,6 +53,7 @@ def rehearse_learner(
 def rehearsal_problem(learner: Any, first: FloatArray, second: FloatArray, n_components: int) -> str | None:
     """What is wrong with the learner in this process, in words; None if nothing is."""
     try:
+        getattr(learner, "prepare", lambda k, d: None)(n_components, first.shape[1])
         answers = [fit_one(learner, rows, n_components, seed=0) for rows in (first, second, first)]
     except Exception as error:
         return f"{type(error).__name__}: {error}"

@@ -335,7 +335,7 @@ def _forced(forward: Function, x: FloatArray) -> FloatArray:
     """Numbers of a function of the user's own, whatever it does: one that it has none for counts as 0.
 
     It is given every number alone, in an array of its own, so that none decides for another; its warnings, which might
-    tell of a record, are not shown.
+    tell of a record, are not shown. What it prints is, to whoever runs the fit.
     """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -355,7 +355,7 @@ def values_of(function: Function, x: FloatArray) -> FloatArray:
 def _alone(forward: Function, x: FloatArray) -> float:
     try:
         return float(values_of(forward, x)[0])
-    except Exception:
+    except (Exception, SystemExit):
         return 0.0
 
 

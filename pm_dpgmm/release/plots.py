@@ -24,6 +24,7 @@ from pm_dpgmm.release.drawing import canvas_of, draw_column, draw_pair, ink, lit
 if TYPE_CHECKING:
     from pm_dpgmm.release.selection import KSelection
 
+SMALLEST_VARIANCE = 1e-290  # of draws, of which a density is estimated
 MOST_POINTS = 5_000  # along an axis: more than any screen has; in two dimensions its square is evaluated
 COVERAGE_LEVEL, COVERAGE_RANGE = 0.9, (0.86, 0.94)  # of the calibration studies
 
@@ -251,4 +252,8 @@ def _varied(values: Any, name: str) -> FloatArray:
     flat = finite_numbers(values, name).ravel()
     if flat.size < 2 or flat.min() == flat.max():
         raise ValueError(f"{name} must hold at least two different numbers, got {shown(values)}")
+    with np.errstate(all="ignore"):
+        variance = float(flat.var())
+    if not SMALLEST_VARIANCE < variance < 1 / SMALLEST_VARIANCE:
+        raise ValueError(f"{name} must vary by what a float can square, got {shown(values)}")
     return flat

@@ -1,5 +1,6 @@
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.learners import pool
 from pm_dpgmm.learners.rehearsal import rehearse_learner
+from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.methods.two_phase import TwoPhase
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -61,6 +63,40 @@ def last_bit():
 def test_a_learner_that_remembers_is_refused(make):
     with pytest.raises(ValueError, match="another answer for the same rows"):
         rehearse_learner(make(), 100, 1, 1)
+
+
+class Preparing:
+    def __init__(self, prepare):
+        self.prepare = prepare
+
+    def __call__(self, rows):
+        return answer(rows.mean())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "prepare, words",
+    [
+        (lambda k, d: os._exit(0), "the end of its process"),
+        (lambda k, d: exit(3), "SystemExit: 3"),
+        (lambda k, d: k.nothing, "AttributeError"),
+        (lambda k, d: time.sleep(1e6), "no answer within the time"),
+    ],
+    ids=["ends the process", "exits", "raises", "hangs"],
+)
+def test_what_prepares_a_learner_is_tried_too(prepare, words, monkeypatch):
+    """It hung for ever, or ended every fit, with the budget spent."""
+    monkeypatch.setattr(pool, "REPRIEVE", 3.0)
+    with pytest.raises(ValueError, match=words):
+        rehearse_learner(Preparing(prepare), 100, 1, 1, time_limit=0.1)
+
+
+@pytest.mark.thorough
+def test_a_learner_whose_preparation_hangs_untried_ends_by_the_clock(monkeypatch):
+    monkeypatch.setattr(pool, "REPRIEVE", 3.0)
+    rows = np.random.default_rng(1).normal(size=(50, 1))
+    given = {"n_jobs": 1, "progress": lambda done, total: None, "time_limit": 0.1}
+    assert fit_subsets(Preparing(lambda k, d: time.sleep(1e6)), [rows], 1, seeds=[1], **given) == [None]
 
 
 @pytest.mark.thorough

@@ -108,6 +108,9 @@ def test_prior_and_posterior_share_axes():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["with", "without", "truth"]
     with pytest.raises(ValueError, match="at least one model"):
         dpg.plot_prior_posterior({})
+    for draws in ([0, 1e300, 2], [1e-320, 0.0, 2e-320]):
+        with pytest.raises(ValueError, match="must vary by what a float can square"):
+            dpg.plot_prior_posterior({"a": draws})
     with pytest.raises(TypeError, match=r"draws of one quantity, as in .*, got DataTree"):
         dpg.plot_prior_posterior(xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": ("draw", np.arange(9.0))})}))
 

@@ -1,6 +1,7 @@
 """The public tools: answers, refusals, bad input before anything is spent, ledgers."""
 
 import doctest
+import itertools
 import logging
 import math
 import random
@@ -116,7 +117,8 @@ def test_a_learner_that_draws_as_often_as_its_subset_says_moves_no_other_answer(
             seen.append((np.random.random(), random.random()))  # noqa: NPY002
             return [0.0]
 
-        tools.populous_estimate(records, learner, SPACE, **BUDGET, rng=np.random.default_rng(3))
+        given = BUDGET | {"rng": np.random.default_rng(3), "rehearse": False}
+        tools.populous_estimate(records, learner, SPACE, **given)
         return seen
 
     records = np.zeros(60_000)
@@ -175,7 +177,7 @@ def test_answers_in_memory_that_a_learner_uses_again_are_those_of_their_own_subs
 
 def test_an_answer_that_cannot_be_copied_is_a_friend_of_nobody():
     with pytest.raises(dpg.Unstable):
-        tools.populous_estimate(np.ones(4_000), lambda rows: (row for row in rows), SPACE, **BUDGET)
+        tools.populous_estimate(np.ones(4_000), lambda rows: (row for row in rows), SPACE, rehearse=False, **BUDGET)
 
 
 def test_densities_share_memory_and_write_to_their_rows_without_harm():
@@ -205,7 +207,69 @@ def test_answers_that_fail_or_are_no_points_are_friends_of_nobody():
         raise RuntimeError("no")
 
     with pytest.raises(dpg.Unstable):
-        tools.populous_estimate(records, fails, SPACE, **BUDGET)
+        tools.populous_estimate(records, fails, SPACE, rehearse=False, **BUDGET)
+
+
+class OneArgument(Halves):
+    def distance(self, one):
+        return 0.0
+
+
+class Lopsided(Halves):
+    def distance(self, one, other):
+        return max(float(one - other), 0.0)
+
+
+class MaskWithoutNoise(Halves):
+    def mask(self, point):
+        return point
+
+
+CALLS = itertools.count()
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"learner": lambda rows: rows.maen()}, "learner must work on simulated rows .*AttributeError"),
+        ({"learner": lambda rows: next(CALLS)}, "learner must give equal answers to equal rows and seeds"),
+        ({"space": OneArgument()}, "distance of the space must work on simulated rows .*TypeError"),
+        ({"space": Lopsided()}, "distance of the space must be symmetric"),
+        ({"space": MaskWithoutNoise()}, "mask of the space must work on simulated rows .*TypeError"),
+    ],
+)
+def test_slips_in_learner_and_space_are_found_before_they_cost_a_budget(changed, words, tmp_path):
+    """A distance that took one argument too few ended in a refusal that blamed the records."""
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    given = {"records": np.zeros(50_000), "learner": np.mean, "space": Halves(), "ledger": ledger} | BUDGET | changed
+    with pytest.raises(ValueError, match=words):
+        tools.populous_estimate(**given)
+    assert ledger.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("relation, rows", [("replace-one", 60_000 // 206), ("add-remove", 100)])
+def test_a_trial_has_as_many_rows_as_a_subset_only_where_that_is_public(relation, rows):
+    sizes = []
+
+    def learner(part):
+        sizes.append(len(part))
+        return [0.0]
+
+    tools.populous_estimate(np.zeros(60_000), learner, SPACE, neighbouring=relation, **BUDGET)
+    assert sizes[:3] == [rows] * 3
+
+
+def test_no_learner_is_handed_the_rows_of_others_nor_keeps_a_handler():
+    found = set()
+
+    def learner(rows):
+        found.add(rows.base is None)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return [0.0]
+
+    before = signal.getsignal(signal.SIGTERM)
+    tools.populous_estimate(np.zeros(60_000), learner, SPACE, **BUDGET)
+    assert found == {True} and signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(
@@ -335,7 +399,7 @@ def test_an_interrupt_from_outside_ends_an_estimate_and_says_what_was_spent(swal
 
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=9.0, delta=1e-3)
     with pytest.raises(KeyboardInterrupt) as ended:
-        tools.populous_estimate(np.zeros(60_000), interrupted, SPACE, ledger=ledger, **BUDGET)
+        tools.populous_estimate(np.zeros(60_000), interrupted, SPACE, rehearse=False, ledger=ledger, **BUDGET)
     assert ledger.spent[0] == ended.value.guarantee.epsilon == 1.0
     assert "The budget is spent: epsilon = 1" in " ".join(ended.value.__notes__)
 

@@ -210,6 +210,8 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
 
 def claim_of(epsilon: Any, *, guarantee: Any, profile: Any, delta: float) -> ClaimedCurve | None:
     """The curve that is claimed, or None where a pair with this ``epsilon`` is; ValueError unless it is one of them."""
+    if epsilon is None and guarantee is None and profile is None:
+        raise ValueError("epsilon, guarantee or profile must be given, got none of them")
     if epsilon is None:
         return claimed_curve(guarantee=guarantee, profile=profile, delta=delta or None)
     if guarantee is not None or profile is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from verification._arguments import printable
+
 LONGEST = 300
 REFUTED = "border: 2px solid #c5221f; border-radius: 4px; padding: 2px 8px; display: inline-block"
 
@@ -25,5 +27,5 @@ def audit_html(title: str, rows: Sequence[tuple[str, str]], *, refuted: bool, no
 
 
 def _text(words: str) -> str:
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    shown = printable(words)
     return escape(shown if len(shown) <= LONGEST else shown[: LONGEST - 2] + " …")

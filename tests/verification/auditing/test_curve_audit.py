@@ -122,7 +122,7 @@ def test_curves_of_controls_are_those_of_their_densities(name):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"profile": None}, "guarantee or profile must be given"),
+        ({"profile": None}, "epsilon, guarantee or profile must be given, got none of them"),
         ({"epsilon": 1.0}, "epsilon, guarantee or profile must be given, and only one of them"),
         ({"delta": 1.0}, "delta must be at least 0 and below 1"),
     ],
