@@ -20,7 +20,7 @@ from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
-from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves, variance_error
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves
@@ -133,7 +133,10 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
         background = np.zeros(len(evidence.unit)), BROAD * np.eye(len(evidence.unit))
     elif evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
-        background = root.means[0], BROADER * root.factors[0]
+        widest = root.covariances[0] + variance_error(evidence.cells[0], evidence.n_records) * np.eye(
+            len(evidence.unit)
+        )
+        background = root.means[0], BROADER * np.linalg.cholesky(widest)  # where noise hides the width, broad rather
     elif len(evidence.unit) == 1:
         background = np.zeros(1), BROADER * np.eye(1)  # of the interval
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)

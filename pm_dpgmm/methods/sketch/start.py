@@ -43,9 +43,14 @@ def leaves_of(moments: NoisyMoments, n_records: float, *, least_count: float = L
     return ScaledMixture.of(counts / counts.sum(), means, np.array(shrunk) * sizes[:, None, None])
 
 
+def variance_error(root: NoisyMoments, n_records: float) -> float:
+    """Standard deviation of the noise on a variance of the first cell, in half-widths squared."""
+    return root.noise_scale / n_records * root.partition.centres.shape[1]
+
+
 def mostly_noise(root: NoisyMoments, n_records: float) -> bool:
-    """Whether the first cell's mean variance has a larger error than what is typical."""
-    return root.noise_scale / n_records * math.sqrt(root.partition.centres.shape[1]) > TYPICAL**2
+    """Whether the first cell's mean variance, over all columns, has a larger error than what is typical."""
+    return variance_error(root, n_records) / math.sqrt(root.partition.centres.shape[1]) > TYPICAL**2
 
 
 def trusted_leaves(moments: NoisyMoments, n_records: float) -> ScaledMixture:

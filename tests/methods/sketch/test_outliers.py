@@ -10,6 +10,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch import outliers
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt, few, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers, without_background
+from pm_dpgmm.methods.sketch.start import leaves_of, variance_error
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-20.0, 20.0), "method": "sketch", "progress": False}
@@ -126,6 +127,17 @@ def test_a_fit_to_few_records_has_at_least_its_doubt_as_a_background(clean, leas
     assert seen == pytest.approx(1 / (2 * 4_001))  # more than the least: as it was
 
 
+def test_a_background_is_as_broad_as_its_noise_may_have_hidden(clean):
+    """A first cell that said .4 deviations where 1.0 is right made a background that held no far record."""
+    evidence = SketchStatistics.from_arrays(clean.raw, clean.noise)
+    root = leaves_of(evidence.cells[0], evidence.n_records)
+    error = variance_error(evidence.cells[0], evidence.n_records)
+    factor = sketch_data(evidence).background[1]
+    assert error > 0 and np.allclose(factor @ factor.T, 1.5**2 * (root.covariances[0] + error * np.eye(2)))
+    moments = replace(evidence.cells[0], noise_scale=0.0)
+    assert variance_error(moments, evidence.n_records) == 0.0
+
+
 @pytest.mark.parametrize("name, most", [("sketch_one_column", 0.0), ("sketch_two_columns", 0.03)])
 def test_only_fits_of_too_many_parameters_in_several_columns_are_doubted(name, most, clean):
     release = dpg.load(Path(__file__).parents[2] / "data" / "releases" / f"{name}.json")
@@ -133,4 +145,4 @@ def test_only_fits_of_too_many_parameters_in_several_columns_are_doubted(name, m
     assert doubt(evidence, 10**9) == pytest.approx(most)
     of_many = SketchStatistics.from_arrays(clean.raw, clean.noise)
     assert doubt(of_many, 1) == 0.0  # a signal of 240 for each number of a component
-    assert not few(of_many, 8) and doubt(of_many, 8) == pytest.approx(0.03 / 4, rel=0.1)  # of 30, which is little
+    assert not few(of_many, 8) and doubt(of_many, 8) == pytest.approx(0.0083, rel=0.05)  # of 29, which is little
