@@ -32,7 +32,7 @@ FAINT = 40.0  # records times mu for each parameter of a mean and a variance, be
 # it one fit in ten to 2,000 records in six columns lost 4.8 nats
 FEW = 20.0  # the same in several columns, below which starts are mostly noise, and fits lose 0.1 nats a record
 FEW_PRIOR = Prior(0.35, TYPICAL, log_scales=0.5, slopes=0.3)  # of these, in half-widths of the intervals
-DOUBT = 0.03  # most weight that :func:`doubt` gives; it ends at FAINT
+DOUBT, LITTLE = 0.03, 0.01  # most weight that :func:`doubt` gives: it falls to 0 at FEW, and more slowly at FAINT
 BROAD = 0.5  # deviations of the background in half-widths, where the first cell does not tell them
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
@@ -133,10 +133,7 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
         background = np.zeros(len(evidence.unit)), BROAD * np.eye(len(evidence.unit))
     elif evidence.cells:
         root = leaves_of(evidence.cells[0], evidence.n_records)
-        widest = root.covariances[0] + variance_error(evidence.cells[0], evidence.n_records) * np.eye(
-            len(evidence.unit)
-        )
-        background = root.means[0], BROADER * np.linalg.cholesky(widest)  # where noise hides the width, broad rather
+        background = root.means[0], BROADER * _as_broad_as_hidden(root.covariances[0], evidence)
     elif len(evidence.unit) == 1:
         background = np.zeros(1), BROADER * np.eye(1)  # of the interval
     data = SketchData.of(evidence.sketches, evidence.unit, background, evidence.variance_floor)
@@ -168,6 +165,13 @@ def signal(evidence: SketchStatistics, n_components: int) -> float:
     return evidence.n_records * math.sqrt(spent) / (n_components * (len(evidence.unit) + 2))
 
 
+def _as_broad_as_hidden(covariance: FloatArray, evidence: SketchStatistics) -> FloatArray:
+    """A factor of it where no variance is smaller than its noise: too broad a background costs less than a narrow one."""
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.hypot(values, variance_error(evidence.cells[0], evidence.n_records))
+    return np.linalg.cholesky((vectors * values) @ vectors.T)
+
+
 def few(evidence: SketchStatistics, n_components: int) -> bool:
     """Whether the budget pays for so few of the parameters that public knowledge decides the rest; public itself."""
     return len(evidence.unit) > 1 and signal(evidence, n_components) < FEW
@@ -178,7 +182,10 @@ def doubt(evidence: SketchStatistics, n_components: int) -> float:
 
     Noise makes a tail too thin as easily as too thick, and only the first is dear.
     """
-    return DOUBT * max(0.0, 1 - signal(evidence, n_components) / FAINT) if len(evidence.unit) > 1 else 0.0
+    if len(evidence.unit) == 1:
+        return 0.0
+    told = signal(evidence, n_components)
+    return max(0.0, DOUBT * (1 - told / FEW), LITTLE * (1 - told / FAINT))
 
 
 def as_start(evidence: SketchStatistics, mixture: Mixture, background_weight: float = 0.0) -> ScaledMixture:
