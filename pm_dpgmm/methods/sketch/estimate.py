@@ -166,7 +166,7 @@ def signal(evidence: SketchStatistics, n_components: int) -> float:
 
 
 def _as_broad_as_hidden(covariance: FloatArray, evidence: SketchStatistics) -> FloatArray:
-    """A factor of it where no variance is smaller than its noise: too broad a background costs less than a narrow one."""
+    """A factor of it where no variance is below its noise: too broad a background costs less than too narrow a one."""
     values, vectors = np.linalg.eigh(covariance)
     values = np.hypot(values, variance_error(evidence.cells[0], evidence.n_records))
     return np.linalg.cholesky((vectors * values) @ vectors.T)
