@@ -15,7 +15,7 @@ from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
 SAMPLED_TOGETHER = 4096  # rows
-NEARER = 1e-50  # of the distance of a row whose squared distances overflow
+NEARER, MOST_STEPS_NEARER = 1e-50, 4  # of the distance of a row whose squared distances overflow, again and again
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -110,7 +110,10 @@ class Mixture:
         log_weights = np.log(np.maximum(self.weights, 1e-300))
         with np.errstate(over="ignore", invalid="ignore"):
             log_joint = self.component_log_densities(points) + log_weights
-            while (far := ~np.isfinite(log_joint.max(axis=1)) & np.isfinite(points).all(axis=1)).any():
+            for _ in range(MOST_STEPS_NEARER):
+                far = ~np.isfinite(log_joint.max(axis=1)) & np.isfinite(points).all(axis=1)
+                if not far.any():
+                    break
                 points = np.where(far[:, None], points * NEARER, points)
                 log_joint[far] = self.component_log_densities(points[far]) + log_weights
         return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
