@@ -104,7 +104,8 @@ class Mixture:
     def responsibilities(self, points: ArrayLike) -> FloatArray:
         """Posterior probability of each component for every row of ``points``, shape (N, K).
 
-        A row so far away that no component has a density there is judged by a nearer one in its direction.
+        A row so far away that no component has a density there is judged by a nearer one in its direction; where none
+        is near enough, it has the weights.
         """
         points = _as_points(points, self.n_features)
         log_weights = np.log(np.maximum(self.weights, 1e-300))
@@ -116,6 +117,7 @@ class Mixture:
                     break
                 points = np.where(far[:, None], points * NEARER, points)
                 log_joint[far] = self.component_log_densities(points[far]) + log_weights
+        log_joint = np.where(np.isneginf(log_joint).all(axis=1, keepdims=True), log_weights, log_joint)
         return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
 
     def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:
