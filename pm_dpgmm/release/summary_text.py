@@ -55,8 +55,8 @@ def summary(release: Released) -> str:
         lines.append(f"{release.misfit.summary()}.")
     if release.background is not None:
         lines.append(
-            f"Background: {release.background_weight:.2g} of the records are in no component but in a broad Gaussian,"
-            " which log_density, sample and prior include; weights are of the rest"
+            f"Background: {release.background_weight:.2g} of the density is one broad Gaussian, for records in no"
+            " component; log_density, sample and prior include it, weights are of the rest"
         )
     if release.resolution is not None:
         steps = ", ".join(

@@ -142,5 +142,5 @@ def test_a_figure_shows_the_density(release):
 
 
 def test_the_summary_tells_of_the_background(release):
-    assert "Background: 0.2 of the records are in no component" in release.summary()
+    assert "Background: 0.2 of the density is one broad Gaussian" in release.summary()
     assert "log_density, sample and prior include" in release.summary()
