@@ -108,11 +108,12 @@ class DpAudit:
         WeakAuditWarning
             Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` (of a curve, Gaussian noise of
             twice its mu) would have been with probability below 0.9; for epsilon = 0, if none would have been; if
-            every run failed; if both data sets are the same.
+            every run failed; if both data sets are the same; if types of number changed from call to call, since what
+            a type tells is not looked at.
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
-        from verification.auditing.outputs import ALL_FAILED, SAME_DATA
+        from verification.auditing.outputs import ALL_FAILED, CHANGING_TYPE, SAME_DATA
 
         __tracebackhide__ = True
         self._n_asserted += 1
@@ -128,6 +129,9 @@ class DpAudit:
         nothing = [note for note in result.notes if note in (ALL_FAILED, SAME_DATA)]
         if nothing:
             warnings.warn(WeakAuditWarning(f"the audit had nothing to find: {'; '.join(nothing)}"), stacklevel=2)
+        untold = [note for note in result.notes if note.startswith(CHANGING_TYPE)]
+        if untold:
+            warnings.warn(WeakAuditWarning(f"what a type tells was not looked at: {untold[0]}"), stacklevel=2)
         return result
 
     def must_refute(

@@ -27,6 +27,11 @@ _special_users = 0
 
 # held around a single fit, or the functions of a tool, in which no other thread of ours waits for it
 ALONE = threading.RLock()
+TIMERS = {
+    getattr(signal, name): getattr(signal, timer)
+    for name, timer in (("SIGALRM", "ITIMER_REAL"), ("SIGVTALRM", "ITIMER_VIRTUAL"), ("SIGPROF", "ITIMER_PROF"))
+    if hasattr(signal, name)
+}
 
 
 @contextlib.contextmanager
@@ -107,5 +112,9 @@ def outside_events() -> Iterator[list[BaseException]]:
         yield raised
     finally:
         for changed, handler in before.items():  # also those that the learner set
-            if handler is not None and signal.getsignal(changed) is not handler:  # None: set by other than Python code
-                signal.signal(changed, handler)
+            now = signal.getsignal(changed)
+            if handler is None or now is handler:  # None: set by other than Python code
+                continue
+            if now is not note and changed in TIMERS:  # the learner's own, whose signal would meet our handler
+                signal.setitimer(TIMERS[changed], 0.0)
+            signal.signal(changed, handler)

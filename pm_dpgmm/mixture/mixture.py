@@ -92,6 +92,7 @@ class Mixture:
             whitened = np.linalg.solve(factor, (points - self.means[k]).T)
             log_determinant = np.log(np.diag(factor)).sum()
             result[:, k] = -0.5 * (whitened**2).sum(axis=0) - log_determinant - 0.5 * self.n_features * LOG_2PI
+        result[np.isnan(result) & np.isfinite(points).all(axis=1)[:, None]] = -np.inf  # too far for a float
         return result
 
     def log_density(self, points: ArrayLike) -> FloatArray:
@@ -108,8 +109,8 @@ class Mixture:
         is near enough, it has the weights.
         """
         points = _as_points(points, self.n_features)
-        log_weights = np.log(np.maximum(self.weights, 1e-300))
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            log_weights = np.log(self.weights)
             log_joint = self.component_log_densities(points) + log_weights
             for _ in range(MOST_STEPS_NEARER):
                 far = ~np.isfinite(log_joint.max(axis=1)) & np.isfinite(points).all(axis=1)

@@ -9,7 +9,6 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.learners import pool
 from pm_dpgmm.learners.rehearsal import rehearse_learner
-from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.methods.two_phase import TwoPhase
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -89,14 +88,6 @@ def test_what_prepares_a_learner_is_tried_too(prepare, words, monkeypatch):
     monkeypatch.setattr(pool, "REPRIEVE", 3.0)
     with pytest.raises(ValueError, match=words):
         rehearse_learner(Preparing(prepare), 100, 1, 1, time_limit=0.1)
-
-
-@pytest.mark.thorough
-def test_a_learner_whose_preparation_hangs_untried_ends_by_the_clock(monkeypatch):
-    monkeypatch.setattr(pool, "REPRIEVE", 3.0)
-    rows = np.random.default_rng(1).normal(size=(50, 1))
-    given = {"n_jobs": 1, "progress": lambda done, total: None, "time_limit": 0.1}
-    assert fit_subsets(Preparing(lambda k, d: time.sleep(1e6)), [rows], 1, seeds=[1], **given) == [None]
 
 
 @pytest.mark.thorough

@@ -57,6 +57,14 @@ def test_rows_whose_distances_overflow_belong_to_the_broadest_component_of_their
     assert beyond.responsibilities([[0.0, 0.0]]) == pytest.approx(np.array([[0.3, 0.7]]))
 
 
+def test_far_rows_have_no_density_and_a_component_without_weight_no_row():
+    """Of correlated columns the density of a row that a float can hold was NaN; weight 0 was 1e-300."""
+    mixture = Mixture([1.0, 0.0], [[0.0, 0.0]] * 2, [[[1.0, 0.9], [0.9, 1.0]], 1e6 * np.eye(2)])
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert mixture.log_density([[1e308, 1e308]]).tolist() == [-np.inf]
+    assert mixture.responsibilities([[60.0, 0.0], [1e300, 0.0], [0.0, 0.0]]).tolist() == [[1.0, 0.0]] * 3
+
+
 def test_a_component_of_weight_0_is_harmless():
     mixture = Mixture([0.0, 1.0], [[0.0], [1.0]], [[[1.0]], [[1.0]]])
     with np.errstate(all="raise"):

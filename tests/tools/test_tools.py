@@ -1,5 +1,6 @@
 """The public tools: answers, refusals, bad input before anything is spent, ledgers."""
 
+import contextlib
 import doctest
 import itertools
 import logging
@@ -18,6 +19,7 @@ from scipy import stats
 import pm_dpgmm as dpg
 from pm_dpgmm import tools
 from pm_dpgmm.tools.populous_estimate import GRID_STEPS, Numbers, designed, friend_table
+from pm_dpgmm.tools.rehearsal import rehearse_estimate
 from tests.builders.examples import examples
 
 LAWS = [stats.norm(0, 1), stats.laplace(0, 1), stats.uniform(-3, 6)]
@@ -232,9 +234,11 @@ CALLS = itertools.count()
     "changed, words",
     [
         ({"learner": lambda rows: rows.maen()}, "learner must work on simulated rows .*AttributeError"),
-        ({"learner": lambda rows: next(CALLS)}, "learner must give equal answers to equal rows and seeds"),
+        ({"learner": lambda rows: next(CALLS)}, "learner must work on .* another answer for the same rows"),
+        ({"learner": lambda rows: None}, "learner must work on .* an answer, None, at a distance of inf from itself"),
+        ({"learner": lambda rows: [0.0, 0.0]}, "learner must work on .* an answer, .*, at a distance of inf from"),
         ({"space": OneArgument()}, "distance of the space must work on simulated rows .*TypeError"),
-        ({"space": Lopsided()}, "distance of the space must be symmetric"),
+        ({"space": Lopsided()}, "distance of the space must work .* it must be symmetric"),
         ({"space": MaskWithoutNoise()}, "mask of the space must work on simulated rows .*TypeError"),
     ],
 )
@@ -257,6 +261,46 @@ def test_a_trial_has_as_many_rows_as_a_subset_only_where_that_is_public(relation
 
     tools.populous_estimate(np.zeros(60_000), learner, SPACE, neighbouring=relation, **BUDGET)
     assert sizes[:3] == [rows] * 3
+
+
+def test_an_interrupt_in_a_trial_ends_it_before_anything_is_spent(tmp_path, interruptible):
+    """A learner that kept the exception to itself had the run go on."""
+
+    def learner(rows):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        return None
+
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    with pytest.raises(KeyboardInterrupt):
+        tools.populous_estimate(np.zeros(60_000), learner, SPACE, ledger=ledger, **BUDGET)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_what_a_learner_keeps_of_a_trial_stays_there():
+    class Scaled:
+        scale = None
+
+        def __call__(self, rows):
+            if self.scale is None:
+                self.scale = rows.std()
+            return [0.0 * rows.mean()]
+
+    learner = Scaled()
+    rehearse_estimate(learner, SPACE, designed(SPACE, n_subsets=None, **BUDGET), (100,), rng=None)
+    assert learner.scale is None
+
+
+def test_a_timer_of_a_learner_does_not_outlive_it():
+    """The default action of its signal ended the user's process after the result was there."""
+
+    def learner(rows):
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        signal.setitimer(signal.ITIMER_REAL, 60.0)
+        return [0.0]
+
+    tools.populous_estimate(np.zeros(60_000), learner, SPACE, **BUDGET)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_no_learner_is_handed_the_rows_of_others_nor_keeps_a_handler():

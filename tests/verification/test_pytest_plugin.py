@@ -197,6 +197,14 @@ def test_too_few_runs_for_twice_the_claim_are_warned_of(settings):
         assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=n).detection_limit < 2
 
 
+def test_types_that_may_tell_of_the_data_are_warned_of():
+    def mechanism(data, n, rng):
+        return np.rint(rng.laplace(scale=9.0, size=n)).astype(int if np.sum(data) else float)
+
+    with pytest.warns(WeakAuditWarning, match="what a type tells was not looked at: outputs of changing type"):
+        DpAudit("a test", seed=1, n_samples=4_000)(mechanism, [1.0, 0.0], [0.0, 0.0], epsilon=1.0)
+
+
 def test_a_refuted_claim_and_a_planted_fault_are_not_warned_of():
     dp_audit = DpAudit("test", seed=1, n_samples=300)  # warnings are errors here
     assert dp_audit.must_refute(laplace(0.01), 0.0, 1.0, epsilon=1.0).detection_limit < math.inf

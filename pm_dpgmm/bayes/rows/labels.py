@@ -165,7 +165,8 @@ def label_probs(
             rule = f"transformations must be those of a release with {n_features} columns"
             raise ValueError(f"{rule}, got {shown(transformations)}")
         rows = np.where(np.isnan(rows), np.nan, transformations.of_records(rows))
-    logs = np.log(np.maximum(w, 1e-300))
+    with np.errstate(divide="ignore"):
+        logs = np.log(w)
     result = np.empty((len(rows), n_components))
     result[:] = w.mean(axis=0)  # rows without any value
     present, which = patterns(rows)
@@ -179,9 +180,12 @@ def label_probs(
         size = max(1, BLOCK // (len(w) * n_components * len(columns)))
         for start in range(0, len(members), size):
             chosen = members[start : start + size]
-            offsets = rows[chosen][:, columns][:, None, None, :] - m[:, :, columns]
-            whitened = np.einsum("skij,nskj->nski", whiteners, offsets)
-            joint = heights - 0.5 * (whitened**2).sum(axis=3)
+            with np.errstate(over="ignore", invalid="ignore"):
+                offsets = rows[chosen][:, columns][:, None, None, :] - m[:, :, columns]
+                whitened = np.einsum("skij,nskj->nski", whiteners, offsets)
+                joint = heights - 0.5 * (whitened**2).sum(axis=3)
+            joint = np.where(np.isnan(joint), -np.inf, joint)  # too far for a float, as all may be
+            joint = np.where(np.isneginf(joint).all(axis=2, keepdims=True), logs, joint)
             result[chosen] = np.exp(joint - logsumexp(joint, axis=2, keepdims=True)).mean(axis=1)
     coords = {dim: posterior[dim].to_numpy()} if dim in posterior.coords else {}
     if hasattr(X, "iloc"):

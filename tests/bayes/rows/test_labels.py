@@ -167,6 +167,13 @@ def test_users_names_are_taken_and_wrong_ones_are_named():
 
 
 @pytest.mark.thorough
+def test_rows_too_far_for_a_float_have_the_weights():
+    dims = ("chain", "draw", "component", "feature", "feature_bis")
+    parts = {"weights": (dims[:3], [[[0.3, 0.7]]]), "means": (dims[:4], [[[[0.0], [4.0]]]])}
+    draws = xr.Dataset(parts | {"covariances": (dims, [[[[[1.0]], [[1.0]]]]])})
+    assert label_probs(draws, [[1e200]]).values == pytest.approx(np.array([[0.3, 0.7]]))
+
+
 @pytest.mark.parametrize("weights", [[-0.5, 1.5], [0.5, 0.6]])
 def test_weights_that_are_no_probabilities_are_refused(weights):
     dims = ("chain", "draw", "component", "feature", "feature_bis")

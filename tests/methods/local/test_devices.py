@@ -329,6 +329,8 @@ def test_reports_of_other_kinds_are_not_put_together():
             dpg.fit_reports(wrong, 1)
     with pytest.raises(ValueError, match="at most 256 numbers, got 60 in 2 columns"):
         dpg.fit_reports(counted("one-bit"), 60)
+    with pytest.raises(ValueError, match="feature_names must be distinct"):
+        dpg.fit_reports(counted("one-bit"), 1, feature_names=["a", "a"])
     with pytest.raises(ValueError, match="feature_names must have 2 names, got 1"):
         dpg.fit_reports(counted("one-bit"), 1, feature_names=["a"])
     with pytest.raises(ValueError, match="of different people"):
