@@ -21,6 +21,7 @@ PROTOCOL = dpg.LocalProtocol("one-bit", 1.0, frequencies=[[1.0]], phases=[0.0])
 REPORTS = [PROTOCOL.respond(0.5)]
 FACTS = ("histogram", {}, (1,), ("a",), 50)
 AUDITED = {"mechanism": lambda data, n, rng: rng.normal(size=n) + data, "x": 0, "x_neighbour": 1}
+ESTIMATED = {"records": X, "learner": np.median, "space": None, "epsilon": 1.0, "delta": 1e-6}
 # public name and argument -> what it is called with, and the other arguments
 CALLS = {
     ("fit_gmm", "progress"): (dpg.fit_gmm, {"X": X, "n_components": 1, "epsilon": 1.0, "bounds": (0, 1)}),
@@ -41,6 +42,8 @@ CALLS = {
     ("Aggregate", "rehearse"): (dpg.Aggregate, {}),
     ("Populous", "rehearse"): (dpg.Populous, {"separation": 5.0}),
     ("PopulousSingle", "rehearse"): (dpg.PopulousSingle, {}),
+    ("populous_estimate", "rehearse"): (pm_dpgmm.tools.populous_estimate, ESTIMATED),
+    ("populous_estimate", "progress"): (pm_dpgmm.tools.populous_estimate, ESTIMATED),
     ("Answer", "private"): (dpg.Answer, {"names": ("a",), "values": [1.0], "covariance": [[1.0]]}),
     ("Checkpoint", "private"): (
         lambda private: dpg.Checkpoint(*FACTS, private, RELEASE.guarantee, {}, {}),
