@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -93,11 +93,10 @@ def outside_events() -> Iterator[list[BaseException]]:
     """Exceptions that the user's signal handlers raise meanwhile, such as KeyboardInterrupt: not the learner's."""
     raised: list[BaseException] = []
     before: dict[int, Any] = {}
-    previous: dict[int, Callable[[int, FrameType | None], Any]] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         try:
-            previous[number](number, frame)
+            before[number](number, frame)
         except BaseException as event:
             raised.append(event)
             raise
@@ -106,7 +105,6 @@ def outside_events() -> Iterator[list[BaseException]]:
         for number in signal.valid_signals():
             handler = before[number] = signal.getsignal(number)
             if callable(handler):
-                previous[number] = handler
                 signal.signal(number, note)
     try:
         yield raised

@@ -118,8 +118,7 @@ class Mixture:
                     break
                 points = np.where(far[:, None], points * NEARER, points)
                 log_joint[far] = self.component_log_densities(points[far]) + log_weights
-        log_joint = np.where(np.isneginf(log_joint).all(axis=1, keepdims=True), log_weights, log_joint)
-        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+        return shares_of(log_joint, log_weights)
 
     def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw ``n_points`` independent rows, shape (n_points, D)."""
@@ -250,6 +249,12 @@ def joined(inner: Mixture, background: tuple[float, Mixture] | None) -> Mixture:
         np.vstack([inner.means, broad.means]),
         np.concatenate([inner.covariances, broad.covariances]),
     )
+
+
+def shares_of(log_joint: FloatArray, log_weights: FloatArray) -> FloatArray:
+    """Probabilities (..., K) in proportion to exp(log_joint); where that is 0 for all K, to exp(log_weights)."""
+    log_joint = np.where(np.isneginf(log_joint).all(axis=-1, keepdims=True), log_weights, log_joint)
+    return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=-1, keepdims=True)))
 
 
 def _as_points(points: ArrayLike, n_features: int) -> FloatArray:

@@ -19,6 +19,7 @@ from pm_dpgmm.files.untrusted_json import MOST_BYTES, read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.mixture import shares_of
 from pm_dpgmm.notebook_html import alarm, box, paragraph, table
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee, Neighbouring
 from pm_dpgmm.records.categories import Level, check_apart, check_levels, labelled, places_of
@@ -178,11 +179,7 @@ class LevelReleases(Mapping[Level, Release]):
         ``X`` has the columns of the mixtures alone, (N, D). Where no level has a density they are the shares; of a row
         with a missing value they are NaN.
         """
-        joint = self._joint(X)
-        joint = np.where(np.isneginf(joint).all(axis=1, keepdims=True), np.log(self.shares), joint)
-        joint -= joint.max(axis=1, keepdims=True)
-        shares = np.exp(joint)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return shares_of(self._joint(X), np.log(self.shares))
 
     def sample(self, n_points: int, *, random_seed: int | np.random.Generator | None = None) -> Any:
         """Synthetic rows, a pandas DataFrame with the columns of the mixtures and ``by``, in random order."""

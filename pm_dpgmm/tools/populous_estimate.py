@@ -255,8 +255,8 @@ def populous_estimate(
     with (
         accounted(guarantee),
         progress_bar(progress, "populous estimate") as step,
-        unheard(),
-    ):  # warnings tell of records
+        unheard(),  # a warning would tell of a record
+    ):
         order, edges = split(len(rows), design.n_subsets, relation, rng=rng)
         seeds = generator_of(rng).integers(2**32, size=design.n_subsets).tolist()
         parts = np.split(rows[order], edges[1:-1])

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import xarray
 from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp
 
 from pm_dpgmm._arguments import FloatArray, check_text, shown
 from pm_dpgmm.bayes.arviz_compat import posterior_of, with_posterior
 from pm_dpgmm.bayes.rows.missing import patterns, read_rows
-from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture, shares_of
 from pm_dpgmm.posterior_draws import last_labels
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.feature_names import check_columns, check_order
@@ -185,8 +184,7 @@ def label_probs(
                 whitened = np.einsum("skij,nskj->nski", whiteners, offsets)
                 joint = heights - 0.5 * (whitened**2).sum(axis=3)
             joint = np.where(np.isnan(joint), -np.inf, joint)  # too far for a float, as all may be
-            joint = np.where(np.isneginf(joint).all(axis=2, keepdims=True), logs, joint)
-            result[chosen] = np.exp(joint - logsumexp(joint, axis=2, keepdims=True)).mean(axis=1)
+            result[chosen] = shares_of(joint, logs).mean(axis=1)
     coords = {dim: posterior[dim].to_numpy()} if dim in posterior.coords else {}
     if hasattr(X, "iloc"):
         coords["obs"] = X.index.to_numpy()
