@@ -53,6 +53,8 @@ def test_rows_whose_distances_overflow_belong_to_the_broadest_component_of_their
     with np.errstate(over="raise", invalid="raise"):
         shares = mixture.responsibilities([[1e200, 0.0], [0.0, -1e308], [0.0, 0.0]])
     assert shares[:2].tolist() == [[1.0, 0.0], [0.0, 1.0]] and 0 < shares[2, 0] < 1
+    one_near = Mixture([0.3, 0.7], [[0.0, 0.0], [1e200, 0.0]], wide_in_one)
+    assert one_near.responsibilities([[0.0, 0.0]]).tolist() == [[1.0, 0.0]]
     beyond = Mixture([0.3, 0.7], [[1e200, 0.0], [1e210, 0.0]], wide_in_one)  # no row is near enough
     assert beyond.responsibilities([[0.0, 0.0]]) == pytest.approx(np.array([[0.3, 0.7]]))
 
