@@ -25,7 +25,8 @@ def fit(options: argparse.Namespace) -> int:
     """Destinations are checked and reserved first, then everything else is checked, then the budget is spent."""
     read = (options.records, options.ledger, options.like)
     _check_output(options, *read)
-    partial = options.output.with_name(f"{options.output.stem}.partial.json")
+    target = options.output.resolve() if options.output.is_symlink() else options.output  # one checkpoint for both
+    partial = target.with_name(f"{target.stem}.partial.json")
     if partial.is_file() and partial.stat().st_size:
         raise FileExistsError(
             f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"

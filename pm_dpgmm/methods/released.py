@@ -80,8 +80,11 @@ class Released(DensityMethods):
             raise ValueError(f"transformations must be {len(names)}, got {self.transformations.n_features}")
         check_apart(self.resolution, self.transformations, names)
 
-    def __deepcopy__(self, memo: object) -> Self:
+    def __copy__(self) -> Self:
         return self  # nothing of it can change
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     @property
     def weights(self) -> FloatArray:

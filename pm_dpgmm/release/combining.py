@@ -145,9 +145,11 @@ def added(evidence: list[SketchStatistics]) -> SketchStatistics:
     everywhere = len(limits) == len(evidence)  # sites may have clipped to different bounds
     lows, highs = (np.array([limit[:, i] for limit in limits]) for i in (0, 1))
     bounds = np.column_stack([lows.min(axis=0), highs.max(axis=0)]) if everywhere else None
+    floors = [item.variance_floor for item in evidence if item.variance_floor is not None]
+    floor = np.min(floors, axis=0) if len(floors) == len(evidence) else None  # what every site has
     kinds = {item.covariance_type for item in evidence}
     kind = kinds.pop() if len(kinds) == 1 else FULL
-    return replace(start.with_sketches(sketches), bounds=bounds, covariance_type=kind)
+    return replace(start.with_sketches(sketches), bounds=bounds, covariance_type=kind, variance_floor=floor)
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:

@@ -289,6 +289,13 @@ def test_a_warning_that_is_an_error_before_anything_is_spent_is_one_line(table, 
     assert capsys.readouterr().err.count("\n") == 1 and ledger.spent == (0.0, 0.0)
 
 
+def test_an_output_and_a_link_to_it_have_one_checkpoint_for_both(table, tmp_path, capsys, unspent):
+    (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
+    (tmp_path / "r.partial.json").touch()  # of a fit to r.json that is running
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "link.json")]) == 2
+    assert "r.partial.json', which is empty: a fit that is running has reserved it" in capsys.readouterr().err
+
+
 def test_what_a_link_at_the_place_of_the_checkpoint_leads_to_is_removed_too(table, tmp_path):
     (tmp_path / "r.partial.json").symlink_to(tmp_path / "elsewhere.json")
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 0

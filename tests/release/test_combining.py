@@ -95,6 +95,15 @@ def test_numbers_add_up_and_survive_everything(sites, tmp_path):
     assert "site 2: epsilon = 1, delta = 1e-06; site 3: epsilon = 1.5" in both.summary()
 
 
+def test_the_least_variances_of_a_sum_are_those_that_every_site_has(sites):
+    first, second, third = (SketchStatistics.from_arrays(site.raw, site.noise) for site in sites)
+    low, high = (np.full(sites[0].n_features, value) for value in (0.1, 0.3))
+    floored = [dataclasses.replace(item, variance_floor=floor) for item, floor in ((first, high), (second, low))]
+    for order in (floored, floored[::-1]):
+        assert added(order).variance_floor.tolist() == low.tolist()
+    assert added([*floored, third]).variance_floor is None
+
+
 def test_a_number_of_components_that_would_take_hours_is_refused(sites):
     with pytest.raises(ValueError, match="n_components must be at most"):
         dpg.combine(sites, n_components=10**6)

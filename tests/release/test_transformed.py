@@ -1,5 +1,6 @@
 """Releases of transformed columns: densities and draws in people's units, files, sites, other numbers of components."""
 
+import copy
 import json
 import pickle
 from dataclasses import replace
@@ -161,6 +162,7 @@ def test_functions_are_never_in_a_file(tmp_path):
     with pytest.raises(ValueError, match="must have named transformations to be saved"):
         release.save(tmp_path / "release.json")
     assert not (tmp_path / "release.json").exists()
+    assert copy.copy(release) is release and copy.deepcopy([release])[0] is release
     assert dpg.load(replace(release, transformations=None).save(tmp_path / "inner.json")).transformations is None
 
 

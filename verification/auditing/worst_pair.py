@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -162,13 +163,16 @@ def worst_pair(
     rng = check_rng(rng)
     names = tuple(map(str, pairs)) if isinstance(pairs, Mapping) else ()
     given = pairs.values() if isinstance(pairs, Mapping) else pairs
-    found = checked_pairs(list(given) if isinstance(given, Iterable) else drawn_pairs("pairs", pairs, n_pairs, rng))
+    most = n_samples // LEAST_RUNS + 1  # already too many for the runs: a source without end is one, too
+    first = list(islice(given, most)) if isinstance(given, Iterable) else drawn_pairs("pairs", pairs, n_pairs, rng)
+    found = checked_pairs(first)
 
     n_rounds = math.ceil(math.log2(len(found)))
     budget = math.floor(search_share * n_samples) // max(1, n_rounds)  # of a round
+    told = f"{len(found)} or more" if len(found) == most else str(len(found))
     if n_rounds and min(budget // len(found), (1 - search_share) * n_samples) < LEAST_RUNS:
         raise ValueError(
-            f"n_samples must allow {LEAST_RUNS} runs on each of {len(found)} pairs in {n_rounds} rounds of the search"
+            f"n_samples must allow {LEAST_RUNS} runs on each of {told} pairs in {n_rounds} rounds of the search"
             f" and {LEAST_RUNS} for the certificate, got {n_samples} with search_share {search_share:g}"
         )
 

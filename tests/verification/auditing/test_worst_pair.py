@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -361,6 +362,7 @@ def test_only_strategies_need_hypothesis(monkeypatch):
         ({"search_share": 1.0}, ValueError, "search_share must lie strictly between 0 and 1, got 1.0"),
         ({"n_samples": 50}, ValueError, "n_samples must be at least 250"),
         ({"n_samples": 999}, ValueError, "n_samples must allow 250 runs on each of 2 pairs in 1 rounds"),
+        ({"pairs": repeat((0, 1))}, ValueError, "must allow 250 runs on each of 9 or more pairs in 4 rounds"),
         ({"search_share": 0.9999}, ValueError, "and 250 for the certificate, got 2000 with search_share 0.9999"),
         ({"n_pairs": 0}, ValueError, "n_pairs must be at least 1"),
         ({"pairs": []}, ValueError, "pairs must hold at least one pair"),
