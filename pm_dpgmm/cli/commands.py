@@ -344,6 +344,7 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         "n_components",
         "epsilon",
         "delta",
+        "columns",
         "bounds",
         "resolution",
         "transform",

@@ -21,6 +21,7 @@ from pm_dpgmm.methods.released_densities import DensityMethods, law_of
 from pm_dpgmm.methods.released_statistics import older_caveats
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
 from pm_dpgmm.records.transformed_columns import (
@@ -125,8 +126,7 @@ class Released(DensityMethods):
     @property
     def density(self) -> Mixture:
         """All of the released density, in the transformed unit: the K components, a background as one more."""
-        broad = None if self.background is None else (self.background_weight, self.background)
-        return joined(self.mixture, broad)
+        return joined(self.mixture, background_of(self))
 
     @property
     def law(self) -> Mixture | TransformedMixture:

@@ -12,6 +12,11 @@ class BackgroundWarning(UserWarning):
     """The components of a release are used without its background, which is part of its density."""
 
 
+def background_of(release: Any) -> tuple[float, Any] | None:
+    """Weight and law of a release's background, a Mixture of one component; None where it has none."""
+    return None if release.background is None else (release.background_weight, release.background)
+
+
 def warn_without_background(release: Any, words: str, *, stacklevel: int = 2) -> None:
     """Warn that a use of ``release`` leaves out its background, if that holds more than 1 % of the records.
 

@@ -33,6 +33,13 @@ START = 0.7  # of what a fit to local responses expects, which is asymptotic
 MOST_SIMULATIONS = 10_000
 MOST_NUMBERS = 10**8  # of simulated records times columns: below a gigabyte
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
+NOT_OF_A_PLAN = {
+    "X": "which simulates its records",
+    "transform": "whose mixtures are those of transformed records",
+    "ledger": "which spends nothing",
+    "checkpoint": "whose fits are of simulated records",
+    "progress": "which shows none of its fits'",
+}
 
 
 def plan(
@@ -168,6 +175,7 @@ def smallest_size(
     check_count(n_features=n_features, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
+    _check_settings(settings)
     with without_warnings_of_fits():  # of sizes that are only looked at
         found = _smallest(n_features, n_components, budget)
     warn_if_weak(epsilon, delta or 0.0, found.n_records if found.enough else None)
@@ -186,6 +194,13 @@ def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Pla
         if found.enough or size > most:
             break
     return found
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    """Raise ValueError for what a fit of real records has, and simulated fits must not charge, write or show."""
+    for name, reason in NOT_OF_A_PLAN.items():
+        if settings.get(name) is not None:
+            raise ValueError(f"{name} must be left out of a plan, {reason}, got {shown(settings[name])}")
 
 
 def _check_simulated(size: float, n_features: int, budget: dict[str, Any]) -> None:
@@ -219,9 +234,7 @@ def _planned(
     if n_records > MOST_NUMBERS // n_features:
         rule = f"n_records must be at most {MOST_NUMBERS // n_features:,} in a plan, which simulates as many"
         raise ValueError(f"{rule}, got {n_records:,}; noise matters less with every record more")
-    if settings.get("transform") is not None:
-        rule = "transform must be left out of a plan, whose mixtures are those of transformed records"
-        raise ValueError(f"{rule}, got {shown(settings['transform'])}")
+    _check_settings(settings)
     name = method.name if isinstance(method, Populous) else method
     truths = _truths(
         n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed

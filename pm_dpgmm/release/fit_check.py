@@ -18,9 +18,10 @@ from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import distances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
+from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.coordinates import Coordinates
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import check_order
@@ -187,11 +188,11 @@ def check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.
     check_histogram(release.raw, release.noise, release.n_features)
     counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
-    heights = counts.ravel()
+    heights, background = counts.ravel(), background_of(release)
     if mixtures is None:
-        expected = law.expected(release.mixture)
+        expected = law.expected(release.density)
         deviations = law.deviations(expected)
-        slopes = law.slopes(release.mixture) / deviations[:, None]
+        slopes = law.slopes(release.mixture, background) / deviations[:, None]
         # directions that nothing depends on have slopes of 0: no part of the span
         left, values, _ = np.linalg.svd(slopes, full_matrices=False)
         span = left[:, values > 1e-9 * values.max()]
@@ -200,15 +201,16 @@ def check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.
             residuals = (numbers - expected) / deviations
             return np.asarray((residuals**2).sum(axis=-1) - ((residuals @ span) ** 2).sum(axis=-1))
 
-        simulated = distance(law.simulate(release.mixture, N_SIMULATED, rng=rng))
+        simulated = distance(law.simulate(release.density, N_SIMULATED, rng=rng))
         statistic = float(distance(heights))
         p_value = (1 + (simulated >= statistic).sum()) / (1 + N_SIMULATED)
         return FitCheck(float(p_value), statistic, float(simulated.mean()), heights.size, 0, release.method)
     found = []
     for mixture in mixtures:
-        expected = law.expected(mixture)
+        density = joined(mixture, background)
+        expected = law.expected(density)
         deviations = law.deviations(expected)
-        again = law.simulate(mixture, 1, rng=rng)[0]
+        again = law.simulate(density, 1, rng=rng)[0]
         found.append([(((numbers - expected) / deviations) ** 2).sum() for numbers in (heights, again)])
     seen, simulated = np.array(found).T
     p_value = (1 + (simulated >= seen).sum()) / (1 + len(mixtures))
@@ -256,16 +258,22 @@ class CountLaw:
         noise = rng.geometric(stop, size=counts.shape) - rng.geometric(stop, size=counts.shape)
         return np.asarray(counts + noise, dtype=float)
 
-    def slopes(self, mixture: Mixture) -> FloatArray:
-        """Derivatives of the expected counts by their sum, where it is private, and by all coordinates, (M, P)."""
-        chart = Coordinates.about(mixture, "shares")
-        columns = [] if self.n_records is not None else [self.expected(mixture) / self.size]
+    def slopes(self, mixture: Mixture, background: tuple[float, Mixture] | None = None) -> FloatArray:
+        """Derivatives of the expected counts by their sum, where it is private, and by all coordinates, (M, P).
+
+        Of a background, which is known, the weight alone is one.
+        """
+        density, (k, d) = joined(mixture, background), mixture.means.shape
+        origin = density.weights, mixture.means, np.linalg.cholesky(mixture.covariances)
+        chart = Coordinates(k, d, "shares", n_more=density.n_components - k, origin=origin)
+        columns = [] if self.n_records is not None else [self.expected(density) / self.size]
         diagonal = chart.filled(0.0, 0.0, 1.0, 0.0) > 0
 
         def at(vector: FloatArray) -> FloatArray:
             # diagonal entries, not their logarithms, move by STEP
             weights, means, factors = chart.at(np.where(diagonal, np.log1p(vector), vector))
-            return self.expected(Mixture(weights, means, factors @ factors.swapaxes(1, 2)))
+            covariances = np.concatenate([factors @ factors.swapaxes(1, 2), density.covariances[k:]])
+            return self.expected(Mixture(weights, np.concatenate([means, density.means[k:]]), covariances))
 
         columns += [(at(step) - at(-step)) / (2 * STEP) for step in STEP * np.eye(chart.size)]
         return np.stack(columns, axis=1)

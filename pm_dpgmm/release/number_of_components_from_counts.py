@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
-from pm_dpgmm.methods.counts.caveats import count_caveats
-from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED, fit_counts
+from pm_dpgmm.methods.counts.histogram import fitted
+from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
@@ -32,20 +32,11 @@ class CountFit(Generic[AnyRelease]):
 def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
     """The same counts, another mixture."""
     check_histogram(release.raw, release.noise, release.n_features)
-    counts = np.asarray(release.raw["counts"]).astype(np.int64)
-    if 2 * n_components > counts.size:
-        raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} cells, got {n_components}")
     if n_components == release.n_components:
         return release
-    mixture = fit_counts(
-        counts,
-        np.asarray(release.raw["bounds"]),
-        n_components,
-        noise_scale=float(release.noise["scale"]),
-        progress=lambda done, total: None,
-    )
-    caveats = count_caveats(release.raw, release.noise, mixture)
-    return replace(release, mixture=mixture, noise=dict(release.noise) | {"caveats": caveats})
+    fit = fitted(release.guarantee, release.raw, release.noise, n_components, lambda done, total: None)
+    weight, background = fit.background or (0.0, None)
+    return replace(release, mixture=fit.mixture, noise=fit.noise, background_weight=weight, background=background)
 
 
 def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -> list[CountFit[AnyRelease]]:
@@ -60,14 +51,14 @@ def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -
     law = CountLaw(np.asarray(release.raw["bounds"]), counts.shape[0], noise_scale, release.n_records, counts.sum())
     found = []
     for k in numbers:
-        fitted = refit_counts(release, k)
-        expected = law.expected(fitted.mixture) + SMALLEST_EXPECTED
+        refit = refit_counts(release, k)
+        expected = law.expected(refit.density) + SMALLEST_EXPECTED
         log_likelihood, _ = count_log_likelihood(counts.ravel(), expected, noise_scale=noise_scale)
-        check = check_counts(fitted, None, np.random.default_rng(0))
-        d = fitted.n_features
-        n_parameters = k * (1 + d + d * (d + 1) // 2)
+        check = check_counts(refit, None, np.random.default_rng(0))
+        d = refit.n_features
+        n_parameters = k * (1 + d + d * (d + 1) // 2) + (refit.background is not None)
         misfit = (check.statistic - check.expected) / math.sqrt(2 * check.expected)
-        found.append(CountFit(fitted, float(-2 * log_likelihood.sum()) + price * n_parameters, misfit))
+        found.append(CountFit(refit, float(-2 * log_likelihood.sum()) + price * n_parameters, misfit))
     return found
 
 

@@ -5,6 +5,7 @@ import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -206,3 +207,14 @@ def test_a_size_that_is_not_enough_is_the_last_where_a_larger_one_cannot_be_simu
     monkeypatch.setattr(plan_module, "_promised_size", lambda *given: 900)
     monkeypatch.setattr(plan_module, "MOST_NUMBERS", 1_000)
     assert not dpg.smallest_size(1, 2, epsilon=1.0, delta=1e-6).enough and tried == [900]
+
+
+@pytest.mark.parametrize("name", ["ledger", "checkpoint", "progress", "X"])
+def test_what_belongs_to_real_records_is_refused_before_anything_is_simulated(name, tmp_path):
+    """Simulated fits charged a real ledger."""
+    ledger = dpg.Ledger(tmp_path / "ledger.sqlite", epsilon=5.0)
+    value = {"ledger": ledger, "checkpoint": tmp_path / "fit.json", "progress": False, "X": np.zeros((3, 1))}[name]
+    for asked in (partial(dpg.plan, 300), dpg.smallest_size):
+        with pytest.raises(ValueError, match=f"{name} must be left out of a plan, which|{name} must .* whose"):
+            asked(1, 1, epsilon=1.0, method="histogram", **{name: value})
+    assert ledger.spent == (0.0, 0.0) and not (tmp_path / "fit.json").exists()

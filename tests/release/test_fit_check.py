@@ -203,7 +203,7 @@ def test_counts_choose_the_number_of_components():
     assert release.refit(1) is release and dict(two.raw).keys() == dict(release.raw).keys()
     bic = release.select_k([1, 2], penalty="bic")
     assert bic.penalty == pytest.approx(np.log(64)) and release.select_k([2], penalty="aic").penalty == 2
-    with pytest.raises(ValueError, match="n_components must be at most 32 for 64 cells, got 33"):
+    with pytest.raises(ValueError, match="n_components must be at most 32 for 64 bins, got 33"):
         release.refit(33)
     # the score is what it says
     law = CountLaw(np.array([[-6.0, 10.0]]), 64, release.noise["scale"], 20_000, 0.0)

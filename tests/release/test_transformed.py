@@ -234,5 +234,5 @@ def test_the_estimator_takes_rows_in_the_unit_of_the_records():
 
 
 def test_a_plan_has_none():
-    with pytest.raises(ValueError, match="transform must be left out of a plan"):
+    with pytest.raises(ValueError, match="transform must be left out of a plan, whose mixtures are those of"):
         dpg.plan(1_000, 1, 1, epsilon=1.0, transform="log")

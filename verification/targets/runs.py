@@ -47,6 +47,11 @@ def nothing_to_say(*released: Any) -> list[str]:
     return []
 
 
+def as_it_is(raw: Any, noise: Any, mixture: Any) -> tuple[Any, None]:
+    """In the place of the background of a fit to a histogram, for the same reason."""
+    return mixture, None
+
+
 def truncated_floats(n_samples: int, *, scale: float, bound: float, rng: np.random.Generator) -> FloatArray:
     """Laplace noise conditioned on [-bound, bound] as floating-point numbers: right as real numbers, not as bits."""
     draws = rng.laplace(scale=scale, size=n_samples)

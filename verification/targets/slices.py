@@ -88,6 +88,7 @@ def by_slices(
     with (
         mock.patch.object(method, "fit_slices", fixed),
         mock.patch.object(method, "noisy_counts", noise),
+        mock.patch.object(method, "beside_slices", return_value=None),
         mock.patch.object(method, "count_caveats", nothing_to_say),
     ):
         return rows_of(run, n_samples)

@@ -12,6 +12,7 @@ from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.statistic import Statistic
+from pm_dpgmm.mixture.background import background_of
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -67,7 +68,7 @@ def log_likelihood(
     -----
     Records outside the bounds were counted in the nearest bin, and the bins at the edge are taken to reach to
     infinity, so nothing is cut off. The number of records is public under replace-one neighbours; under add-remove it
-    is integrated out with a flat prior.
+    is integrated out with a flat prior. A background of the release is taken as it was released.
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     grid = statistics(release)
@@ -75,6 +76,12 @@ def log_likelihood(
     weights = pt.as_tensor_variable(weights)
     means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
+    background = background_of(release)
+    if background is not None:  # one more component that is known
+        share, broad = background
+        weights = pt.concatenate([(1 - share) * weights, share * broad.weights])
+        means = pt.concatenate([means, broad.means])
+        chol = pt.concatenate([chol, np.linalg.cholesky(broad.covariances)])
     form = "exact" if likelihood == "auto" else likelihood
     found: TensorVariable = count_density(grid, form, weights, means, chol)
     return found

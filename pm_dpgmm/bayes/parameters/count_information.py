@@ -13,7 +13,8 @@ from pm_dpgmm.methods.counts.histogram_fit import CELL_VARIANCE, SMALLEST_EXPECT
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.gaps.bin_fit import masses
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.background import background_of
+from pm_dpgmm.mixture.mixture import Mixture, joined
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -50,9 +51,10 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     total = release.n_records if release.n_records is not None else max(1.0, float(counts.sum()))
     centres = cell_centres(bounds, n_cells)
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
+    background = background_of(release)
 
     def expected(offsets: FloatArray) -> FloatArray:
-        near = mixture_at(offsets, mixture)
+        near = joined(mixture_at(offsets, mixture), background)
         blurred = Mixture(near.weights, near.means, near.covariances + np.diag(CELL_VARIANCE * width**2))
         return np.asarray(total * np.prod(width) * np.exp(blurred.log_density(centres)))
 

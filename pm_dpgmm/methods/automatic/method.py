@@ -66,7 +66,7 @@ class Automatic(Method):
     Notes
     -----
     The scales take 1.5 % of the sketch's squared Gaussian parameter, and "gaps" keeps a fifth of delta and what the
-    scales leave of epsilon: .9 of 1 at delta 1e-6.
+    scales leave of epsilon: .88 of 1 at delta 1e-6.
     """
 
     name: ClassVar[str] = AUTOMATIC

@@ -110,25 +110,30 @@ class Judged:
 
     counts: Counts
     mixture: Mixture
+    weights: FloatArray  # (K,), of the components in the density
     shares: FloatArray  # (K, M), probability of every bin under every component
+    rest: FloatArray | float  # probability of every bin and the background, shape (M,)
     n_records: float  # as the counts tell: the number may be private
 
     @classmethod
-    def of(cls, counts: Counts, mixture: Mixture) -> Judged:
+    def of(cls, counts: Counts, mixture: Mixture, background: tuple[float, Mixture] | None = None) -> Judged:
         """Records by weighted least squares, the weights from a first guess, their total."""
         pairs = zip(mixture.means, mixture.covariances, strict=True)
         shares = np.array([counts.shares(mean, covariance) for mean, covariance in pairs])
-        p = mixture.weights @ shares
+        weight, broad = background or (0.0, None)
+        weights = mixture.weights * (1 - weight)
+        rest = 0.0 if broad is None else weight * counts.shares(broad.means[0], broad.covariances[0])
+        p = weights @ shares + rest
         n_records = max(counts.values.sum() / len(counts.starts), 1.0)
-        weights = p / (max(counts.noise_variance, LEAST_VARIANCE) + n_records * p)
-        slope = float(weights @ p)
-        estimate = float(weights @ counts.values) / slope if slope > 0 else 1.0
-        return cls(counts, mixture, shares, max(estimate, 1.0))
+        precise = p / (max(counts.noise_variance, LEAST_VARIANCE) + n_records * p)
+        slope = float(precise @ p)
+        estimate = float(precise @ counts.values) / slope if slope > 0 else 1.0
+        return cls(counts, mixture, weights, shares, rest, max(estimate, 1.0))
 
     @property
     def expected(self) -> FloatArray:
         """Counts, shape (M,)."""
-        return np.asarray(self.n_records * (self.mixture.weights @ self.shares))
+        return np.asarray(self.n_records * (self.weights @ self.shares + self.rest))
 
     @property
     def variances(self) -> FloatArray:
@@ -136,7 +141,12 @@ class Judged:
         return self.expected + max(self.counts.noise_variance, LEAST_VARIANCE)
 
 
-def count_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> list[str]:
+def count_caveats(
+    raw: Mapping[str, FloatArray],
+    noise: Mapping[str, Any],
+    mixture: Mixture,
+    background: tuple[float, Mixture] | None = None,
+) -> list[str]:
     """What noisy counts leave open or contradict in a mixture, one text for each reason.
 
     Parameters
@@ -145,6 +155,8 @@ def count_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixtu
         Of a release of method "histogram" or "slices".
     mixture : Mixture
         That was fitted to the counts.
+    background : (weight, Mixture), optional
+        What the density has besides.
 
     Returns
     -------
@@ -156,16 +168,35 @@ def count_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixtu
     Post-processing: costs no privacy budget.
     """
     try:
-        counts = Counts.of(raw, noise)
-        k, d = mixture.means.shape
-        if counts is None or k * (1 + 2 * d) * counts.values.size > MOST_WORK:
+        fit = judged(raw, noise, mixture, background)
+        if fit is None:
             return []
         with np.errstate(all="ignore"):
-            fit = Judged.of(counts, mixture)
             found = [misfit(fit), far_records(fit), too_few(fit), unmeasured_width(fit)]
     except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
         return []
     return [text for text in found if text]
+
+
+def judged(
+    raw: Mapping[str, FloatArray],
+    noise: Mapping[str, Any],
+    mixture: Mixture,
+    background: tuple[float, Mixture] | None = None,
+) -> Judged | None:
+    """The counts of a release beside a mixture; None where there are none, or so many that it would take long."""
+    counts = Counts.of(raw, noise)
+    k, d = mixture.means.shape
+    if counts is None or k * (1 + 2 * d) * counts.values.size > MOST_WORK:
+        return None
+    with np.errstate(all="ignore"):
+        return Judged.of(counts, mixture, background)
+
+
+def signal(fit: Judged) -> float:
+    """Squared signal-to-noise ratio of the counts, for each number of the mixture."""
+    k, d = fit.mixture.means.shape
+    return float((fit.expected**2 / fit.variances).sum()) / (k * (1 + d + d * (d + 1) // 2))
 
 
 def misfit(fit: Judged) -> str | None:
@@ -240,18 +271,17 @@ def far_records(fit: Judged) -> str | None:
         return None
     return (
         f"about {share:.1%} of the records lie where the mixture has next to none, and log densities there are far too"
-        " low: another component for them, tighter bounds or, with delta, method 'sketch', whose density has a"
-        " background, may help"
+        " low: another component for them, tighter bounds or, with delta, method 'sketch' may help"
     )
 
 
 def too_few(fit: Judged) -> str | None:
     """That the counts hardly rise above their noise, for so many numbers."""
     k, d = fit.mixture.means.shape
-    signal = float((fit.expected**2 / fit.variances).sum()) / (k * (1 + d + d * (d + 1) // 2))
-    if signal >= LEAST_SIGNAL:
+    found = signal(fit)
+    if found >= LEAST_SIGNAL:
         return None
-    times = math.sqrt(LEAST_SIGNAL / max(signal, 1e-6))  # noise rules, so the ratio grows with the square
+    times = math.sqrt(LEAST_SIGNAL / max(found, 1e-6))  # noise rules, so the ratio grows with the square
     needed = f"about {times:.1f}" if times < MOST_TIMES else f"more than {MOST_TIMES}"
     return (
         f"too few records or too small a budget for {counted(k, 'component')} in {counted(d, 'column')}: {needed}"
@@ -290,6 +320,6 @@ def width_rises(fit: Judged, factor: float) -> FloatArray:
         for j in range(len(values)):
             scaled = np.where(np.arange(len(values)) == j, factor**2, 1.0) * np.maximum(values, 0.0)
             shares = fit.counts.shares(mean, ((axes * scaled) @ axes.T) * unit)
-            step = fit.n_records * fit.mixture.weights[i] * (shares - fit.shares[i])
+            step = fit.n_records * fit.weights[i] * (shares - fit.shares[i])
             rises[i, j] = ((step - 2 * residuals) * step / fit.variances).sum()
     return rises

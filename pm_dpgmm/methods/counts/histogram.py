@@ -10,6 +10,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, plain_numbers
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_loss, noisy_counts
+from pm_dpgmm.methods.counts.background import beside_histogram
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
@@ -156,4 +157,6 @@ def fitted(
     if 2 * n_components > counts.size:
         raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} bins, got {n_components}")
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
-    return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": count_caveats(raw, noise, mixture)})
+    mixture, background = beside_histogram(raw, noise, mixture)
+    caveats = count_caveats(raw, noise, mixture, background)
+    return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": caveats}, background)

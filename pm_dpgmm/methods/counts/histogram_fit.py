@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ START_SEED = 20231  # public: starting points are post-processing, and a fixed s
 CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard)
 SMALLEST_VARIANCE = 0.75**2  # of a component along any direction, in bins squared: nothing narrower is resolved
 PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each unit of the noise scale
+FIRST_SHARE = 0.05  # of a known component, to start from
+LEAST_VARIANCE, TINY = 1e-3, 1e-300  # of a noisy count that is divided by; of a sum that is
 SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
@@ -68,8 +70,7 @@ def fit_counts(
     Mixture
         In the unit of the records; a function of the arguments alone.
     """
-    d, n_cells = counts.ndim, counts.shape[0]
-    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
+    n_cells = counts.shape[0]
     # everything below is in units of a bin, so that no unit of the data reaches the floors
     grid = _grid(counts, n_components, noise_scale)
     rng = np.random.default_rng(START_SEED)
@@ -77,15 +78,67 @@ def fit_counts(
     for done in range(N_STARTS):
         runs.append(_em(grid, _start(grid, rng), START_STEPS))
         progress(done + 1, N_STARTS + 1)
-    _, (rates, means, blurred) = _em(grid, max(runs, key=lambda run: run[0])[1], MAX_STEPS)
+    _, found = _em(grid, max(runs, key=lambda run: run[0])[1], MAX_STEPS)
     progress(N_STARTS + 1, N_STARTS + 1)
+    return _in_records(found, bounds, n_cells)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """A mixture fitted again beside a component that is known but for its weight."""
+
+    mixture: Mixture  # without that component
+    weight: float  # of that component
+    gain: float  # of the penalised log-likelihood, nats
+    error: float  # standard deviation of the weight as the counts know it, about a small one
+
+
+def fit_beside(counts: IntArray, bounds: FloatArray, mixture: Mixture, known: Mixture, *, noise_scale: float) -> Beside:
+    """Fit to the same counts from ``mixture``, with one more component of which only the weight is free.
+
+    Parameters
+    ----------
+    counts, bounds, noise_scale
+        As for :func:`fit_counts`.
+    mixture : Mixture
+        That :func:`fit_counts` found.
+    known : Mixture
+        The component.
+    """
+    grid = _grid(counts, mixture.n_components, noise_scale)
+    own = _in_bins(mixture, bounds, counts, 1 - FIRST_SHARE)
+    other = _in_bins(known, bounds, counts, FIRST_SHARE)
+    plain, _ = _em(grid, _in_bins(mixture, bounds, counts, 1.0), MAX_STEPS)
+    both = (np.concatenate(pair) for pair in zip(own, other, strict=True))
+    grid = replace(grid, n_fixed=1)
+    value, (rates, means, blurred) = _em(grid, (next(both), next(both), next(both)), MAX_STEPS)
+    parts, _ = _expected_parts(grid, (rates, means, blurred), 0.0)
+    # records that move from the mixture to the known component
+    moved = parts[-1] / rates[-1] - parts[:-1].sum(axis=0) / rates[:-1].sum()
+    variances = parts.sum(axis=0) + 2 * noise_scale**2 + LEAST_VARIANCE
+    information = float((moved**2 / variances).sum()) * float(rates.sum()) ** 2
+    found = _in_records((rates[:-1], means[:-1], blurred[:-1]), bounds, counts.shape[0])
+    weight = float(rates[-1] / rates.sum())
+    return Beside(found, weight, value - plain, 1 / math.sqrt(max(information, 1.0)))
+
+
+def _in_records(found: Parameters, bounds: FloatArray, n_cells: int) -> Mixture:
+    """In the unit of the records."""
+    rates, means, blurred = found
+    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
     weights = np.maximum(rates / rates.sum(), 1e-6)
-    covariances = (blurred - np.eye(d) * CELL_VARIANCE) * (width[:, None] * width)
+    covariances = (blurred - np.eye(len(width)) * CELL_VARIANCE) * (width[:, None] * width)
     return Mixture(
-        weights / weights.sum(),
-        means * width + bounds[:, 0],
-        (covariances + np.swapaxes(covariances, 1, 2)) / 2,
+        weights / weights.sum(), means * width + bounds[:, 0], (covariances + np.swapaxes(covariances, 1, 2)) / 2
     )
+
+
+def _in_bins(mixture: Mixture, bounds: FloatArray, counts: IntArray, share: float) -> Parameters:
+    """A mixture as a part of all records, in units of a bin."""
+    width = (bounds[:, 1] - bounds[:, 0]) / counts.shape[0]
+    n_records = max(float(counts.sum()), 1.0)
+    blurred = mixture.covariances / (width[:, None] * width) + np.eye(len(width)) * CELL_VARIANCE
+    return mixture.weights * share * n_records, (mixture.means - bounds[:, 0]) / width, blurred
 
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray]  # rates (K,), means (K, D), blurred covariances (K, D, D)
@@ -101,6 +154,7 @@ class _Grid:
     n_components: int
     prominent: BoolArray  # (M,), bins that stand out of the noise
     spread: FloatArray  # (D, D), a typical covariance of a component
+    n_fixed: int = 0  # components, the last ones, of which the rate alone is free
 
 
 def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
@@ -133,7 +187,7 @@ def _em(grid: _Grid, parameters: Parameters, max_steps: int) -> tuple[float, Par
         previous = value
         # E[true count] = expected (1 + d log-likelihood / d expected), shared over the components
         shares = parts * (1 + slope)
-        parameters = _maximise(grid, shares, pseudo)
+        parameters = _maximise(grid, shares, pseudo, parameters)
     return previous, parameters
 
 
@@ -147,10 +201,12 @@ def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple
     log_determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + d * LOG_2PI)
     traces = np.trace(np.linalg.solve(covariances, np.broadcast_to(grid.spread, covariances.shape)), axis1=1, axis2=2)
-    return rates[:, None] * np.exp(exponents), 0.5 * pseudo * float((log_determinants + traces).sum())
+    k, parts = grid.n_components, rates[:, None] * np.exp(exponents)
+    parts[k:] *= (rates[k:] / np.maximum(parts[k:].sum(axis=1), TINY))[:, None]  # a known one has no mass outside
+    return parts, 0.5 * pseudo * float((log_determinants + traces)[:k].sum())
 
 
-def _maximise(grid: _Grid, shares: FloatArray, pseudo: float) -> Parameters:
+def _maximise(grid: _Grid, shares: FloatArray, pseudo: float, before: Parameters) -> Parameters:
     """Rates, means and covariances from the expected true counts of each component; covariances with the prior."""
     rates = shares.sum(axis=1) + 1e-9
     means = shares @ grid.centres / rates[:, None]
@@ -158,7 +214,10 @@ def _maximise(grid: _Grid, shares: FloatArray, pseudo: float) -> Parameters:
     scatter = np.einsum("km,kmi,kmj->kij", shares, offsets, offsets) + pseudo * grid.spread
     values, vectors = np.linalg.eigh(scatter / (rates + pseudo)[:, None, None])
     values = np.maximum(values, SMALLEST_VARIANCE + CELL_VARIANCE)
-    return rates, means, (vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    covariances = (vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    fixed = slice(grid.n_components, None)
+    means[fixed], covariances[fixed] = before[1][fixed], before[2][fixed]
+    return rates, means, covariances
 
 
 def _start(grid: _Grid, rng: np.random.Generator) -> Parameters:

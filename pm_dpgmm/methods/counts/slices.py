@@ -11,6 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, plain_numbers
 from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, histogram_loss, noisy_counts
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
+from pm_dpgmm.methods.counts.background import beside_slices
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.slice_fit import fit_slices
@@ -147,5 +148,7 @@ def fitted(
     mixture, dispersion = fit_slices(
         counts, slices, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress
     )
-    told = {"dispersion": dispersion, "caveats": count_caveats(raw, noise, mixture)}
-    return Outcome(mixture, guarantee, raw, dict(noise) | told)
+    told = dict(noise) | {"dispersion": dispersion}
+    background = beside_slices(raw, told, mixture)
+    told["caveats"] = count_caveats(raw, noise, mixture, background)
+    return Outcome(mixture, guarantee, raw, told, background)

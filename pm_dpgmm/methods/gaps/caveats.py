@@ -44,7 +44,7 @@ def judged(found: GapStatistics, mixture: Mixture) -> Judged:
     deviations = np.sqrt(mixture.covariances[:, 0, 0])
     shares, _ = masses(bins, mixture.means[None, :, 0], deviations[None])
     total = float(found.n_records) if found.n_records is not None else float(bins.counts.sum())
-    return Judged(counts, mixture, shares[0], max(total, 1.0))
+    return Judged(counts, mixture, mixture.weights, shares[0], 0.0, max(total, 1.0))
 
 
 def _misfit(found: GapStatistics, mixture: Mixture) -> str | None:

@@ -11,7 +11,9 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts import caveats
 from pm_dpgmm.methods.counts.caveats import Counts, Judged, count_caveats, excess
+from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.privacy.noise import discrete_laplace
 from pm_dpgmm.release.release import Release
 
@@ -66,16 +68,24 @@ def test_a_bad_fit_warns_once_and_says_why(X, n_components, epsilon, bounds, tol
 @pytest.mark.parametrize(
     "share, n_records, told", [(0.0, 10_000, None), (0.02, 10_000, "about 1."), (0.005, 100_000, "about 0.3")]
 )
-def test_records_far_from_all_components_are_told(share, n_records, told):
+def test_records_far_from_all_components_are_told_of_components_alone(share, n_records, told):
     """A density of minus hundreds for each, and 1.2 nats less on average, were silent. False alarm 3e-7 by design."""
     rng = np.random.default_rng(1)
     rows = np.concatenate([TWO.sample(n_records, rng=rng), rng.uniform(-20, 20, (int(share * n_records), 1))])
     release, caught = fitted(rows, 2, 1.0, (-20, 20))
+    assert caught == [] and release.warnings == () and (release.background is None) == (told is None)
+    alone = fit_counts(
+        release.raw["counts"].astype(int),
+        release.raw["bounds"],
+        2,
+        noise_scale=release.noise["scale"],
+        progress=lambda *_: None,
+    )
+    words = count_caveats(release.raw, release.noise, alone)
     if told is None:
-        assert caught == [] and release.warnings == ()
+        assert words == []
     else:
-        assert caught == [dpg.FitWarning] and len(release.warnings) == 1
-        assert release.flag.startswith(told) and "lie where the mixture has next to none" in release.flag
+        assert words[0].startswith(told) and "lie where the mixture has next to none" in words[0]
 
 
 @pytest.mark.parametrize("noise_scale, told", [(2.0, True), (20.0, False)])
@@ -122,12 +132,13 @@ def test_a_misfit_of_many_records_that_costs_little_is_silent():
 @pytest.mark.parametrize("d, epsilon", [(1, 1.0), (1, 0.01), (2, 0.05), (3, 0.05), (3, 1.0)])
 def test_caveats_are_a_function_of_the_released_numbers_and_files_of_older_versions_have_them_too(d, epsilon, tmp_path):
     release, _ = fitted(clusters(2_000, d), 2, epsilon, (-6, 12))
-    assert count_caveats(release.raw, release.noise, release.mixture) == list(release.warnings)
-    fields = release.to_dict()
+    assert count_caveats(release.raw, release.noise, release.mixture, background_of(release)) == list(release.warnings)
+    fields = release.to_dict() | {"background": None, "background_weight": 0.0}
     del fields["noise"]["caveats"]
     (tmp_path / "old.json").write_text(json.dumps(fields))
     old = dpg.load(tmp_path / "old.json")
-    assert old.warnings == release.warnings and bool(old.warnings) == (epsilon < 1)
+    assert list(old.warnings) == count_caveats(release.raw, release.noise, release.mixture)
+    assert bool(old.warnings) == bool(release.warnings) == (epsilon < 1)
 
 
 def test_another_number_of_components_has_warnings_of_its_own():
@@ -190,7 +201,12 @@ def test_a_misfit_of_one_among_many_slices_must_be_surer():
     c = one.counts
     values = np.concatenate([c.values, *[row] * 99])
     many = Judged(
-        Hundred(values, c.noise_variance, c.bounds, c.n_cells, None), TWO, np.tile(one.shares, 100), one.n_records
+        Hundred(values, c.noise_variance, c.bounds, c.n_cells, None),
+        TWO,
+        TWO.weights,
+        np.tile(one.shares, 100),
+        0.0,
+        one.n_records,
     )
     assert excess(one) > 0 and excess(many) == 0
 

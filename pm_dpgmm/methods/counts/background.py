@@ -1,0 +1,67 @@
+"""The background of a mixture fitted to noisy counts: whether there is one, and how much of the density it holds.
+
+Post-processing: no record is seen. A mixture leaves out what real tables have besides, tails and rows far from every
+component, where its log-density is minus dozens; a few rows in a hundred decide what such a density is worth. The
+background is one Gaussian as wide as the public bounds, which are two of its deviations from its mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, judged, signal
+from pm_dpgmm.methods.counts.histogram_fit import fit_beside
+from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from pm_dpgmm.mixture.mixture import Mixture
+
+Background = tuple[float, Mixture]  # weight and law
+
+ODDS = 0.25  # before the counts are seen, that some records are in no component
+DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
+LITTLE = 0.01  # of the density is a background where slices contradict the mixture
+
+
+def as_wide_as(bounds: FloatArray) -> Mixture:
+    """The law of the background, a function of public bounds (D, 2)."""
+    return Mixture([1.0], [bounds.mean(axis=1)], [np.diag(((bounds[:, 1] - bounds[:, 0]) / 4) ** 2)])
+
+
+def beside_histogram(
+    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture
+) -> tuple[Mixture, Background | None]:
+    """The mixture of a histogram fitted again beside a background, if there more likely is one than not.
+
+    Prior odds are :data:`ODDS`; of a weight that was uniform before, Laplace's approximation. Counts that hardly rise
+    above their noise say nothing of where no component is: then the weight is :func:`doubt` at least.
+    """
+    bounds = np.asarray(raw["bounds"])
+    counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
+    found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]))
+    log_odds = found.gain + 0.5 * math.log(2 * math.pi) + math.log(min(found.error, 1.0)) + math.log(ODDS)
+    mixture, weight = (found.mixture, found.weight) if log_odds > 0 else (mixture, 0.0)
+    weight = max(weight, doubt(raw, noise, mixture))
+    return mixture, (weight, broad) if weight > 0 else None
+
+
+def beside_slices(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> Background | None:
+    """A little of the density, where the slices contradict the mixture or hardly rise above their noise.
+
+    Of how much there is they say less than a histogram: the part of a slice that no component explains may be beyond
+    the others or between them.
+    """
+    little = LITTLE if noise["dispersion"] > BAD_FIT else 0.0
+    weight = max(little, doubt(raw, noise, mixture))
+    return (weight, as_wide_as(np.asarray(raw["bounds"]))) if weight > 0 else None
+
+
+def doubt(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> float:
+    """Least weight of a background where several columns were too few for the counts: of the released numbers alone."""
+    if mixture.n_features == 1:
+        return 0.0
+    fit = judged(raw, noise, mixture)
+    return 0.0 if fit is None else max(0.0, DOUBT * (1 - signal(fit) / LEAST_SIGNAL))

@@ -1,0 +1,129 @@
+"""Fits to noisy counts have a background where the counts say so, or say too little."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, as_wide_as
+from pm_dpgmm.methods.counts.histogram_fit import fit_beside, fit_counts
+from pm_dpgmm.methods.counts.histogram_law import log_density
+from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
+from pm_dpgmm.release.fit_check import check_counts
+
+pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+
+TWO = dpg.Mixture([0.6, 0.4], [[-2.0], [2.0]], [[[1.0]], [[0.5]]])
+PLANE = dpg.Mixture([0.5, 0.5], [[0.0, 0.0], [4.0, 1.0]], [np.eye(2), [[1.0, 0.4], [0.4, 0.6]]])
+BOX = np.array([[-6.0, 10.0], [-6.0, 8.0]])
+
+
+def with_tail(n_records, share, seed=1):
+    """Rows of PLANE, a share of which are spread widely."""
+    rng = np.random.default_rng(seed)
+    rows = PLANE.sample(n_records, rng=rng)
+    far = rng.random(n_records) < share
+    rows[far] += rng.normal(0.0, 4.0, (far.sum(), 2))
+    return np.clip(rows, BOX[:, 0], BOX[:, 1])
+
+
+def fitted(X, n_components=2, **settings):
+    known = {"epsilon": 1.0, "bounds": BOX[: X.shape[1]], "random_seed": 1, "progress": False}
+    return dpg.fit_gmm(X, n_components, **(known | settings))
+
+
+@pytest.fixture(scope="module")
+def tailed():
+    return fitted(with_tail(20_000, 0.1))
+
+
+def test_tails_are_in_the_background_and_no_longer_cost_dozens_of_nats(tailed):
+    held = with_tail(20_000, 0.1, seed=2)
+    inside = (held < BOX[:, 1]).all(axis=1) & (held > BOX[:, 0]).all(axis=1)
+    assert 0.05 < tailed.background_weight < 0.15 and tailed.density.n_components == 3
+    counts = tailed.raw["counts"].astype(int)
+    alone = fit_counts(counts, BOX, 2, noise_scale=tailed.noise["scale"], progress=lambda *_: None)
+    gain = tailed.log_density(held[inside]) - alone.log_density(held[inside])
+    assert gain.mean() > 0.02 and gain.max() > 5
+    assert dpg.Release.from_dict(tailed.to_dict()).density.weights.tolist() == tailed.density.weights.tolist()
+
+
+def test_the_background_is_a_function_of_public_bounds():
+    broad = as_wide_as(BOX)
+    assert broad.means.tolist() == [[2.0, 1.0]] and broad.covariances.tolist() == [[[16.0, 0.0], [0.0, 12.25]]]
+
+
+@pytest.mark.parametrize(
+    "mixture, n_records", [(TWO, 300), (TWO, 2_000), (TWO, 40_000), (PLANE, 2_000), (PLANE, 40_000)]
+)
+def test_mixtures_have_none(mixture, n_records):
+    """Three known seeds each; evidence of a background that is not there is found in about one fit of a thousand."""
+    for seed in range(3):
+        X = mixture.sample(n_records, rng=np.random.default_rng(seed))
+        release = fitted(X, random_seed=seed)
+        same = fit_counts(
+            release.raw["counts"].astype(int),
+            BOX[: X.shape[1]],
+            2,
+            noise_scale=release.noise["scale"],
+            progress=lambda *_: None,
+        )
+        assert release.background is None and release.background_weight == 0
+        assert release.mixture.means.tolist() == same.means.tolist()
+
+
+def test_so_few_records_that_counts_say_little_have_some():
+    X = PLANE.sample(150, rng=np.random.default_rng(1))
+    assert 0 < fitted(X).background_weight < DOUBT
+    assert 0 < fitted(X, method="slices").background_weight < DOUBT
+    assert fitted(X[:, :1]).background is None
+
+
+def test_slices_that_contradict_the_mixture_have_a_little():
+    X = with_tail(20_000, 0.2)
+    release = fitted(X, 1, method="slices")
+    assert release.background_weight == LITTLE and release.background.means.tolist() == [[2.0, 1.0]]
+    assert fitted(PLANE.sample(20_000, rng=np.random.default_rng(1)), method="slices").background is None
+
+
+def test_a_known_weight_is_found_within_its_error():
+    """Ten draws, 4 errors: false alarms below 1e-3."""
+    known, away = as_wide_as(BOX[:1]), []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = np.concatenate([TWO.sample(9_500, rng=rng), known.sample(500, rng=rng)])
+        counts = np.histogram(x, 64, BOX[0])[0] + rng.geometric(0.4, 64) - rng.geometric(0.4, 64)
+        plain = fit_counts(counts, BOX[:1], 2, noise_scale=2.0, progress=lambda *_: None)
+        found = fit_beside(counts, BOX[:1], plain, known, noise_scale=2.0)
+        assert found.gain > 10 and 0.002 < found.error < 0.02
+        away.append((found.weight - 500 / 10_000) / found.error)
+    assert np.abs(away).max() < 4
+
+
+def test_the_check_of_the_counts_takes_the_whole_density(tailed):
+    bare = replace(tailed, background=None, background_weight=0.0)
+    for mixtures in (None, [tailed.mixture] * 20):
+        whole, less = (check_counts(one, mixtures, np.random.default_rng(1)) for one in (tailed, bare))
+        assert less.statistic > whole.statistic + 50
+
+
+def test_another_number_of_components_has_its_own_background(tailed):
+    other = tailed.refit(3)
+    assert other.n_components == 3 and other.raw["counts"] is not None
+    assert (other.background is None) == (other.background_weight == 0)
+    chosen = tailed.select_k([1, 2, 3])
+    assert {one.n_components for one in chosen.releases} == {1, 2, 3} and chosen.releases[1].background is not None
+
+
+def test_evidence_keeps_the_background_as_it_was_released(tailed):
+    from pm_dpgmm.bayes.likelihoods import counts as evidence
+
+    m, broad = tailed.mixture, tailed.density
+    value = evidence.log_likelihood(tailed, m.weights, m.means, np.linalg.cholesky(m.covariances)).eval()
+    grid = evidence.statistics(tailed)
+    wanted = log_density(
+        grid, cell_probabilities(grid.edges, broad.weights, broad.means, np.linalg.cholesky(broad.covariances))
+    )
+    bare = log_density(grid, cell_probabilities(grid.edges, m.weights, m.means, np.linalg.cholesky(m.covariances)))
+    assert value == pytest.approx(wanted, abs=1e-4) and wanted > bare + 10
