@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.answers import Answer
+from pm_dpgmm.learners.handlers import stop_if_told
 from pm_dpgmm.learners.quiet import without_warnings
 
 Work = Sequence[tuple[FloatArray, int]]
@@ -127,16 +128,22 @@ def awaited(tasks: list[Task], n_jobs: int | None) -> Generator[tuple[int, Any]]
     for last in [False] * ROUNDS + [True]:
         # threads suffice, since the fits have processes; a backend that the user configured comes first
         with parallel_config(backend="threading") if last or n_jobs == 1 else contextlib.nullcontext():
-            outcomes = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(
-                [delayed(awaited_fit)(*task) for task in waiting.values()]
-            )
+            try:
+                parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
+                outcomes = parallel([delayed(awaited_fit)(*task) for task in waiting.values()])
+            except Exception as error:  # a backend that gives no answers as they come, or cannot start
+                stop_if_told(error)
+                if last:
+                    raise
+                continue
         try:
             while waiting:
                 try:
                     i, answer = next(outcomes)
                 except LearnerNotLoaded:
                     raise
-                except Exception:
+                except Exception as error:
+                    stop_if_told(error)
                     if last:
                         raise
                     break
@@ -166,7 +173,8 @@ def rehearsal_apart(
             return f"no answer within the time that time_limit = {time_limit:g} leaves for simulated rows"
         answer: str | None = server.connection.recv()
         return answer
-    except (EOFError, OSError):
+    except (EOFError, OSError) as error:
+        stop_if_told(error)
         return "the end of its process"
     finally:
         with contextlib.suppress(OSError):
@@ -186,13 +194,15 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
         try:
             server.connection.send(request)
             server.connection.recv()
-        except (EOFError, OSError):  # it had left before this fit began
+        except (EOFError, OSError) as error:  # it had left before this fit began
             _retire(call, server)
+            stop_if_told(error)
             continue
         try:
             answer = server.connection.recv()
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
             _retire(call, server)
+            stop_if_told(error)
             break
         except BaseException:  # the user stops the run, and this is the thread that waits
             _retire(call, server)
@@ -234,8 +244,9 @@ def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
     try:
         server.connection.send_bytes(learner)
         problem = server.connection.recv()
-    except (EOFError, OSError):
+    except (EOFError, OSError) as error:
         _retire(call, server)
+        stop_if_told(error)
         return None
     if problem is not None:
         _retire(call, server)

@@ -41,16 +41,16 @@ def public_mixture(
         axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
         covariances[k] = axes * np.square(rng.uniform(*DEVIATIONS, size=n_features)) @ axes.T
     covariances = (covariances + covariances.swapaxes(1, 2)) / 2
-    means = np.zeros((1, n_features))
+    means = np.zeros((1, n_features))  # in separations, whatever their size
     nearest = math.inf
     while len(means) < n_components:
         k, beside = len(means), int(rng.integers(len(means)))
         step = rng.standard_normal(n_features)
-        length = _distance(step, covariances[k], covariances[beside])
-        candidate = means[beside] + step * (separation * rng.uniform(1.0, SPREAD) / length)
-        distances = [_distance(candidate - means[j], covariances[k], covariances[j]) for j in range(k)]
-        if min(distances) >= separation:
-            means, nearest = np.vstack([means, candidate]), min(nearest, *distances)
+        length = _distances(step[None], covariances[k], covariances[beside])[0]
+        candidate = means[beside] + step * (rng.uniform(1.0, SPREAD) / length)
+        closest = float(_distances(candidate - means, covariances[k], covariances[:k]).min())
+        if closest >= 1:
+            means, nearest = np.vstack([means, candidate]), min(nearest, closest)
     if n_components > 1:
         means = means * (separation / nearest)
     return Mixture(weights, means, covariances)
@@ -123,5 +123,7 @@ def _component_errors(truth: Mixture, fit: Mixture) -> tuple[float, float, float
     )
 
 
-def _distance(difference: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    return float(np.sqrt(difference @ np.linalg.solve((first + second) / 2, difference)))
+def _distances(differences: FloatArray, first: FloatArray, others: FloatArray) -> FloatArray:
+    """Of rows (N, D), in the mean covariance of one component and another, or each of N others."""
+    solved = np.linalg.solve((first + others) / 2, differences[:, :, None])[:, :, 0]
+    return np.asarray(np.sqrt((differences * solved).sum(axis=1)))

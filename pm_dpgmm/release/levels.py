@@ -125,7 +125,8 @@ class LevelReleases(Mapping[Level, Release]):
         """Of all releases together, under add-remove neighbours: that of one of them, the weakest.
 
         A person is in one level, and the releases of the other levels do not depend on her record (proof: by_level.md).
-        Replacing a record is a removal and an addition: ``dpg.group_epsilons(guarantee, sizes=[2])`` has its price.
+        Replacing a record is a removal and an addition: ``dpg.group_epsilons(guarantee, [2], delta=...)`` has its
+        price.
         """
         words = f"parallel composition over {len(self)} levels of one column (by_level.md)"
         return weakest([release.guarantee for release in self.releases.values()], words).marked(self.private)

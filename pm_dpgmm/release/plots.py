@@ -10,6 +10,7 @@ import numpy as np
 from pm_dpgmm._arguments import (
     FloatArray,
     check_count,
+    check_non_negative,
     check_positive,
     check_real,
     check_text,
@@ -167,7 +168,10 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
 
     table_or_rows: Any = rows
     try:
-        entries = table_or_rows.to_dict("records") if hasattr(type(rows), "iloc") else list(table_or_rows)
+        if hasattr(type(rows), "to_dicts"):  # polars
+            entries = table_or_rows.to_dicts()
+        else:
+            entries = table_or_rows.to_dict("records") if hasattr(type(rows), "iloc") else list(table_or_rows)
     except (TypeError, ValueError):  # a symbolic variable
         raise TypeError(f"rows must be a sequence of results, or a DataFrame, got {shown(rows)}") from None
     table = [_coverage_row(row) for row in entries]
@@ -183,11 +187,11 @@ def plot_coverage(rows: Any, *, ax: Any = None) -> Any:
     errors = [2 * row["standard_error"] for row in table]
     ax.errorbar([row["coverage"] for row in table], y, xerr=errors, fmt="o", color="C0", ms=4, label="noise-aware")
     one_study = len({row["study"] for row in table}) == 1
-    names = [row["parameter"] if one_study else f"{row['study']}: {row['parameter']}" for row in table]
+    names = [literal(row["parameter"] if one_study else f"{row['study']}: {row['parameter']}") for row in table]
     ax.set_yticks(y, names)
     ax.set(xlabel="coverage of 90 % intervals, with two standard errors", xlim=(0, 1.02))
     if one_study:
-        ax.set_title(table[0]["study"])
+        ax.set_title(literal(table[0]["study"]))
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside: points may be anywhere
     return canvas
 
@@ -207,7 +211,8 @@ def _coverage_row(row: Any) -> dict[str, Any]:
     naive = given.get("naive")
     for name in ("study", "parameter"):
         check_text(**{name: given[name]})
-    check_real(coverage=given["coverage"], standard_error=given["standard_error"])
+    check_real(coverage=given["coverage"])
+    check_non_negative(standard_error=given["standard_error"])
     if naive is not None:
         check_real(naive=naive)
     return given | {"naive": np.nan if naive is None else float(naive)}

@@ -12,6 +12,7 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm.learners import pool as learner_pool
 from pm_dpgmm.learners.batched_em import BatchedEM
+from pm_dpgmm.learners.handlers import raised_by_a_handler
 from pm_dpgmm.learners.subsets import check_learner, fit_here, fit_subsets
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -374,3 +375,38 @@ def test_a_dask_cluster_gives_the_same_bits_and_survives_learners_and_lost_worke
     expected = undisturbed(tmp_path / "b", [0, 2, 4])
     assert fits == [expected.get(i) for i in range(len(kinds))]
     assert tries[2] >= 2
+
+
+def test_an_exception_of_the_users_own_signal_handler_stops_the_run():
+    """It was taken for a worker of joblib that had disappeared, and the run went on."""
+
+    def slow(rows):
+        time.sleep(5)
+        return Mixture([1.0], rows[:1], np.eye(1)[None])
+
+    def out_of_time(number, frame):
+        raise TimeoutError("the user's limit")
+
+    before = signal.signal(signal.SIGALRM, out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, 2.0)
+    try:
+        with pytest.raises(TimeoutError, match="the user's limit") as caught:
+            fit_subsets(slow, [np.zeros((3, 1))] * 3, 1, seeds=[1, 2, 3], n_jobs=1, progress=lambda *_: None)
+        assert raised_by_a_handler(caught.value)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert not raised_by_a_handler(caught.value) and not raised_by_a_handler(ValueError())
+
+
+def test_a_backend_of_joblib_that_gives_no_answers_as_they_come_costs_nothing():
+    """``multiprocessing`` was a ValueError after the charge."""
+    with joblib.parallel_config(backend="multiprocessing"):
+        fits = fit_subsets(
+            a_mixture, [np.full((3, 1), 2.0)] * 3, 1, seeds=[1, 2, 3], n_jobs=2, progress=lambda *_: None
+        )
+    assert [fit.means.tolist() for fit in fits] == [[[2.0]]] * 3
+
+
+def a_mixture(rows):
+    return Mixture([1.0], rows[:1], np.eye(1)[None])

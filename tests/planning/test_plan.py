@@ -218,3 +218,11 @@ def test_what_belongs_to_real_records_is_refused_before_anything_is_simulated(na
         with pytest.raises(ValueError, match=f"{name} must be left out of a plan, which|{name} must .* whose"):
             asked(1, 1, epsilon=1.0, method="histogram", **{name: value})
     assert ledger.spent == (0.0, 0.0) and not (tmp_path / "fit.json").exists()
+
+
+@pytest.mark.parametrize("separation", [1e-300, 1e-9, 4.0])
+def test_components_of_any_separation_are_found_at_once(separation):
+    """Distances that underflowed were an endless loop."""
+    found = public_mixture(2, 3, separation=separation, weights=np.full(3, 1 / 3), rng=np.random.default_rng(1))
+    scaled = public_mixture(2, 3, separation=1.0, weights=np.full(3, 1 / 3), rng=np.random.default_rng(1))
+    assert found.means / separation == pytest.approx(scaled.means, rel=1e-12)

@@ -151,6 +151,16 @@ def test_coverage_is_drawn_from_rows_dictionaries_or_a_frame(kind):
     assert ("noise ignored" in legend) == (kind != "only what is needed")
 
 
+def test_names_of_coverage_are_no_formulas_and_errors_no_negative_numbers():
+    row = {"study": "a $\\frac$", "parameter": "$\\frac$", "coverage": 0.9, "standard_error": 0.01}
+    ax = dpg.plot_coverage([row])
+    ax.figure.canvas.draw()
+    with pytest.raises(ValueError, match="standard_error must be finite and at least 0, got -1"):
+        dpg.plot_coverage([row | {"standard_error": -1.0}])
+    polars = pytest.importorskip("polars")
+    assert len(dpg.plot_coverage(polars.DataFrame([row, row])).containers[0][0].get_xdata()) == 2
+
+
 def test_coverage_of_several_studies_names_them_and_uses_the_axes_it_is_given():
     import matplotlib.pyplot as plt
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,6 +197,7 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
         epsilons = np.union1d(epsilons, [float(guarantee.epsilon)] if 0 <= guarantee.epsilon <= LARGEST else [])
     else:
         name = "profile"
+        profile = tuple(profile) if isinstance(profile, Iterator) else profile
         both = profile if isinstance(profile, tuple) and len(profile) == 2 and all(map(_is_curve, profile)) else None
         curves = tuple(map(_as_curve, both)) if both else (_as_curve(profile),) * 2  # type: ignore[assignment]
         family = GAUSSIAN if both else _family_of(profile)
@@ -280,8 +281,8 @@ def _values(name: str, curve: Curve, epsilons: FloatArray) -> FloatArray:
     for i, epsilon in enumerate(epsilons.tolist()):
         try:
             value = curve(epsilon)
-        except SystemExit as error:  # an exit status would be read as a verdict
-            raise RuntimeError(f"{name} raised at epsilon {epsilon:g}: SystemExit: {error}") from error
+        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
+            raise RuntimeError(f"{name} raised at epsilon {epsilon:g}: {type(error).__name__}: {error}") from error
         try:
             found[i] = float(value)
         except (TypeError, ValueError):

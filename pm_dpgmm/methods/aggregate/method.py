@@ -14,6 +14,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_flag, check_positive, check_probability, plain_numbers
 from pm_dpgmm.learners.batched_em import BatchedEM
+from pm_dpgmm.learners.handlers import stop_if_told
 from pm_dpgmm.learners.parts import fit_parts, simulated_fits
 from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner
@@ -219,6 +220,7 @@ class Aggregate(Method):
             with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
                 design = best_design(centre, fit, mu_squared=mu_squared, records_per_number=self.records_per_number)
         except Exception as error:  # of simulated records, so public; the sketch is paid for
+            stop_if_told(error)
             design, why = None, NOT_TRIED.format(type(error).__name__[:100])
         if design is None:
             released(guarantee, told[0][0], dict(told[0][1]) | {"average": {"why": why}})
@@ -251,7 +253,8 @@ class Aggregate(Method):
             try:
                 with simulated_fits(learner, problem.n_components, **way) as fit:
                     both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
-            except Exception:  # of simulated records: the average alone remains
+            except Exception as error:  # of simulated records: the average alone remains
+                stop_if_told(error)
                 return found
             if "average_weights" in both.raw:
                 return tell(both)

@@ -30,6 +30,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
 from pm_dpgmm.methods.central.run import LAWS, Run
 from pm_dpgmm.methods.central.statistics import partition_of
+from pm_dpgmm.methods.em.fit import FIT_PARTS, in_parts
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -220,7 +221,7 @@ class Central(Method):
             found, budget = noisy_bernstein_sums(records, partition_of(cells), **ways)
             run = run.with_level(cells, found)
             released(guarantee, run.raw(), run.law(len(sizes)))
-            progress(t + 1, len(sizes) + 1)
-        outcome = run.outcome(guarantee, len(sizes))
-        progress(len(sizes) + 1, len(sizes) + 1)
+            progress(t + 1, len(sizes) + FIT_PARTS)
+        outcome = run.outcome(guarantee, len(sizes), in_parts(progress, len(sizes)))
+        progress(len(sizes) + FIT_PARTS, len(sizes) + FIT_PARTS)
         return outcome

@@ -17,7 +17,7 @@ from pm_dpgmm._arguments import FloatArray, check_choice, check_count
 from pm_dpgmm.mechanisms.bernstein_sums import NoisySums, moments_from_sums
 from pm_dpgmm.methods.central.caveats import INTERRUPTED, central_caveats
 from pm_dpgmm.methods.central.statistics import MOST_LEVELS, CentralStatistics, Level, cells_of
-from pm_dpgmm.methods.em.fit import fit_sums
+from pm_dpgmm.methods.em.fit import Going, fit_sums
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -103,10 +103,10 @@ class Run:
         return cells_of(weights, self.middle + self.unit * centres, covariances, radii, self.bounds)
 
     # ------------------------------------------------------------------ mixture
-    def fitted(self, *, last: bool) -> Mixture:
+    def fitted(self, *, last: bool, going: Going = lambda share: None) -> Mixture:
         """The mixture that explains the sums of all levels best; ``last``: it is what leaves."""
         crude = self.crude()
-        return fit_sums(self.statistics, crude[0], starts=crude[1:], last=last)[0]
+        return fit_sums(self.statistics, crude[0], starts=crude[1:], last=last, going=going)[0]
 
     def crude(self) -> list[Mixture]:
         """Mixtures that the moments of single levels suggest, the last level's first."""
@@ -134,9 +134,9 @@ class Run:
         """What was released."""
         return self.statistics.to_arrays()
 
-    def outcome(self, guarantee: Guarantee, n_levels: int) -> Outcome:
-        """After the last level, or after the last there is."""
-        mixture, statistics = self.fitted(last=True), self.statistics
+    def outcome(self, guarantee: Guarantee, n_levels: int, going: Going = lambda share: None) -> Outcome:
+        """After the last level, or after the last there is; ``going`` is told which share of the fit is done."""
+        mixture, statistics = self.fitted(last=True, going=going), self.statistics
         caveats = [INTERRUPTED] if len(self.levels) < n_levels else []
         law = self.law(n_levels) | {"caveats": [*caveats, *central_caveats(statistics, mixture)]}
         return Outcome(mixture, guarantee, statistics.to_arrays(), law)

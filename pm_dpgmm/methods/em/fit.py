@@ -13,7 +13,7 @@ diagonals are logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,7 @@ CONVERGED, NEARLY = 1e-2, 0.1  # length of the last step, in standard errors; wh
 LONGEST = 1.0  # change of a coordinate in one step
 MISFIT, SURE = 0.03, 6.0  # nats a record; standard deviations of a chi-square, below which it may be chance
 CHUNK = 512  # nodes that are worked on together
+FIT_PARTS = 20  # of a progress, for a last fit
 START_SEED = 20246  # public: starts are post-processing
 
 
@@ -168,6 +169,7 @@ class Objective:
 
 
 Line = tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray, FloatArray]]
+Going = Callable[[float], None]
 
 
 def fit_sums(
@@ -178,6 +180,7 @@ def fit_sums(
     starts: Iterable[Mixture] = (),
     n_random: int | None = None,
     last: bool = True,
+    going: Going = lambda share: None,
 ) -> tuple[Mixture, float]:
     """The mixture that explains the sums of all steps best.
 
@@ -194,6 +197,8 @@ def fit_sums(
         Random ones around the crude mixture; by default 8 in one column, 3 in more. Their seed is public.
     last : bool
         False, for what only tells where the next step is made: a few nodes will do.
+    going : callable
+        Called with the share of the work that is done at least, below 1: in ten columns it takes a minute.
 
     Returns
     -------
@@ -214,15 +219,27 @@ def fit_sums(
             continue
     points += _random_starts(objective, points, (8 if d == 1 else 3) if n_random is None else n_random)
     if d == 1:
-        found = _scored(objective, points, STEPS, CONVERGED)
+        found = _scored(objective, points, STEPS, CONVERGED, _part(going, 0.0, 1.0))
     else:  # hopeless starts show early
-        first = _scored(objective, points, FIRST_STEPS, NEARLY)
-        found = _scored(objective, [point for _, point in first[:GO_ON]], STEPS - FIRST_STEPS, NEARLY) or first
+        first = _scored(objective, points, FIRST_STEPS, NEARLY, _part(going, 0.0, 0.2))
+        left = [point for _, point in first[:GO_ON]]
+        found = _scored(objective, left, STEPS - FIRST_STEPS, NEARLY, _part(going, 0.2, 0.4)) or first
     best = _first(objective, found)
     if d > 1 and last and best is not None and best[1] <= 2 * MISFIT:
         objective = Objective(statistics, crude, covariance)
-        best = _first(objective, _scored(objective, _distinct(found), LAST_STEPS, CONVERGED) or found)
+        whole = _scored(objective, _distinct(found), LAST_STEPS, CONVERGED, _part(going, 0.4, 1.0))
+        best = _first(objective, whole or found)
     return best or (Mixture(crude.weights, crude.means, shaped(crude.covariances, covariance)), 0.0)
+
+
+def in_parts(progress: Callable[[int, int], None], before: int) -> Going:
+    """A last fit, which takes longest, as ``FIT_PARTS`` of a progress after ``before`` others."""
+    return lambda share: progress(before + int(FIT_PARTS * share), before + FIT_PARTS)
+
+
+def _part(going: Going, low: float, high: float) -> Going:
+    """From the share of a part to that of the whole."""
+    return lambda share: going(low + (high - low) * share)
 
 
 def _first(objective: Objective, found: Sequence[tuple[float, FloatArray]]) -> tuple[Mixture, float] | None:
@@ -310,14 +327,15 @@ def _distinct(found: Sequence[tuple[float, FloatArray]]) -> list[FloatArray]:
 
 
 def _scored(
-    objective: Objective, points: Sequence[FloatArray], n_steps: int, tolerance: float
+    objective: Objective, points: Sequence[FloatArray], n_steps: int, tolerance: float, going: Going
 ) -> list[tuple[float, FloatArray]]:
     """Where scoring from every point ends, the largest log density first."""
     found: list[tuple[float, int, FloatArray]] = []
     for i, point in enumerate(points):
         try:
             with np.errstate(all="ignore"):
-                value, end = _scoring(objective, point, n_steps, tolerance)
+                own = _part(going, i / len(points), (i + 1) / len(points))
+                value, end = _scoring(objective, point, n_steps, tolerance, own)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             continue
         if np.isfinite(value):
@@ -326,11 +344,14 @@ def _scored(
     return [(value, end) for value, _, end in found]
 
 
-def _scoring(objective: Objective, point: FloatArray, n_steps: int, tolerance: float) -> tuple[float, FloatArray]:
+def _scoring(
+    objective: Objective, point: FloatArray, n_steps: int, tolerance: float, going: Going
+) -> tuple[float, FloatArray]:
     """Fisher scoring with damping; log density and free coordinates where it ends."""
     n, damping = objective.n_records, 1e-3
     found = objective.moments(point)
-    for _ in range(n_steps):
+    for t in range(n_steps):
+        going(t / n_steps)
         root = linalg.cho_factor(objective.covariance(found), lower=True)
 
         def cost(at: FloatArray, law: Moments, root: tuple[FloatArray, bool] = root) -> float:

@@ -29,6 +29,7 @@ from pm_dpgmm.mechanisms.em_sums import Squares, noisy_em_sums
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.moments import first_kernel, noisy_moments
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS
+from pm_dpgmm.methods.em.fit import FIT_PARTS, in_parts
 from pm_dpgmm.methods.em.k_means import (
     check_clusters,
     clusters_guarantee,
@@ -244,7 +245,8 @@ class EM(Method):
             found, budget = noisy_moments(records, run.cells(size), budget=budget, share=first / len(sizes), **ways)
             run = run.with_cells(found)
             released(guarantee, run.raw(), run.law())
-        progress(1, self.steps + 1)
+        total = self.steps + FIT_PARTS
+        progress(1, total)
         for t, share in enumerate(step_shares(left - first, self.steps)):
             step, partition = run.next_step(self.radius(problem.n_features))
             kind: dict[str, Any] = {"squares": self.squares, "budget": budget, "share": share}
@@ -252,8 +254,8 @@ class EM(Method):
             run = run.with_step(step, sums)
             last = t + 1 == self.steps
             released(guarantee, run.raw(last=last), run.law())
-            run = run.fitted(last=last)
-            progress(t + 2, self.steps + 1)
+            run = run.fitted(last=last, going=in_parts(progress, self.steps)) if last else run.fitted(last=False)
+            progress(total if last else t + 2, total)
         return run.outcome(guarantee)
 
     def radius(self, n_features: int) -> float:

@@ -29,7 +29,7 @@ from pm_dpgmm.mechanisms.em_sums import NoisyEMSums, Squares
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import SoftPartition, VoronoiPartition
 from pm_dpgmm.methods.em.caveats import INTERRUPTED, MISSED, em_caveats
-from pm_dpgmm.methods.em.fit import MISFIT, fit_sums, shaped
+from pm_dpgmm.methods.em.fit import MISFIT, Going, fit_sums, shaped
 from pm_dpgmm.methods.em.maximisation import MapPrior, maximised
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
@@ -155,17 +155,16 @@ class Run:
         steps = done if self.steps is None else self.steps.then(done)
         return replace(self, steps=steps)
 
-    def fitted(self, *, last: bool) -> Run:
-        """With the mixture of the steps; ``last``: it is what leaves."""
+    def fitted(self, *, last: bool, going: Going = lambda share: None) -> Run:
+        """With the mixture of the steps; ``last``: it is what leaves, and ``going`` is told which share is done."""
         assert self.steps is not None
         plain = maximised(self.steps, covariance=self.covariance, prior=self.prior)
         if self.estimate in ("m-step", "map"):
             return replace(self, mixture=plain)
         run = self.with_start()
         before = [] if self.mixture is None else [self.mixture]
-        found, excess = fit_sums(
-            self.steps, run.crude[0], covariance=self.covariance, starts=[*run.crude[1:], plain, *before], last=last
-        )
+        ways: dict[str, Any] = {"covariance": self.covariance, "last": last, "going": going}
+        found, excess = fit_sums(self.steps, run.crude[0], starts=[*run.crude[1:], plain, *before], **ways)
         # the likelihood takes the law of clipped normal records literally: where they are not like that (point masses),
         # its optimum lies far outside of the bounds, while moments stay moments
         missed = excess > MISFIT

@@ -1,6 +1,7 @@
 """Method "central" from records to release: what is spent, what leaves, what it finds, what it refuses."""
 
 import json
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm import fit as front_door
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.central import method as central_method
 from pm_dpgmm.methods.central.method import Central
@@ -226,3 +228,14 @@ def test_a_plan_and_a_card_know_it(tmp_path):
     assert found.method == "central" and found.enough
     page = fitted(LINE, 2_000).card(tmp_path / "card.md").read_text()
     assert "central" in page and "Bernstein" in page
+
+
+@pytest.mark.parametrize("method", ["central", "em"])
+def test_the_last_fit_is_seen_to_go_on(method, monkeypatch):
+    """In ten columns it takes a minute; progress rises to its total."""
+    seen = []
+    monkeypatch.setattr(front_door, "progress_bar", lambda progress, label: nullcontext(lambda *at: seen.append(at)))
+    X = np.random.default_rng(1).normal(size=(2_000, 2))
+    dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, bounds=(-6, 6), method=method, random_seed=1)
+    done, totals = zip(*seen, strict=True)
+    assert list(done) == sorted(done) and done[-1] == totals[-1] and len(set(totals)) == 1 and len(set(done)) > 5

@@ -52,6 +52,11 @@ def test_zcdp_allows_whatever_a_gaussian_of_that_rho_does():
         assert np.all(ZCDP(rho).delta(epsilon) >= GDP(math.sqrt(2 * rho)).delta(epsilon))
 
 
+def test_a_table_may_come_from_an_iterator():
+    table = [0.0, 1.0], [0.2, 0.1]
+    assert claimed_curve(profile=iter(table)).words == claimed_curve(profile=table).words
+
+
 def test_a_loss_distribution_of_dp_accounting_is_a_claim():
     accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     loss = accounting.from_gaussian_mechanism(1.0, value_discretization_interval=1e-3, use_connect_dots=True)
@@ -111,6 +116,7 @@ def test_a_family_is_refuted_below_and_tells_an_epsilon():
         ({"profile": GDP(1.0), "guarantee": 1}, ValueError, "guarantee or profile must be given"),
         ({"guarantee": 1.0}, TypeError, "guarantee must have 'curve'"),
         ({"profile": 3}, TypeError, "profile must be a curve"),
+        ({"profile": lambda epsilon: 1 / 0}, RuntimeError, "profile raised at epsilon 0: ZeroDivisionError"),
         ({"profile": GDP}, TypeError, "profile must be a curve, as GDP"),
         ({"profile": ([1.0, 0.5], [0.1, 0.0])}, ValueError, "epsilons increasing"),
         ({"profile": lambda epsilon: "a"}, TypeError, "profile must give a number at every epsilon, got 'a' at 0"),
