@@ -166,7 +166,7 @@ class Repeated:
             if self.settled and names[0] != ALONE:
                 raise OutputError(f"{TOO_RARE}, got the parts {names}")
             self.form = Form(names, [None] * len(values), [None] * len(values))
-        if names != self.form.names:
+        if _exactly(names) != _exactly(self.form.names):
             raise OutputError(f"mechanism must return the same parts in every run, got {self.form.names} and {names}")
         for place, (value, kind) in enumerate(zip(values, types, strict=True)):
             if value is None:
@@ -183,6 +183,11 @@ class Repeated:
                     f"mechanism must return one type of number in every run, got {before} and {kind}; the type is an"
                     " output too: convert with float(...)"
                 )
+
+
+def _exactly(name: Any) -> Any:
+    """A name with its type: 1, 1.0 and True are equal as keys, and -0.0 and 0.0, and may tell records apart."""
+    return tuple(map(_exactly, name)) if type(name) is tuple else (type(name), repr(name))
 
 
 Parts = tuple[tuple[Any, ...], list[FloatArray | None], list[Any]]  # names, values, types

@@ -47,7 +47,7 @@ def nothing_to_say(*released: Any) -> list[str]:
     return []
 
 
-def as_it_is(raw: Any, noise: Any, mixture: Any) -> tuple[Any, None]:
+def as_it_is(raw: Any, noise: Any, mixture: Any, progress: Any) -> tuple[Any, None]:
     """In the place of the background of a fit to a histogram, for the same reason."""
     return mixture, None
 

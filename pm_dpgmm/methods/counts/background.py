@@ -2,7 +2,7 @@
 
 Post-processing: no record is seen. A mixture leaves out what real tables have besides, tails and rows far from every
 component, where its log-density is minus dozens; a few rows in a hundred decide what such a density is worth. The
-background is one Gaussian as wide as the public bounds, which are two of its deviations from its mean.
+background is one Gaussian as wide as the public bounds, which are three of its deviations from its mean.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, judged, signal
 from pm_dpgmm.methods.counts.histogram_fit import fit_beside
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from pm_dpgmm.methods.outcome import Progress
 from pm_dpgmm.mixture.mixture import Mixture
 
 Background = tuple[float, Mixture]  # weight and law
 
+REACH = 3.0  # deviations of the background from its mean to the bounds
+MOST = 0.1  # of the density: what holds more is no background, but a component that the mixture has or lacks
 ODDS = 0.25  # before the counts are seen, that some records are in no component
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
@@ -28,11 +31,12 @@ LITTLE = 0.01  # of the density is a background where slices contradict the mixt
 
 def as_wide_as(bounds: FloatArray) -> Mixture:
     """The law of the background, a function of public bounds (D, 2)."""
-    return Mixture([1.0], [bounds.mean(axis=1)], [np.diag(((bounds[:, 1] - bounds[:, 0]) / 4) ** 2)])
+    deviations = (bounds[:, 1] - bounds[:, 0]) / (2 * REACH)
+    return Mixture([1.0], [bounds.mean(axis=1)], [np.diag(deviations**2)])
 
 
 def beside_histogram(
-    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture
+    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, progress: Progress
 ) -> tuple[Mixture, Background | None]:
     """The mixture of a histogram fitted again beside a background, if there more likely is one than not.
 
@@ -41,9 +45,9 @@ def beside_histogram(
     """
     bounds = np.asarray(raw["bounds"])
     counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
-    found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]))
+    found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
     log_odds = found.gain + 0.5 * math.log(2 * math.pi) + math.log(min(found.error, 1.0)) + math.log(ODDS)
-    mixture, weight = (found.mixture, found.weight) if log_odds > 0 else (mixture, 0.0)
+    mixture, weight = (found.mixture, found.weight) if log_odds > 0 and found.weight <= MOST else (mixture, 0.0)
     weight = max(weight, doubt(raw, noise, mixture))
     return mixture, (weight, broad) if weight > 0 else None
 

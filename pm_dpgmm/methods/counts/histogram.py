@@ -13,7 +13,7 @@ from pm_dpgmm.mechanisms.histogram import MOST_COUNTS, cell_counts, histogram_lo
 from pm_dpgmm.methods.counts.background import beside_histogram
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
-from pm_dpgmm.methods.counts.histogram_fit import fit_counts
+from pm_dpgmm.methods.counts.histogram_fit import N_PARTS, fit_counts
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
@@ -157,6 +157,7 @@ def fitted(
     if 2 * n_components > counts.size:
         raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} bins, got {n_components}")
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
-    mixture, background = beside_histogram(raw, noise, mixture)
+    mixture, background = beside_histogram(raw, noise, mixture, progress)
+    progress(N_PARTS, N_PARTS)
     caveats = count_caveats(raw, noise, mixture, background)
     return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": caveats}, background)

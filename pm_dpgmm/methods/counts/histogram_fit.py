@@ -21,8 +21,10 @@ START_SEED = 20231  # public: starting points are post-processing, and a fixed s
 CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard)
 SMALLEST_VARIANCE = 0.75**2  # of a component along any direction, in bins squared: nothing narrower is resolved
 PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each unit of the noise scale
+LONG = 10  # steps of a long run that are a part of the progress
+N_PARTS = N_STARTS + 2 * MAX_STEPS // LONG
 FIRST_SHARE = 0.05  # of a known component, to start from
-LEAST_VARIANCE, TINY = 1e-3, 1e-300  # of a noisy count that is divided by; of a sum that is
+LEAST_VARIANCE = 1e-3  # of a noisy count that is divided by
 SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
@@ -63,7 +65,7 @@ def fit_counts(
     noise_scale : float
         Scale b of the Laplace noise in the counts.
     progress : callable
-        Called with (runs done, runs in all).
+        Called with (parts done, ``N_PARTS``); the last of them are those of :func:`fit_beside`.
 
     Returns
     -------
@@ -77,9 +79,9 @@ def fit_counts(
     runs = []
     for done in range(N_STARTS):
         runs.append(_em(grid, _start(grid, rng), START_STEPS))
-        progress(done + 1, N_STARTS + 1)
-    _, found = _em(grid, max(runs, key=lambda run: run[0])[1], MAX_STEPS)
-    progress(N_STARTS + 1, N_STARTS + 1)
+        progress(done + 1, N_PARTS)
+    best = max(runs, key=lambda run: run[0])[1]
+    _, found = _em(grid, best, MAX_STEPS, lambda step: progress(N_STARTS + step // LONG, N_PARTS))
     return _in_records(found, bounds, n_cells)
 
 
@@ -93,12 +95,20 @@ class Beside:
     error: float  # standard deviation of the weight as the counts know it, about a small one
 
 
-def fit_beside(counts: IntArray, bounds: FloatArray, mixture: Mixture, known: Mixture, *, noise_scale: float) -> Beside:
+def fit_beside(
+    counts: IntArray,
+    bounds: FloatArray,
+    mixture: Mixture,
+    known: Mixture,
+    *,
+    noise_scale: float,
+    progress: Callable[[int, int], None],
+) -> Beside:
     """Fit to the same counts from ``mixture``, with one more component of which only the weight is free.
 
     Parameters
     ----------
-    counts, bounds, noise_scale
+    counts, bounds, noise_scale, progress
         As for :func:`fit_counts`.
     mixture : Mixture
         That :func:`fit_counts` found.
@@ -111,7 +121,9 @@ def fit_beside(counts: IntArray, bounds: FloatArray, mixture: Mixture, known: Mi
     plain, _ = _em(grid, _in_bins(mixture, bounds, counts, 1.0), MAX_STEPS)
     both = (np.concatenate(pair) for pair in zip(own, other, strict=True))
     grid = replace(grid, n_fixed=1)
-    value, (rates, means, blurred) = _em(grid, (next(both), next(both), next(both)), MAX_STEPS)
+    told = N_PARTS - MAX_STEPS // LONG
+    start = next(both), next(both), next(both)
+    value, (rates, means, blurred) = _em(grid, start, MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS))
     parts, _ = _expected_parts(grid, (rates, means, blurred), 0.0)
     # records that move from the mixture to the known component
     moved = parts[-1] / rates[-1] - parts[:-1].sum(axis=0) / rates[:-1].sum()
@@ -172,11 +184,14 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
     return _Grid(centres, heights, noise_scale, n_components, prominent, spread)
 
 
-def _em(grid: _Grid, parameters: Parameters, max_steps: int) -> tuple[float, Parameters]:
+def _em(
+    grid: _Grid, parameters: Parameters, max_steps: int, going: Callable[[int], None] = lambda step: None
+) -> tuple[float, Parameters]:
     """EM from ``parameters``; returns the penalised log-likelihood of the last but one step, and the parameters."""
     pseudo = PRIOR_RECORDS * max(1.0, grid.noise_scale)
     previous = -math.inf
-    for _ in range(max_steps):
+    for step in range(max_steps):
+        going(step)
         parts, penalty = _expected_parts(grid, parameters, pseudo)
         expected = parts.sum(axis=0) + SMALLEST_EXPECTED
         log_likelihood, slope = count_log_likelihood(grid.heights, expected, noise_scale=grid.noise_scale)
@@ -202,7 +217,6 @@ def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple
     exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + d * LOG_2PI)
     traces = np.trace(np.linalg.solve(covariances, np.broadcast_to(grid.spread, covariances.shape)), axis1=1, axis2=2)
     k, parts = grid.n_components, rates[:, None] * np.exp(exponents)
-    parts[k:] *= (rates[k:] / np.maximum(parts[k:].sum(axis=1), TINY))[:, None]  # a known one has no mass outside
     return parts, 0.5 * pseudo * float((log_determinants + traces)[:k].sum())
 
 

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
-from pm_dpgmm.mechanisms.histogram import cell_counts
+from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss
+from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, cell_centres, fit_counts
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import discrete_laplace
 from tests.builders.examples import examples
 
@@ -101,9 +103,13 @@ def test_cell_centres_follow_the_order_of_the_counts():
         assert cell_counts(centre[None], bounds=bounds, n_cells=2).ravel()[j] == 1
 
 
-def test_progress_counts_public_starts():
+def test_progress_counts_public_starts_and_steps_of_what_follows():
     seen = []
-    fit_counts(
-        np.array([5, 9, 2, 1]), np.array([[0.0, 1.0]]), 1, noise_scale=1.0, progress=lambda d, t: seen.append((d, t))
-    )
-    assert seen == [(i + 1, len(seen)) for i in range(len(seen))]
+    law = {"scale": 1.0}
+    raw = {"counts": np.array([5.0, 9.0, 2.0, 1.0]), "bounds": np.array([[0.0, 1.0]])}
+    relation = Neighbouring.REPLACE_ONE
+    guarantee = Guarantee(1.0, 0.0, relation, "words", histogram_loss(epsilon=1.0, neighbouring=relation))
+    fitted(guarantee, raw, law, 1, lambda *at: seen.append(at))
+    done, totals = zip(*seen, strict=True)
+    assert list(done) == sorted(done) and done[0] == 1 and done[-1] == totals[-1] and len(set(totals)) == 1
+    assert len(set(done)) >= 12

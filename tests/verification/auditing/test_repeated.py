@@ -117,6 +117,8 @@ def test_exceptions_end_the_audit_unless_they_are_outputs():
         (lambda data, rng: rng.integers(9) if rng.random() < 0.5 else rng.random(), "one type of number in every run"),
         (lambda data, rng: 1 if data else 1.0, "one type of number in every run, got"),
         (lambda data, rng: (1.0,) if data else 1.0, "the same parts in every run"),
+        (lambda data, rng: {1: 1.0} if data else {1.0: 1.0}, "the same parts in every run"),
+        (lambda data, rng: {0.0: 1.0} if data else {-0.0: 1.0}, "the same parts in every run"),
         (lambda data, rng: {"a": 1.0, "b": 2.0} if data else {"b": 2.0, "a": 1.0}, "the same parts in every run"),
         (lambda data, rng: (), "at least one number per run"),
         (lambda data, rng: {}, "at least one number per run"),
