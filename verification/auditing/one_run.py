@@ -207,6 +207,9 @@ def _rows(records: Any, canaries: Any, *, pairs: bool) -> tuple[Any, Any, Any]:
     given |= {"canaries[0]": canaries[0], "canaries[1]": canaries[1]} if pairs else {"canaries": canaries}
     arrays = {name: _array(name, value) for name, value in given.items()}
     kind = np.result_type(*arrays.values())
+    if kind.kind == "f" and all(array.dtype.kind in "biu" for array in arrays.values()):
+        told = ", ".join(f"{name} of {array.dtype}" for name, array in arrays.items())
+        raise TypeError(f"records and canaries must be whole numbers that one type holds, got {told}")
     rows, *slots = [array.astype(kind) for array in arrays.values()]
     if slots[0].shape[0] < 1 or any(slot.shape[1:] != rows.shape[1:] or len(slot) != len(slots[0]) for slot in slots):
         shapes = ", ".join(str(slot.shape) for slot in slots)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_count, check_delta, check_probability, check_rng
+from verification._arguments import check_callable, check_count, check_delta, check_probability, check_rng
 from verification.auditing.candidates import (
     LEAST_RUNS,
     Pair,
@@ -160,6 +160,7 @@ def worst_pair(
     claim: dict[str, Any] = {"delta": delta} | {name: value for name, value in given_claim.items() if value is not None}
     check_count(least=LEAST_RUNS, n_samples=n_samples)
     check_count(least=1, n_pairs=n_pairs)
+    check_callable(progress=progress)
     rng = check_rng(rng)
     names = tuple(map(str, pairs)) if isinstance(pairs, Mapping) else ()
     given = pairs.values() if isinstance(pairs, Mapping) else pairs

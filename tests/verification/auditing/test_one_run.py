@@ -233,7 +233,17 @@ BAD = {
     "no canaries": ({"canaries": np.zeros((0, 2))}, ValueError, "canaries must have at least one row"),
     "words": ({"canaries": ["a", "b"]}, TypeError, "canaries must be an array of numbers"),
     "records": ({"records": None}, TypeError, "records must be an array of numbers"),
+    "whole": (
+        {"records": np.zeros((5, 2), int), "canaries": np.ones((40, 2), np.uint64)},
+        TypeError,
+        "must be whole numbers that one type holds, got records of int64, canaries of uint64",
+    ),
     "mechanism": ({"mechanism": 1}, TypeError, "mechanism must be callable"),
+    "parameters": (
+        {"mechanism": lambda rows, n, rng: rows},
+        TypeError,
+        "must take .data, rng. .* got parameters rows, n",
+    ),
 }
 
 

@@ -365,6 +365,7 @@ def test_only_strategies_need_hypothesis(monkeypatch):
         ({"pairs": repeat((0, 1))}, ValueError, "must allow 250 runs on each of 9 or more pairs in 4 rounds"),
         ({"search_share": 0.9999}, ValueError, "and 250 for the certificate, got 2000 with search_share 0.9999"),
         ({"n_pairs": 0}, ValueError, "n_pairs must be at least 1"),
+        ({"progress": True}, TypeError, "progress must be callable, got True"),
         ({"pairs": []}, ValueError, "pairs must hold at least one pair"),
         ({"pairs": [(0, 1, 2)]}, TypeError, r"each pair must be a tuple \(x, x_neighbour\), got \(0, 1, 2\)"),
         ({"pairs": st.integers()}, TypeError, "each pair must be a tuple"),
