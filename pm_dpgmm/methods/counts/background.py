@@ -43,6 +43,16 @@ def beside_histogram(
     Prior odds are :data:`ODDS`; of a weight that was uniform before, Laplace's approximation. Counts that hardly rise
     above their noise say nothing of where no component is: then the weight is :func:`doubt` at least.
     """
+    try:
+        with np.errstate(all="ignore"):
+            return _beside_histogram(raw, noise, mixture, progress)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, or a file is odd: go on
+        return mixture, None
+
+
+def _beside_histogram(
+    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, progress: Progress
+) -> tuple[Mixture, Background | None]:
     bounds = np.asarray(raw["bounds"])
     counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
     found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
@@ -59,7 +69,10 @@ def beside_slices(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixtu
     the others or between them.
     """
     little = LITTLE if noise["dispersion"] > BAD_FIT else 0.0
-    weight = max(little, doubt(raw, noise, mixture))
+    try:
+        weight = max(little, doubt(raw, noise, mixture))
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # as above
+        weight = little
     return (weight, as_wide_as(np.asarray(raw["bounds"]))) if weight > 0 else None
 
 

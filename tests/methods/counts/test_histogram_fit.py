@@ -6,9 +6,10 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss
+from pm_dpgmm.methods.counts.background import MOST, beside_histogram
 from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, cell_centres, fit_counts
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import discrete_laplace
 from tests.builders.examples import examples
@@ -34,6 +35,9 @@ def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale, low,
     assert isinstance(mixture, Mixture) and mixture.n_components == n_components
     slack = 1e-6 * width + 1e-9 * abs(low)
     assert (mixture.means >= bounds[:, 0] - slack).all() and (mixture.means <= bounds[:, 1] + slack).all()
+    found, background = beside_histogram({"counts": counts, "bounds": bounds}, {"scale": noise_scale}, mixture, quiet)
+    assert joined(found, background).n_components == n_components + (background is not None)
+    assert background is None or 0 < background[0] <= MOST
 
 
 def test_exact_counts_of_many_records_give_the_truth_back():
