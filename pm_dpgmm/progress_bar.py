@@ -10,7 +10,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress_bar(progress: bool, label: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(progress: bool, label: str, *, what: str = "private fit") -> Iterator[Callable[[int, int], None]]:
     """A rich progress bar on a terminal or in a notebook with ipywidgets, nothing in a pipe.
 
     A stderr that is missing, closed or no file, or a terminal that hangs up, costs the bar alone.
@@ -22,7 +22,7 @@ def progress_bar(progress: bool, label: str) -> Iterator[Callable[[int, int], No
             from rich.progress import Progress as Bar
 
             bar = Bar(console=console, transient=True)
-            task = bar.add_task(f"private fit ({label})", total=None)
+            task = bar.add_task(f"{what} ({label})", total=None)
             bar.start()
 
     def step(done: int, total: int) -> None:

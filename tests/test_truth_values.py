@@ -31,6 +31,8 @@ CALLS = {
     ),
     ("PrivateGaussianMixture", "progress"): (lambda progress: dpg.PrivateGaussianMixture(progress=progress).fit(X), {}),
     ("plan", "bounds"): (dpg.plan, {"n_records": 50, "n_features": 1, "n_components": 1, "epsilon": 1.0}),
+    ("plan", "progress"): (dpg.plan, {"n_records": 50, "n_features": 1, "n_components": 1, "epsilon": 1.0}),
+    ("smallest_size", "progress"): (dpg.smallest_size, {"n_features": 1, "n_components": 1, "epsilon": 1.0}),
     ("fit_reports", "progress"): (dpg.fit_reports, {"reports": PROTOCOL.aggregate(REPORTS), "n_components": 1}),
     ("fit_reports", "simulated"): (dpg.fit_reports, {"reports": PROTOCOL.aggregate(REPORTS), "n_components": 1}),
     ("LocalProtocol.aggregate", "strict"): (PROTOCOL.aggregate, {"reports": REPORTS}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_dat
 from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
+from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.release.release import Release
 
 ERROR = 0.1  # nats per record: a visible difference between densities
@@ -38,7 +39,6 @@ NOT_OF_A_PLAN = {
     "transform": "whose mixtures are those of transformed records",
     "ledger": "which spends nothing",
     "checkpoint": "whose fits are of simulated records",
-    "progress": "which shows none of its fits'",
 }
 
 
@@ -57,6 +57,7 @@ def plan(
     error: float = ERROR,
     n_simulations: int = N_SIMULATIONS,
     random_seed: int = 0,
+    progress: bool = True,
     **settings: Any,
 ) -> Plan:
     """What a fit will be worth, before any budget is spent: nothing here sees a record of yours.
@@ -87,6 +88,8 @@ def plan(
         Data sets; each takes as long as one fit.
     random_seed : int
         Of the mixtures, records and noise.
+    progress : bool
+        Show a progress bar on a terminal or in a notebook.
 
     Returns
     -------
@@ -112,7 +115,9 @@ def plan(
     >>> found.method, found.enough
     ('sketch', True)
     """
-    with without_warnings_of_fits():
+    check_flag(progress=progress)
+    name = method if isinstance(method, str) else type(method).__name__
+    with without_warnings_of_fits(), progress_bar(progress, name, what="plan") as step:
         found = _planned(
             n_records,
             n_features,
@@ -127,6 +132,7 @@ def plan(
             error=error,
             n_simulations=n_simulations,
             random_seed=random_seed,
+            step=step,
             **settings,
         )[0]
     warn_if_weak(epsilon, delta or 0.0, n_records)
@@ -140,6 +146,7 @@ def smallest_size(
     epsilon: float,
     delta: float | None = None,
     error: float = ERROR,
+    progress: bool = True,
     **settings: Any,
 ) -> Plan:
     """The plan with about the fewest records that are enough for an error.
@@ -152,7 +159,7 @@ def smallest_size(
 
     Parameters
     ----------
-    n_features, n_components, epsilon, delta, error, **settings
+    n_features, n_components, epsilon, delta, error, progress, **settings
         As for :func:`plan`.
 
     Returns
@@ -176,20 +183,23 @@ def smallest_size(
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
     _check_settings(settings)
-    with without_warnings_of_fits():  # of sizes that are only looked at
-        found = _smallest(n_features, n_components, budget)
+    check_flag(progress=progress)
+    bar = progress_bar(progress, str(settings.get("method", "auto")), what="smallest size")
+    with without_warnings_of_fits(), bar as step:  # of sizes that are only looked at
+        found = _smallest(n_features, n_components, budget, step)
     warn_if_weak(epsilon, delta or 0.0, found.n_records if found.enough else None)
     return found
 
 
 # ---------------------------------------------------------------------- parts of a plan
-def _smallest(n_features: int, n_components: int, budget: dict[str, Any]) -> Plan:
+def _smallest(n_features: int, n_components: int, budget: dict[str, Any], step: Callable[[int, int], None]) -> Plan:
     if _is_populous(budget.get("method", "auto")):
         return _smallest_populous(n_features, n_components, budget)
     size, most = rounded(_promised_size(n_features, n_components, budget)), MOST_NUMBERS // n_features
     _check_simulated(size, n_features, budget)
-    for _ in range(MOST_GROWTH):
-        found = plan(size, n_features, n_components, **budget)
+    for i in range(MOST_GROWTH):
+        step(i, MOST_GROWTH)
+        found = plan(size, n_features, n_components, progress=False, **budget)
         size = rounded(GROWTH * size)
         if found.enough or size > most:
             break
@@ -225,6 +235,7 @@ def _planned(
     error: float = ERROR,
     n_simulations: int = N_SIMULATIONS,
     random_seed: int = 0,
+    step: Callable[[int, int], None] = lambda done, total: None,
     **settings: Any,
 ) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
@@ -261,6 +272,7 @@ def _planned(
     for truth, rng in zip(truths, rngs, strict=True) if runs is None else ():
         trial, release = trial_of(truth, int(n_records), bounds, problem, rng)
         trials.append(trial)
+        step(len(trials), n_simulations)
         if release is not None:
             releases.append(release)
             if release.statistic is Statistic.SKETCH:
@@ -369,7 +381,7 @@ def _smallest_populous(n_features: int, n_components: int, budget: dict[str, Any
 
     def planned(settings: Populous, n_records: int, n_data_sets: int) -> Plan:
         now = asked | {"method": settings, "n_simulations": n_data_sets}
-        return plan(n_records, n_features, n_components, **now)
+        return plan(n_records, n_features, n_components, progress=False, **now)
 
     free = "efficiency" not in given and not isinstance(method, Populous)
     return smallest_plan(planned, chosen, problem, n_simulations, free=free)

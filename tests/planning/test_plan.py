@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -209,11 +210,11 @@ def test_a_size_that_is_not_enough_is_the_last_where_a_larger_one_cannot_be_simu
     assert not dpg.smallest_size(1, 2, epsilon=1.0, delta=1e-6).enough and tried == [900]
 
 
-@pytest.mark.parametrize("name", ["ledger", "checkpoint", "progress", "X"])
+@pytest.mark.parametrize("name", ["ledger", "checkpoint", "X"])
 def test_what_belongs_to_real_records_is_refused_before_anything_is_simulated(name, tmp_path):
     """Simulated fits charged a real ledger."""
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", epsilon=5.0)
-    value = {"ledger": ledger, "checkpoint": tmp_path / "fit.json", "progress": False, "X": np.zeros((3, 1))}[name]
+    value = {"ledger": ledger, "checkpoint": tmp_path / "fit.json", "X": np.zeros((3, 1))}[name]
     for asked in (partial(dpg.plan, 300), dpg.smallest_size):
         with pytest.raises(ValueError, match=f"{name} must be left out of a plan, which|{name} must .* whose"):
             asked(1, 1, epsilon=1.0, method="histogram", **{name: value})
@@ -226,3 +227,15 @@ def test_components_of_any_separation_are_found_at_once(separation):
     found = public_mixture(2, 3, separation=separation, weights=np.full(3, 1 / 3), rng=np.random.default_rng(1))
     scaled = public_mixture(2, 3, separation=1.0, weights=np.full(3, 1 / 3), rng=np.random.default_rng(1))
     assert found.means / separation == pytest.approx(scaled.means, rel=1e-12)
+
+
+def test_a_plan_shows_which_of_its_fits_are_done(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        plan_module, "progress_bar", lambda *at, what: nullcontext(lambda *step: seen.append((what, *step)))
+    )
+    dpg.plan(300, 1, 1, epsilon=1.0, method="histogram", n_simulations=2)
+    assert seen == [("plan", 1, 2), ("plan", 2, 2)]
+    seen.clear()
+    dpg.smallest_size(1, 1, epsilon=1.0, method="histogram", n_simulations=1, error=0.1)
+    assert seen[0][:2] == ("smallest size", 0) and ("plan", 1, 1) in seen
