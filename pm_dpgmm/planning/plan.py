@@ -19,7 +19,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.planning.populous import at_size, populous_settings, rounded, simulated_runs, smallest_plan
 from pm_dpgmm.planning.result import Plan, Trial
-from pm_dpgmm.planning.trials import predicted_gap, public_mixture, released_data, trial_of
+from pm_dpgmm.planning.trials import check_settings, predicted_gap, public_mixture, released_data, trial_of
 from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
@@ -34,12 +34,6 @@ START = 0.7  # of what a fit to local responses expects, which is asymptotic
 MOST_SIMULATIONS = 10_000
 MOST_NUMBERS = 10**8  # of simulated records times columns: below a gigabyte
 GROWTH, MOST_GROWTH = 1.5, 10  # from a number of records that was not enough to the next
-NOT_OF_A_PLAN = {
-    "X": "which simulates its records",
-    "transform": "whose mixtures are those of transformed records",
-    "ledger": "which spends nothing",
-    "checkpoint": "whose fits are of simulated records",
-}
 
 
 def plan(
@@ -182,7 +176,7 @@ def smallest_size(
     check_count(n_features=n_features, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
-    _check_settings(settings)
+    check_settings(settings)
     check_flag(progress=progress)
     bar = progress_bar(progress, str(settings.get("method", "auto")), what="smallest size")
     with without_warnings_of_fits(), bar as step:  # of sizes that are only looked at
@@ -204,13 +198,6 @@ def _smallest(n_features: int, n_components: int, budget: dict[str, Any], step: 
         if found.enough or size > most:
             break
     return found
-
-
-def _check_settings(settings: dict[str, Any]) -> None:
-    """Raise ValueError for what a fit of real records has, and simulated fits must not charge, write or show."""
-    for name, reason in NOT_OF_A_PLAN.items():
-        if settings.get(name) is not None:
-            raise ValueError(f"{name} must be left out of a plan, {reason}, got {shown(settings[name])}")
 
 
 def _check_simulated(size: float, n_features: int, budget: dict[str, Any]) -> None:
@@ -245,7 +232,7 @@ def _planned(
     if n_records > MOST_NUMBERS // n_features:
         rule = f"n_records must be at most {MOST_NUMBERS // n_features:,} in a plan, which simulates as many"
         raise ValueError(f"{rule}, got {n_records:,}; noise matters less with every record more")
-    _check_settings(settings)
+    check_settings(settings)
     name = method.name if isinstance(method, Populous) else method
     truths = _truths(
         n_features, n_components, epsilon, delta, name, separation, weights, error, n_simulations, random_seed

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
@@ -30,6 +30,20 @@ DEVIATIONS = (0.7, 1.4)  # of the components along their axes
 SPREAD = 1.5  # a component's nearest neighbour is at most about this many separations away
 REACH, WIDER = 4.0, 2.0  # bounds: so many deviations around all components, then so many times as wide
 N_DRAWS, N_PREDICTED = 40, 4_000  # of a prediction: parameters, points
+
+NOT_OF_A_PLAN = {
+    "X": "which simulates its records",
+    "transform": "whose mixtures are those of transformed records",
+    "ledger": "which spends nothing",
+    "checkpoint": "whose fits are of simulated records",
+}
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """Raise ValueError for what a fit of real records has, and simulated fits must not charge, write or show."""
+    for name, reason in NOT_OF_A_PLAN.items():
+        if settings.get(name) is not None:
+            raise ValueError(f"{name} must be left out of a plan, {reason}, got {shown(settings[name])}")
 
 
 def public_mixture(

@@ -212,7 +212,6 @@ class Aggregate(Method):
             None, records, problem, progress=progress, rng=rng, released=with_sketch, part=(guarantee, part)
         )
         learner = BatchedEM() if learner is None else learner
-
         way: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress, "time_limit": self.time_limit}
         mu_squared = float(left.limit - left.spent)
         why = NO_ANSWERS
@@ -237,8 +236,7 @@ class Aggregate(Method):
             total, left = noisy_ball_sum(vectors - ball.centre, radius=ball.radius, budget=left, share=share, rng=rng)
             rounds.append((ball, total))
             released(guarantee, *with_sums(*told[0], rounds))
-        names = learner.names if isinstance(learner, VectorLearner) else None
-        given = centre, design, rounds, names, problem.bounds
+        given = centre, design, rounds, learner.names if isinstance(learner, VectorLearner) else None, problem.bounds
 
         def tell(found: Outcome) -> Outcome:
             own = "average_weights" in found.raw
