@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 from collections.abc import Iterator
 from types import CodeType, TracebackType
 from typing import Any
+
+_known: set[CodeType] = set()  # of handlers that were there when somebody began to wait
+
+
+def note_handlers() -> None:
+    """Remember which handlers there are, before a wait: one may have put another in its place when it raises."""
+    _known.update(_handlers())
 
 
 def stop_if_told(error: BaseException) -> None:
@@ -17,11 +25,11 @@ def stop_if_told(error: BaseException) -> None:
 def raised_by_a_handler(error: BaseException) -> bool:
     """Whether a signal handler of this process raised ``error``, such as one that a time limit of the user's calls.
 
-    By its traceback: some frame runs the code of a function that is a handler now. Handlers written in C raise
-    KeyboardInterrupt, which nobody forgives.
+    By its traceback: some frame runs the code of a function that is a handler, or was one at the last
+    :func:`note_handlers`. Handlers written in C raise KeyboardInterrupt, which nobody forgives.
     """
-    handlers = set(_handlers())
-    return any(code in handlers for code in _codes(error.__traceback__))
+    note_handlers()
+    return any(code in _known for code in _codes(error.__traceback__))
 
 
 def _handlers() -> Iterator[CodeType]:
@@ -29,7 +37,7 @@ def _handlers() -> Iterator[CodeType]:
         handler: Any = signal.getsignal(number)
         while hasattr(handler, "func"):  # functools.partial
             handler = handler.func
-        for function in (handler, vars(type(handler)).get("__call__")):
+        for function in (handler, inspect.getattr_static(type(handler), "__call__", None)):
             code = getattr(function, "__code__", None)
             if isinstance(code, CodeType):
                 yield code

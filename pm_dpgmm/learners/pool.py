@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.answers import Answer
-from pm_dpgmm.learners.handlers import stop_if_told
+from pm_dpgmm.learners.handlers import note_handlers, stop_if_told
 from pm_dpgmm.learners.quiet import without_warnings
 
 Work = Sequence[tuple[FloatArray, int]]
@@ -124,6 +124,7 @@ def awaited(tasks: list[Task], n_jobs: int | None) -> Generator[tuple[int, Any]]
     """Outcomes of :func:`awaited_fit` as they come, even if workers of joblib disappear."""
     from joblib import Parallel, delayed, parallel_config
 
+    note_handlers()
     waiting = {task[2]: task for task in tasks}
     for last in [False] * ROUNDS + [True]:
         # threads suffice, since the fits have processes; a backend that the user configured comes first
@@ -164,6 +165,7 @@ def rehearsal_apart(
 
     With a limit for one fit the three of a rehearsal may take three times as long on the clock as one fit may.
     """
+    note_handlers()
     server = _started("rehearse")
     try:
         server.connection.send_bytes(learner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -128,8 +128,8 @@ class DensityMethods:
         >>> release.marginal(["x1"]).n_features
         1
         """
-        if isinstance(names, str):
-            raise TypeError(f"names must be a sequence of feature names, got the text {names!r}")
+        if isinstance(names, (str, Set)) or not isinstance(names, Iterable):
+            raise TypeError(f"names must be a sequence of feature names, got {shown(names)}")
         me = cast("Released", self)
         places = [place_of(name, me.feature_names, parameter="names") for name in names]
         return law_of(me.density.marginal(places), me.transformations, places)

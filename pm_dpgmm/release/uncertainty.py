@@ -123,7 +123,7 @@ class Band:
             object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __repr__(self) -> str:
-        shape = f"of shape {self.estimate.shape}, " if self.estimate.size > 1 else ""
+        shape = f"of shape {self.estimate.shape}, " if self.estimate.size != 1 else ""
         values = "" if shape else f"{self.estimate.item():.4g} [{self.lower.item():.4g}, {self.upper.item():.4g}], "
         warning = f", WARNING: {self.flag}" if self.flag else ""
         mark = "" if self.private else f", {NOT_PRIVATE}"

@@ -184,8 +184,9 @@ def test_marginal_and_conditional_go_by_the_names_of_the_features():
     assert (known.weights == expected.weights).all() and (known.means == expected.means).all()
     with pytest.raises(ValueError, match=r"names must be among \('age', 'height'\), got 'weight'"):
         release.marginal(["weight"])
-    with pytest.raises(TypeError, match="names must be a sequence of feature names"):
-        release.marginal("age")
+    for names in ("age", {"age"}, None):
+        with pytest.raises(TypeError, match="names must be a sequence of feature names"):
+            release.marginal(names)
     with pytest.raises(ValueError, match=r"given must be among \('age', 'height'\), got 1"):
         release.conditional({1: 3.0})
     with pytest.raises(TypeError, match="given must map feature names to values"):

@@ -162,6 +162,7 @@ def test_an_interval_of_a_number_shows_it(pair):
     found = pair.interval(lambda m: m.mean()[0], random_seed=1)
     assert found.lower < PAIR.mean()[0] < found.upper
     assert repr(found).startswith("<Band: 3.") and "90% intervals" in repr(found)
+    assert "of shape (0,)" in repr(replace(found, estimate=[], lower=[], upper=[]))
 
 
 def test_an_interval_of_a_number_that_may_be_infinite_has_ends(pair):

@@ -24,6 +24,7 @@ Background = tuple[float, Mixture]  # weight and law
 
 REACH = 3.0  # deviations of the background from its mean to the bounds
 MOST = 0.1  # of the density: what holds more is no background, but a component that the mixture has or lacks
+LEAST_RECORDS = 0.5  # a background of fewer says nothing
 ODDS = 0.25  # before the counts are seen, that some records are in no component
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
@@ -57,7 +58,8 @@ def _beside_histogram(
     counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
     found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
     log_odds = found.gain + 0.5 * math.log(2 * math.pi) + math.log(min(found.error, 1.0)) + math.log(ODDS)
-    mixture, weight = (found.mixture, found.weight) if log_odds > 0 and found.weight <= MOST else (mixture, 0.0)
+    kept = log_odds > 0 and LEAST_RECORDS / max(float(counts.sum()), 1.0) <= found.weight <= MOST
+    mixture, weight = (found.mixture, found.weight) if kept else (mixture, 0.0)
     weight = max(weight, doubt(raw, noise, mixture))
     return mixture, (weight, broad) if weight > 0 else None
 
