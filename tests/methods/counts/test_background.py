@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
 from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, as_wide_as
 from pm_dpgmm.methods.counts.histogram_fit import fit_beside, fit_counts
 from pm_dpgmm.methods.counts.histogram_law import log_density
@@ -147,3 +148,10 @@ def test_evidence_keeps_the_background_as_it_was_released(tailed):
     )
     bare = log_density(grid, cell_probabilities(grid.edges, m.weights, m.means, np.linalg.cholesky(m.covariances)))
     assert value == pytest.approx(wanted, abs=1e-4) and wanted > bare + 10
+
+
+def test_errors_of_components_are_those_beside_the_background(tailed):
+    """A tenth of the records tells nothing of the components: their variances are larger by that, at least."""
+    bare = replace(tailed, background=None, background_weight=0.0)
+    own, alone = (np.diagonal(histogram_covariance(one, one.mixture)) for one in (tailed, bare))
+    assert (own[1:] > alone[1:] / (1 - tailed.background_weight / 2)).all()
