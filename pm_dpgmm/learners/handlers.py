@@ -1,4 +1,9 @@
-"""Exceptions of the user's own signal handlers stop a run: whoever forgives a learner everything lets these by."""
+"""Exceptions of the user's own signal handlers stop a run: whoever forgives a learner everything lets these by.
+
+:func:`pm_dpgmm.learners.quiet.outside_events` knows them for sure, but puts its own handlers in the place of all others
+and back: right around a learner of this process, which may change them, and not while others fit, where only the user
+does.
+"""
 
 from __future__ import annotations
 

@@ -119,11 +119,11 @@ def fit_beside(
     own = _in_bins(mixture, bounds, counts, 1 - FIRST_SHARE)
     other = _in_bins(known, bounds, counts, FIRST_SHARE)
     plain, _ = _em(grid, _in_bins(mixture, bounds, counts, 1.0), MAX_STEPS)
-    both = (np.concatenate(pair) for pair in zip(own, other, strict=True))
-    grid = replace(grid, n_fixed=1)
-    told = N_PARTS - MAX_STEPS // LONG
-    start = next(both), next(both), next(both)
-    value, (rates, means, blurred) = _em(grid, start, MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS))
+    rates, means, blurred = (np.concatenate(pair) for pair in zip(own, other, strict=True))
+    grid, told = replace(grid, n_fixed=1), N_PARTS - MAX_STEPS // LONG
+    value, (rates, means, blurred) = _em(
+        grid, (rates, means, blurred), MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS)
+    )
     parts, _ = _expected_parts(grid, (rates, means, blurred), 0.0)
     # records that move from the mixture to the known component
     moved = parts[-1] / rates[-1] - parts[:-1].sum(axis=0) / rates[:-1].sum()
