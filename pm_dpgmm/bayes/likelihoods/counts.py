@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
+from pm_dpgmm.bayes.likelihoods.known_component import beside
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.statistic import Statistic
@@ -77,11 +78,8 @@ def log_likelihood(
     means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
     background = background_of(release)
-    if background is not None:  # one more component that is known
-        share, broad = background
-        weights = pt.concatenate([(1 - share) * weights, share * broad.weights])
-        means = pt.concatenate([means, broad.means])
-        chol = pt.concatenate([chol, np.linalg.cholesky(broad.covariances)])
+    if background is not None:
+        weights, means, chol = beside(background, weights, means, chol)
     form = "exact" if likelihood == "auto" else likelihood
     found: TensorVariable = count_density(grid, form, weights, means, chol)
     return found

@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
+from pm_dpgmm.bayes.likelihoods.known_component import beside
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, factors_of, plug_in_covariance
 
@@ -131,12 +132,10 @@ def exact_log_density(
     both = np.tile(law.amplitudes, 2)
     scales = np.zeros((4, law.values.size))
     scales[:3] = law.gain, np.sqrt(law.n_records) * both, law.n_records_scale * both
-    if law.background is not None:  # one more component that is known
-        share, broad = law.background
+    if law.background is not None:
+        share = law.background[0]
         scales[3] = share / (1 - share) * law.gain
-        weights = pt.concatenate([(1 - share) * weights, share * broad.weights])
-        means = pt.concatenate([means, _shared(broad.means)])
-        chol = pt.concatenate([chol, _shared(factors_of(broad))])
+        weights, means, chol = beside(law.background, weights, means, chol)
     fixed = (law.frequencies, law.centre, law.values, np.square(law.deviations), scales, law.fixed)
     found: TensorVariable = value_of(exact_of, weights, means, chol, *(_shared(np.asarray(one)) for one in fixed))
     return found
