@@ -184,12 +184,15 @@ def in_transformed_unit(
     """Values of some columns, by place, in the transformed unit; ValueError where a transformation has none."""
     known = dict(given)
     for j, value in given.items():
+        name = f"given[{names[j]!r}]"
+        check_real(**{name: value})
+        if not np.isfinite(float(value)):
+            raise ValueError(f"{name} must be finite, got {value}")
         one = None if transformations is None else transformations.columns[j]
         if one is None:
             continue
-        check_real(**{f"given[{names[j]!r}]": value})
         known[j] = float(one.of_points(np.array([value], dtype=float))[0][0])
         if not np.isfinite(known[j]):
-            rule = f"given[{names[j]!r}] must be a number that its transformation ({one.told}) has a value for"
+            rule = f"{name} must be a number that its transformation ({one.told}) has a value for"
             raise ValueError(f"{rule}, got {shown(value)}")
     return known

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_real, frozen, read_numbers, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_real, finite_numbers, frozen, read_numbers, shown
 from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
@@ -143,16 +143,20 @@ class Mixture:
 
     def permuted(self, order: Sequence[int] | FloatArray) -> Mixture:
         """The same mixture with component ``order[i]`` in place i."""
-        index = np.asarray(order, dtype=int)
-        if sorted(index.tolist()) != list(range(self.n_components)):
-            raise ValueError(f"order must be a permutation of range({self.n_components}), got {order!r}")
+        given = finite_numbers(order, "order", (self.n_components,))
+        if sorted(given.tolist()) != list(range(self.n_components)):
+            raise ValueError(f"order must be a permutation of range({self.n_components}), got {shown(order)}")
+        index = given.astype(int)
         return Mixture(self.weights[index], self.means[index], self.covariances[index])
 
     def transformed(self, matrix: ArrayLike, offset: ArrayLike = 0.0) -> Mixture:
         """Law of ``matrix @ x + offset`` when x follows this mixture; ``matrix`` (D, D) is invertible."""
-        a = np.asarray(matrix, dtype=float)
+        a = finite_numbers(matrix, "matrix", (self.n_features, self.n_features))
+        moved = finite_numbers(offset, "offset")
+        if moved.shape not in ((), (self.n_features,)):
+            raise ValueError(f"offset must be a number or have shape ({self.n_features},), got {moved.shape}")
         covariances = a @ self.covariances @ a.T
-        return Mixture(self.weights, self.means @ a.T + offset, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
+        return Mixture(self.weights, self.means @ a.T + moved, (covariances + np.swapaxes(covariances, 1, 2)) / 2)
 
     def marginal(self, features: Sequence[int]) -> Mixture:
         """Law of some of the features, in the order given.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 from pm_dpgmm.methods.released_densities import in_transformed_unit, law_of
 
 N_DRAWS, MOST_DRAWS = 1000, 10**6
+NAME = "values of quantity"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,11 +254,18 @@ def interval(
     if not callable(quantity):
         raise TypeError(f"quantity must be a function of a Mixture, got {shown(quantity)}")
     law = laplace(release)
-    values = read_numbers([quantity(fit.density) for fit in law.fits(n_draws, random_seed)], "values of quantity")
+    values = read_numbers([_numbers(quantity(fit.density)) for fit in law.fits(n_draws, random_seed)], NAME)
     ends = [(1 - probability) / 2, (1 + probability) / 2]
     lower, upper = np.quantile(values, ends, axis=0, method="inverted_cdf")  # of draws: between infinities lies no mean
-    estimate = np.asarray(quantity(release.density), dtype=float)
+    estimate = _numbers(quantity(release.density))
     return Band(estimate, lower, upper, float(probability), _caution(release), release.private)
+
+
+def _numbers(value: ArrayLike) -> FloatArray:
+    found = read_numbers(value, NAME)
+    if np.asarray(value).dtype.kind not in "biuf":  # None, which NumPy takes for NaN, and texts
+        raise TypeError(f"{NAME} must be numbers, got {shown(value)}")
+    return found
 
 
 def band(

@@ -112,6 +112,12 @@ def test_points_and_orders_are_checked():
         TWO.log_density(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="order must be a permutation"):
         TWO.permuted([0, 0])
+    with pytest.raises(ValueError, match=r"order must have shape \(2,\), got \(\)"):
+        TWO.permuted(3)
+    with pytest.raises(ValueError, match="matrix must be an array of numbers, got None"):
+        TWO.transformed(None)
+    with pytest.raises(ValueError, match=r"offset must be a number or have shape \(2,\), got \(3,\)"):
+        TWO.transformed(np.eye(2), [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="n_points must be at least 1"):
         TWO.sample(0, rng=np.random.default_rng(0))
 

@@ -191,5 +191,9 @@ def test_marginal_and_conditional_go_by_the_names_of_the_features():
         release.conditional({1: 3.0})
     with pytest.raises(TypeError, match="given must map feature names to values"):
         release.conditional(["age"])
+    with pytest.raises(TypeError, match=r"given\['height'\] must be a real number, got None"):
+        release.conditional({"height": None})
+    with pytest.raises(ValueError, match=r"given\['height'\] must be finite, got nan"):
+        release.conditional({"height": float("nan")})
     with pytest.raises(ValueError, match="given must leave at least one of 2 columns free"):
         release.conditional({"age": 1.0, "height": 1.0})

@@ -238,6 +238,10 @@ def test_columns_of_the_points_of_a_band_are_matched_by_name():
     [
         (lambda release: release.interval(None), "quantity must be a function of a Mixture, got None"),
         (lambda release: release.interval(lambda mixture: "text", n_draws=2), "values of quantity must be numbers"),
+        (
+            lambda release: release.interval(lambda mixture: None, n_draws=2),
+            "values of quantity must be numbers, got None",
+        ),
         (lambda release: release.band([0.0], names=5), "names must be a sequence of feature names, got 5"),
         (lambda release: release.band([0.0], names="x0"), "names must be a sequence of feature names, got 'x0'"),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_callable, check_count, check_delta, check_probability, check_rng
+from verification._arguments import check_callable, check_count, check_delta, check_probability, check_rng, shown
 from verification.auditing.candidates import (
     LEAST_RUNS,
     Pair,
@@ -163,6 +163,8 @@ def worst_pair(
     check_callable(progress=progress)
     rng = check_rng(rng)
     names = tuple(map(str, pairs)) if isinstance(pairs, Mapping) else ()
+    if len(set(names)) < len(names):
+        raise ValueError(f"pairs must have names that differ as texts, got {shown(list(pairs))}")
     given = pairs.values() if isinstance(pairs, Mapping) else pairs
     most = n_samples // LEAST_RUNS + 1  # already too many for the runs: a source without end is one, too
     first = list(islice(given, most)) if isinstance(given, Iterable) else drawn_pairs("pairs", pairs, n_pairs, rng)

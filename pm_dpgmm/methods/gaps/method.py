@@ -40,6 +40,7 @@ HANDICAP = 4.0  # largest, in units of ln(candidates) / epsilon
 PLACES = 1_000  # of a random assignment: shares of blocks are multiples of its inverse
 MOST_GUESSED = 2**53
 MOST_COMPONENTS = 64  # each needs some 1,750 records
+MOST_REJECTED = 1_000  # draws of noise for one that is kept
 STEPS = 3
 LARGEST_RECORD, LEAST_RECORD = 1e100, 1e-100  # in size; variances are then normal floats
 NOTHING_FOUND = (
@@ -128,6 +129,9 @@ class GapsMethod(Method):
         self.guarantee(problem).check_storable()
         budget: dict[str, Any] = {"epsilon": problem.epsilon, "neighbouring": problem.neighbouring}
         noise = gap_noise(delta=problem.delta, **budget)
+        if noise.scale > MOST_REJECTED * max(1, noise.bound):
+            rule = f"delta must be small enough beside epsilon ({problem.epsilon:g}) for noise that can be drawn"
+            raise ValueError(f"{rule} with method 'gaps', got {problem.delta:g}")
         histogram_loss(**budget)
         check_selection(epsilon=problem.epsilon)
         least = math.ceil(noise.bound / (LARGEST_SHARE * self.first_share)) + 1

@@ -153,6 +153,12 @@ def test_add_remove_blocks_draw_every_record_by_itself():
     assert abs(len(first[0]) - 500) < 100
 
 
+def test_noise_that_is_drawn_once_in_a_million_tries_is_refused_before_the_charge():
+    column = np.random.default_rng(1).normal(size=(5_000, 1))
+    with pytest.raises(ValueError, match=r"delta must be small enough beside epsilon \(1e-07\) .*, got 0.1"):
+        dpg.fit_gmm(column, 1, epsilon=1e-7, delta=0.1, method="gaps")
+
+
 @pytest.mark.parametrize(
     "settings, words",
     [

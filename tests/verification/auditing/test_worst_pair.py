@@ -367,6 +367,11 @@ def test_only_strategies_need_hypothesis(monkeypatch):
         ({"n_pairs": 0}, ValueError, "n_pairs must be at least 1"),
         ({"progress": True}, TypeError, "progress must be callable, got True"),
         ({"pairs": []}, ValueError, "pairs must hold at least one pair"),
+        (
+            {"pairs": {1: (0, 1), "1": (0, 2)}},
+            ValueError,
+            r"pairs must have names that differ as texts, got \[1, '1'\]",
+        ),
         ({"pairs": [(0, 1, 2)]}, TypeError, r"each pair must be a tuple \(x, x_neighbour\), got \(0, 1, 2\)"),
         ({"pairs": st.integers()}, TypeError, "each pair must be a tuple"),
         ({"pairs": 3}, TypeError, "pairs must be a Hypothesis strategy of pairs .* got 3 of type int"),
