@@ -1,4 +1,4 @@
-"""What a reader of masked parameters should be warned of. Post-processing: the released mixture alone."""
+"""What a reader of masked parameters should be warned of. Post-processing: the released mixture and public noise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,35 @@ from pm_dpgmm.mixture.mixture import Mixture
 # deviation of a component in some direction over that of the whole mixture. The default learner's least is 3e-5, which
 # it has where many records have one value; groups so narrow are rare in real columns
 POINT = 1e-3
+NOTABLE = 0.1  # nats a record that the mask costs, from which on it is told
 
 
-def mask_caveats(mixture: Mixture) -> list[str]:
-    """What speaks against a released mixture, one text for each reason; empty where nothing does.
+def mask_caveats(mixture: Mixture, eta: float) -> list[str]:
+    """What speaks against a released mixture whose components have relative noise ``eta``; empty where nothing does.
 
     Learners agree on a value that many records have, so the private test passes, and the density there is as high as
     the learner's floor for variances makes it.
     """
+    return _drowned(mixture.n_features, eta) + _points(mixture)
+
+
+def expected_loss(n_features: int, eta: float) -> float:
+    """Nats a record that the mask costs on average, to second order in eta: sqrt(2) eta a mean, 2 eta a variance."""
+    return eta**2 * (n_features + n_features * (n_features + 1) / 2)
+
+
+def _drowned(n_features: int, eta: float) -> list[str]:
+    loss = expected_loss(n_features, eta)
+    if loss < NOTABLE:
+        return []
+    return [
+        f"the noise of the mask moves a mean by {1.4 * eta:.2g} of its standard deviations and a variance by"
+        f" {2 * eta:.0%}, or more: it costs {loss:.2g} nats a record on average; more records, a larger epsilon or"
+        " fewer columns would help"
+    ]
+
+
+def _points(mixture: Mixture) -> list[str]:
     with np.errstate(all="ignore"):
         spread = np.sqrt(np.diagonal(mixture.covariance()))
         unit = np.outer(spread, spread)

@@ -245,7 +245,7 @@ class Populous(Method):
             "full": design.full,
         }
         mixture = released_mixture(raw, law)
-        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture)})
+        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture, constants.noise.eta)})
 
     def subset_records(self, problem: Problem, design: Design) -> float | None:
         """Records of a subset, as far as they are public."""

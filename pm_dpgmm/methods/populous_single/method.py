@@ -198,7 +198,7 @@ class PopulousSingle(Method):
             "n_subsets": constants.n_subsets,
         }
         mixture = valid_mixture(raw, noise)
-        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture)})
+        return Outcome(mixture, guarantee, raw, law | {"caveats": mask_caveats(mixture, noise.covariance)})
 
 
 def propose_test_release(

@@ -1,6 +1,7 @@
 """Method "em" from records to release: what is spent, what leaves, what it finds, what it refuses."""
 
 import json
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -187,6 +188,18 @@ def test_a_few_records_make_a_release_that_warns():
     with pytest.warns(dpg.FitWarning, match="too few records or too small a budget"):
         release = fitted(PLANE, 60)
     assert np.isfinite(release.means).all() and "too few" in release.flag
+
+
+@pytest.mark.parametrize("n_features, half, told", [(1, 10, False), (1, 1_000, True), (4, 10, False), (4, 1_000, True)])
+def test_noise_as_large_as_the_variance_that_was_found_is_told(n_features, half, told):
+    """Of one component in wide bounds: the fits lose a nat and four; in the narrow ones at most 0.01."""
+    records = np.random.default_rng(2).normal(5.0, 1.0, (2_000, n_features))
+    settings = {"bounds": (-half, half), "method": "em", "random_seed": 1, "progress": False}
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        release = dpg.fit_gmm(records, 1, epsilon=1.0, delta=1e-6, **settings)
+    assert [issubclass(one.category, dpg.FitWarning) for one in shown] == [True] * told
+    assert told == ("the covariance of component 0 may be noise" in str(release.flag))
 
 
 @pytest.mark.thorough(quick=["5"])
