@@ -19,6 +19,9 @@ from pm_dpgmm.methods.sketch import method as sketch
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
+from pm_dpgmm.release.number_of_components_from_responses import check_responses
+
+ONE_SKETCH = "the fit was interrupted before its second sketch: the mixture is that of what was released until then"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +43,12 @@ def resumed_sketch(source: Interrupted) -> Outcome:
     """
     law = dict(source.law)
     crude = {name: law.pop(name) for name in ("crude", AUTOMATIC) if name in law}
-    if source.numbers != source.asked and "duels" in law:  # a duel was between mixtures of the numbers asked for
+    in_rounds = "duels" in law
+    if source.numbers != source.asked and in_rounds:  # a duel was between mixtures of the numbers asked for
         law["duels"] = []
     found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)
+    if in_rounds and len(law["sketches"]) == 1:
+        crude["caveats"] = [ONE_SKETCH, *found.noise["caveats"]]
     return replace(found, noise=dict(found.noise) | crude)
 
 
@@ -81,6 +87,7 @@ def resumed_slices(source: Interrupted) -> Outcome:
 
 def resumed_local(source: Interrupted) -> Outcome:
     """From the reports there are: of two rounds the first alone, if the fit ended between them."""
+    check_responses(source.numbers, source.n_features)
     return local.fitted(source.guarantee, source.raw, dict(source.law), source.numbers[0], _silent)
 
 

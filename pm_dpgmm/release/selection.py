@@ -148,7 +148,9 @@ def selection_of_counts(release: Release, numbers: tuple[int, ...], penalty: flo
 
 def selection_of_responses(release: Release, numbers: tuple[int, ...], penalty: float | str) -> KSelection:
     """Numbers of components by the counts of local responses."""
-    counts = release.raw["local_asked" if "local_asked" in release.raw else "local_counts"]
+    counts = release.raw.get("local_asked", release.raw.get("local_counts"))
+    if counts is None:
+        raise ValueError("a release of method 'local' must have reports to be fitted, got none")
     price = count_price(penalty, counts.size)
     return _compared(numbers, compared_responses(release, numbers, price), price)
 

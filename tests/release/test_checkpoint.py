@@ -113,6 +113,8 @@ def test_after_every_release_a_sketch_fit_can_be_stopped_and_finished(n_features
         if n == n_releases:
             assert resumed.to_dict() == dpg.resume(stopped.value).to_dict() == whole.to_dict()
             assert dpg.resume(path, 3).n_components == 3
+        half_way = n_features > 1 and "sketch_1" not in kept.raw
+        assert half_way == any("interrupted before its second sketch" in text for text in resumed.warnings)
 
 
 @pytest.mark.thorough
@@ -390,6 +392,13 @@ def test_a_forged_checkpoint_cannot_ask_for_hours(numbers, words, tmp_path):
     path.write_text(json.dumps(fields | {"n_components": numbers}))
     with pytest.raises(ValueError, match=words):
         dpg.resume(path)
+
+
+def test_a_checkpoint_of_local_reports_is_not_asked_for_hours(tmp_path):
+    path = tmp_path / "c.json"
+    dpg.fit_gmm(records_of(1), 2, method="local", checkpoint=path, epsilon=1.0, **BOUNDS, progress=False)
+    with pytest.raises(ValueError, match=r"n_components must be at most 64, .* got 600 in 1 columns"):
+        dpg.resume(path, 600)
 
 
 @pytest.mark.parametrize("method, n_components, settings, words", [

@@ -35,6 +35,7 @@ TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record
 # are 8 deviations apart were found, below 1.7 never (loss .7 nats)
 RESOLVED = 1.75
 LIKELY_NOISE = 0.5  # chance of a component to be noise
+LISTED = 12  # components named in one text: a release holds no longer ones than 1,000 characters
 
 
 def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
@@ -231,6 +232,7 @@ def unresolved(evidence: SketchStatistics, fit: SketchFit) -> str | None:
 
 
 def listed(which: NDArray[np.bool_]) -> str:
-    """The numbers of the components in words."""
+    """The numbers of the components in words, the first of many."""
     numbers = np.flatnonzero(which).tolist()
-    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    more = f" and {len(numbers) - LISTED} more" if len(numbers) > LISTED else ""
+    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:LISTED]))}{more}"

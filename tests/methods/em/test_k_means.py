@@ -277,3 +277,12 @@ def test_the_start_fills_the_bounds_and_is_the_same_for_everybody():
     np.testing.assert_array_equal(found, spread_start(np.array([[0.0, 1.0], [-10.0, 10.0]]), 4))
     assert (np.sort(found[:, 0]).round(1) == [0.2, 0.2, 0.7, 0.7]).all() or len(np.unique(found, axis=0)) == 4
     assert k_means.sizes_of(2000, 5, None)[0] == 2000 and k_means.sizes_of(2, 1, None) == [2]
+
+
+def test_many_clusters_of_noise_are_told_in_a_text_that_a_release_can_hold():
+    """500 numbers in one text were longer than a release holds: the budget was spent, and there was none."""
+    records = np.random.default_rng(1).normal(5.0, 1.0, (2_000, 1))
+    settings = {"method": EM(estimate="k-means"), "bounds": (0, 10), "random_seed": 1, "progress": False}
+    with pytest.warns(dpg.FitWarning, match="of components .* and 4[0-9][0-9] more may be noise"):
+        release = dpg.fit_gmm(records, 500, epsilon=1.0, delta=1e-6, **settings)
+    assert release.n_components == 500 and max(map(len, release.warnings)) < 1_000
