@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -156,9 +157,13 @@ def _package(
     unit: float | FloatArray = 1.0,
     offset: float = 0.0,
 ) -> tuple[Mixture, float]:
-    """A fit by this package of the rows times ``unit`` plus ``offset``, mapped back."""
+    """A fit by this package of the rows times ``unit`` plus ``offset``, mapped back.
+
+    Of real rows, which are rounded and share values, the sketch gets the ``reg_covar`` that the ceiling has.
+    """
     recipe, kind = data.recipe, method or name
     scale = np.broadcast_to(np.asarray(unit, dtype=float), data.training.shape[1:])
+    settings: dict[str, Any] = {"reg_covar": recipe.domain.floor * scale**2} if recipe.real and kind == "sketch" else {}
     start = time.perf_counter()
     try:
         release = fit_gmm(
@@ -170,6 +175,7 @@ def _package(
             method=kind,
             random_seed=data.seed(name),
             progress=False,
+            **settings,
         )
     except ValueError as error:  # what a method does not support; every set is valid input
         raise NotRunError(str(error)) from None

@@ -30,11 +30,11 @@ SKETCH: Limits = {
     "C-1e4": (-0.0045, -0.015, None),
     "C-1e5": (-0.0001, None, None),
     "C-1e4-eps.3": (-0.04, -0.1, None),
-    "D": (-0.13, None, None),
+    "D": (-0.06, None, None),
     "E10-3e4": (-0.008, None, None),
     "E20-1e5": (-0.022, None, None),
 }
-UNBOUNDED_D = -0.3
+UNBOUNDED_D = -0.1
 EM: Limits = {
     "A-1e4": (-0.01, None, 0.15),
     "B-8e3": (-0.005, None, None),

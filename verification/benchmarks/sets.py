@@ -70,6 +70,7 @@ class Recipe:
     truth: Mixture | None = None  # None where no mixture of ``n_components`` Gaussians is the truth
     epsilon: float = 1.0
     most_repeats: int = 1_000
+    real: bool = False  # rows of a table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +174,8 @@ def _table(name: str, n_records: int, n_components: int, rows: Callable[[], Floa
         shuffled = rng.permutation(rows())
         return shuffled[:n_records], shuffled[n_records:]
 
-    return Recipe(name, what, n_records, n_components, Domain.around([[-1, 1]] * 4, floor=1e-3), split)
+    domain = Domain.around([[-1, 1]] * 4, floor=1e-3)
+    return Recipe(name, what, n_records, n_components, domain, split, real=True)
 
 
 def _recipes() -> list[Recipe]:
