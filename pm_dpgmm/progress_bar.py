@@ -19,9 +19,10 @@ def progress_bar(progress: bool, label: str, *, what: str = "private fit") -> It
     with contextlib.suppress(Exception):
         console = _console() if progress else None
         if console is not None:
-            from rich.progress import Progress as Bar
+            from rich.progress import Progress as Bar, TimeElapsedColumn
 
-            bar = Bar(console=console, transient=True)
+            # the seconds go on where a step takes long
+            bar = Bar(*Bar.get_default_columns(), TimeElapsedColumn(), console=console, transient=True)
             task = bar.add_task(f"{what} ({label})", total=None)
             bar.start()
 

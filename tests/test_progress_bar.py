@@ -34,7 +34,7 @@ def test_a_terminal_has_a_bar_and_a_pipe_none(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     with progress_bar.progress_bar(True, "sketch") as step:
         step(1, 2)
-    assert "private fit (sketch)" in stream.getvalue()
+    assert "private fit (sketch)" in stream.getvalue() and "0:00:00" in stream.getvalue()
     for progress, stream in ((False, Terminal()), (True, io.StringIO())):
         monkeypatch.setattr(sys, "stderr", stream)
         with progress_bar.progress_bar(progress, "sketch") as step:
