@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.bernstein_sums import polynomials
 from pm_dpgmm.methods.central.statistics import CentralStatistics
+from pm_dpgmm.methods.em.caveats import NOTABLE, noise_losses, unmeasured
 from pm_dpgmm.methods.sketch.caveats import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 INTERRUPTED = "the fit was interrupted before its last cells: the mixture is that of what was released until then"
 TOLD = 2.0  # noise of the squares of a cell around a component, in its records, up to which its covariance is measured
-NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
 NARROW = 0.35  # standard deviation of a component, in widths of the cells of one column, from which on it is resolved
 
 
 def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str]:
     """One text for each reason; empty where nothing speaks against the fit. Nothing is raised."""
     d = mixture.n_features
-    found = []
+    found: list[str] = []
     scales = np.array([one.scale for one in statistics.levels])
     noise = float(np.linalg.norm(np.linalg.inv(polynomials(d))[:, 1 + d]) / np.sqrt((1 / scales**2).sum()))
     few = mixture.weights * statistics.n_records < TOLD * noise
-    if mixture.weights[few].sum() > NOTABLE or few.all():
-        found.append(
-            f"too few records or too small a budget: the covariance of {listed(few)} may be noise; more records, a"
-            " larger epsilon, tighter bounds or fewer components would help"
-        )
+    with np.errstate(all="ignore"):
+        losses = expected_losses(statistics, mixture)
+    found += unmeasured(mixture, few, losses)
     if d == 1 and len(statistics.levels) == 1:
         cells = statistics.levels[0].cells
         width = 2 * float(cells.unit[0]) / cells.shape[1]
@@ -37,3 +36,19 @@ def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str
                 " larger n_cells or cells='found' would help"
             )
     return found
+
+
+def expected_losses(statistics: CentralStatistics, mixture: Mixture) -> FloatArray:
+    """As of method "em", by the cells that hold a component's mean; 0 where cells side by side tell the width, too."""
+    d = mixture.n_features
+    records = np.maximum(mixture.weights * statistics.n_records, 1.0)
+    if d == 1 and len(statistics.levels) == 1:
+        return np.zeros(len(records))
+    spread = np.linalg.norm(np.linalg.inv(polynomials(d)), axis=0)  # of a sum of polynomials, by the feature it makes
+    of_sums, of_squares = np.zeros(len(records)), np.zeros(len(records))
+    for one in statistics.levels:
+        shares = one.cells.features(mixture.means)[:, : one.cells.shape[1]]
+        held, radii = records[:, None] * shares / one.scale, one.cells.radii[0]
+        of_sums += np.square(held / (spread[1] * radii)).sum(axis=1)
+        of_squares += np.square(held / (spread[1 + d] * np.square(radii))).sum(axis=1)
+    return noise_losses(mixture, statistics.unit, of_sums, of_squares, d * (d + 1) / 2)

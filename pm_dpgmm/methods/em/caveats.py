@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.em_sums import Squares
@@ -29,7 +30,12 @@ def em_caveats(steps: EMStatistics, mixture: Mixture) -> list[str]:
     records = mixture.weights * max(float(steps.n_records), 0.0)
     with np.errstate(all="ignore"):
         losses = expected_losses(steps, mixture)
-    few = (records < TOLD * d * noise) | ~(losses <= DEAR)
+    return unmeasured(mixture, records < TOLD * d * noise, losses)
+
+
+def unmeasured(mixture: Mixture, few: NDArray[np.bool_], losses: FloatArray) -> list[str]:
+    """A text, where components have too ``few`` records, or noise costs them too many nats; else none."""
+    few = few | ~(losses <= DEAR)
     if mixture.weights[few].sum() <= NOTABLE and mixture.weights @ losses <= DEAR and not few.all():
         return []
     return [
@@ -41,7 +47,7 @@ def em_caveats(steps: EMStatistics, mixture: Mixture) -> list[str]:
 def expected_losses(steps: EMStatistics, mixture: Mixture) -> FloatArray:
     """Nats a record of each component that noise in its sums costs, to second order, if its widths are right; (K,).
 
-    Errors of a mean and of a covariance, in the unit of the balls of every step, over what was found.
+    Errors of a mean and of a covariance, by the balls of every step, over what was found.
     """
     d = mixture.n_features
     records = np.maximum(mixture.weights * float(steps.n_records), 1.0)
@@ -49,9 +55,17 @@ def expected_losses(steps: EMStatistics, mixture: Mixture) -> FloatArray:
     of_squares = np.square(records / (steps.scales[:, 2, None] * np.square(steps.radii))).sum(axis=0)
     if steps.kind is Squares.ISOTROPIC:
         of_squares = of_squares * d**2  # the squared length of D entries
-    variances = np.trace(mixture.covariances / (steps.unit[:, None] * steps.unit), axis1=1, axis2=2) / d
     entries = d * (d + 1) / 2 if steps.kind is Squares.FULL else d
-    return entries / (4 * of_squares * np.square(variances)) + d / (2 * of_sums * variances)
+    return noise_losses(mixture, steps.unit, of_sums, of_squares, entries)
+
+
+def noise_losses(
+    mixture: Mixture, unit: FloatArray, of_sums: FloatArray, of_squares: FloatArray, entries: float
+) -> FloatArray:
+    """From the precisions (K,) that noise leaves a mean and an entry of a covariance, of columns over ``unit``."""
+    d = mixture.n_features
+    variances = np.trace(mixture.covariances / (unit[:, None] * unit), axis1=1, axis2=2) / d
+    return np.asarray(entries / (4 * of_squares * np.square(variances)) + d / (2 * of_sums * variances))
 
 
 def cluster_caveats(last: ClusterSums) -> list[str]:
