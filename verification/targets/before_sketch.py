@@ -166,5 +166,5 @@ def targets() -> list[Specimen]:
         Specimen("duel_add_remove", DUEL, duel_one_less, ends[0], rest, *claim, 1.0, False, 4_000),
         Specimen("duel_half_noise", fault_d, half, *ends, *claim, inf, True, 12_000),
         Specimen("duel_unclipped", fault_d, duel_unclipped, *far, *claim, inf, True, 2_000),
-        at_bits("duel_floating_bits", fault_d, duel_in_floats, *one_part, *claim, inf, True, 8_000),
+        at_bits("duel_floating_bits", fault_d, duel_in_floats, *one_part, *claim, inf, True, 60_000),
     ]
