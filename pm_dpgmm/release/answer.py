@@ -51,10 +51,10 @@ class Answer:
         return np.sqrt(np.diagonal(self.covariance))
 
     def intervals(self, probability: float = 0.9) -> FloatArray:
-        """Intervals that hold each number with this probability, shape (p, 2); not where small subsets bias it.
+        """Intervals that hold each number with this probability, but for the bias of small subsets, shape (p, 2).
 
-        That bias is taken off as far as records simulated from the released mixture show it: not where these are no
-        such mixture, as of a tail quantile of skewed ones.
+        It is taken off as far as records simulated from the released mixture show it, which a tail quantile of skewed
+        records is not.
         """
         check_probability(probability=probability)
         reach = norm.isf((1 - probability) / 2) * self.errors

@@ -42,14 +42,14 @@ def resumed_sketch(source: Interrupted) -> Outcome:
     A crude release alone is :func:`pm_dpgmm.release.checkpoint._crude_outcome`.
     """
     law = dict(source.law)
-    crude = {name: law.pop(name) for name in ("crude", AUTOMATIC) if name in law}
+    kept = {name: law.pop(name) for name in ("crude", AUTOMATIC) if name in law}
     in_rounds = "duels" in law
     if source.numbers != source.asked and in_rounds:  # a duel was between mixtures of the numbers asked for
         law["duels"] = []
     found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)
     if in_rounds and len(law["sketches"]) == 1:
-        crude["caveats"] = [ONE_SKETCH, *found.noise["caveats"]]
-    return replace(found, noise=dict(found.noise) | crude)
+        kept["caveats"] = [ONE_SKETCH, *found.noise["caveats"]]
+    return replace(found, noise=dict(found.noise) | kept)
 
 
 def resumed_average(source: Interrupted) -> Outcome:
