@@ -16,12 +16,11 @@ from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import AUTOMATIC, Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
+from pm_dpgmm.methods.sketch.caveats import ONE_SKETCH
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.release.number_of_components_from_responses import check_responses
-
-ONE_SKETCH = "the fit was interrupted before its second sketch: the mixture is that of what was released until then"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

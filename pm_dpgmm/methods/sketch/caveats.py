@@ -34,6 +34,7 @@ TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record
 # highest frequency times the deviation of the whole mixture, below which two groups look like one: from 2.2 on two that
 # are 8 deviations apart were found, below 1.7 never (loss .7 nats)
 RESOLVED = 1.75
+ONE_SKETCH = "the fit was interrupted before its second sketch: the mixture is that of what was released until then"
 LIKELY_NOISE = 0.5  # chance of a component to be noise
 LISTED = 12  # components named in one text: a release holds no longer ones than 1,000 characters
 
