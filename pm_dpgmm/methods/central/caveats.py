@@ -21,7 +21,7 @@ def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str
     d = mixture.n_features
     found: list[str] = []
     scales = np.array([one.scale for one in statistics.levels])
-    noise = float(np.linalg.norm(np.linalg.inv(polynomials(d))[:, 1 + d]) / np.sqrt((1 / scales**2).sum()))
+    noise = float(_spread(d)[1 + d] / np.sqrt((1 / scales**2).sum()))
     few = mixture.weights * statistics.n_records < TOLD * noise
     with np.errstate(all="ignore"):
         losses = expected_losses(statistics, mixture)
@@ -44,7 +44,7 @@ def expected_losses(statistics: CentralStatistics, mixture: Mixture) -> FloatArr
     records = np.maximum(mixture.weights * statistics.n_records, 1.0)
     if d == 1 and len(statistics.levels) == 1:
         return np.zeros(len(records))
-    spread = np.linalg.norm(np.linalg.inv(polynomials(d)), axis=0)  # of a sum of polynomials, by the feature it makes
+    spread = _spread(d)
     of_sums, of_squares = np.zeros(len(records)), np.zeros(len(records))
     for one in statistics.levels:
         shares = one.cells.features(mixture.means)[:, : one.cells.shape[1]]
@@ -52,3 +52,8 @@ def expected_losses(statistics: CentralStatistics, mixture: Mixture) -> FloatArr
         of_sums += np.square(held / (spread[1] * radii)).sum(axis=1)
         of_squares += np.square(held / (spread[1 + d] * np.square(radii))).sum(axis=1)
     return noise_losses(mixture, statistics.unit, of_sums, of_squares, d * (d + 1) / 2)
+
+
+def _spread(n_features: int) -> FloatArray:
+    """Noise of every feature (1, y, y y') that sums of polynomials tell, in that of a polynomial."""
+    return np.asarray(np.linalg.norm(np.linalg.inv(polynomials(n_features)), axis=0))
