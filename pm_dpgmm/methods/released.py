@@ -22,6 +22,7 @@ from pm_dpgmm.methods.released_statistics import older_caveats
 from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import background_of
+from pm_dpgmm.mixture.far_rows import with_far_rows
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
 from pm_dpgmm.records.transformed_columns import (
@@ -125,7 +126,19 @@ class Released(DensityMethods):
 
     @property
     def density(self) -> Mixture:
-        """All of the released density, in the transformed unit: the K components, a background as one more."""
+        """All of the released density, in the transformed unit: :attr:`described`, and half a record far from it.
+
+        A sketch and counts have that half record, as wide as the bounds, as one component more, the last: rows far from
+        everything have a density, too, though the numbers told of none.
+        """
+        return with_far_rows(self.described, self.noise)
+
+    @property
+    def described(self) -> Mixture:
+        """What the numbers told of, in the transformed unit: the K components, a background as one more.
+
+        Vectors in PyMC have this prior: a component of half a record would give each of them a label.
+        """
         return joined(self.mixture, background_of(self))
 
     @property

@@ -38,6 +38,7 @@ from pm_dpgmm.methods.outcome import AUTOMATIC
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.coordinates import Coordinates
+from pm_dpgmm.mixture.far_rows import far_rows_of
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.records.resolution import check_resolution
@@ -79,6 +80,7 @@ def check_released_statistics(
         check_text(longest=LONGEST_TEXT, **{f"caveats[{i}]": caveat})
     if noise.get("resolution") is not None:
         check_resolution(noise["resolution"], mixture.n_features)
+    far_rows_of(noise, mixture.n_features)
     if AUTOMATIC in noise:
         choice = noise[AUTOMATIC]
         if not isinstance(choice, Mapping):

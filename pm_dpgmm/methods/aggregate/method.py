@@ -32,6 +32,7 @@ from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.background import NOTABLE
 from pm_dpgmm.mixture.coordinates import Coordinates
+from pm_dpgmm.mixture.far_rows import NAME as FAR_ROWS
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng, seeds
@@ -379,8 +380,8 @@ def averaged(centre: Outcome, law: Mapping[str, Any]) -> Outcome:
     caveats = [*law["caveats"], *centre.noise.get("caveats", ())]
     if "average_weights" not in centre.raw:
         return replace(centre, noise=dict(centre.noise) | {"average": law, "caveats": caveats})
-    noise = {"statistic": "average of fits", "law": "discrete Gaussian", "average": law}
-    noise |= {"centre": dict(centre.noise), "caveats": caveats}
+    noise: dict[str, Any] = {"statistic": "average of fits", "law": "discrete Gaussian", "average": law}
+    noise |= {"centre": dict(centre.noise), "caveats": caveats, FAR_ROWS: centre.noise.get(FAR_ROWS)}
     mixture = Mixture(*(centre.raw[f"average_{name}"] for name in PARTS))
     return Outcome(mixture, centre.guarantee, centre.raw, noise)
 
@@ -393,8 +394,7 @@ def about_the_answer(chart: MixtureChart, mixture: Mixture, found: Estimate) -> 
         return about.of(*chart.coordinates.at(vector))
 
     steps = STEP * np.eye(len(found.vector))
-    slopes = np.column_stack(
-        [(offsets(found.vector + step) - offsets(found.vector - step)) / (2 * STEP) for step in steps]
-    )
+    columns = [(offsets(found.vector + step) - offsets(found.vector - step)) / (2 * STEP) for step in steps]
+    slopes = np.column_stack(columns)
     covariance = slopes @ found.covariance @ slopes.T
     return np.asarray((covariance + covariance.T) / 2)

@@ -22,6 +22,7 @@ from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import APART, REACH, leaves_of, next_cells, starts, trusted_leaves
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
@@ -139,6 +140,7 @@ class Run:
         mixture, statistics = self.fitted(last=True, going=going), self.statistics
         caveats = [INTERRUPTED] if len(self.levels) < n_levels else []
         law = self.law(n_levels) | {"caveats": [*caveats, *central_caveats(statistics, mixture)]}
+        law |= far_rows(self.bounds, statistics.n_records)
         return Outcome(mixture, guarantee, statistics.to_arrays(), law)
 
 

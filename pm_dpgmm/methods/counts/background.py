@@ -18,22 +18,16 @@ from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, judged, signal
 from pm_dpgmm.methods.counts.histogram_fit import fit_beside
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
 from pm_dpgmm.methods.outcome import Progress
+from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.mixture.mixture import Mixture
 
 Background = tuple[float, Mixture]  # weight and law
 
-REACH = 3.0  # deviations of the background from its mean to the bounds
 MOST = 0.1  # of the density: what holds more is no background, but a component that the mixture has or lacks
 LEAST_RECORDS = 0.5  # a background of fewer says nothing
 ODDS = 0.25  # before the counts are seen, that some records are in no component
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
-
-
-def as_wide_as(bounds: FloatArray) -> Mixture:
-    """The law of the background, a function of public bounds (D, 2)."""
-    deviations = (bounds[:, 1] - bounds[:, 0]) / (2 * REACH)
-    return Mixture([1.0], [bounds.mean(axis=1)], [np.diag(deviations**2)])
 
 
 def beside_histogram(

@@ -15,6 +15,7 @@ from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import N_PARTS, fit_counts
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 from pm_dpgmm.records.resolution import FARTHEST, MOST
@@ -159,5 +160,5 @@ def fitted(
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
     mixture, background = beside_histogram(raw, noise, mixture, progress)
     progress(N_PARTS, N_PARTS)
-    caveats = count_caveats(raw, noise, mixture, background)
-    return Outcome(mixture, guarantee, raw, dict(noise) | {"caveats": caveats}, background)
+    told = dict(noise) | {"caveats": count_caveats(raw, noise, mixture, background)}
+    return Outcome(mixture, guarantee, raw, told | far_rows(raw["bounds"], float(counts.sum())), background)

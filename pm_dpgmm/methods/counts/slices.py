@@ -16,6 +16,7 @@ from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.slice_fit import fit_slices
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
 
@@ -150,5 +151,6 @@ def fitted(
     )
     told = dict(noise) | {"dispersion": dispersion}
     background = beside_slices(raw, told, mixture)
-    told["caveats"] = count_caveats(raw, noise, mixture, background)
+    told |= {"caveats": count_caveats(raw, noise, mixture, background)}
+    told |= far_rows(np.asarray(raw["bounds"]), float(counts.sum()) / len(slices.directions))
     return Outcome(mixture, guarantee, raw, told, background)

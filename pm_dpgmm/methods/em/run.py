@@ -35,6 +35,7 @@ from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.start import leaves_of, next_cells, starts, trusted_leaves
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 
@@ -205,7 +206,7 @@ class Run:
         """After the last step."""
         assert self.steps is not None and self.mixture is not None
         law = self.law() | {"caveats": [*([MISSED] if self.missed else []), *em_caveats(self.steps, self.mixture)]}
-        return Outcome(self.mixture, guarantee, self.raw(last=True), law)
+        return Outcome(self.mixture, guarantee, self.raw(last=True), law | far_rows(self.bounds, self.n_records))
 
 
 def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[str, Any], n_components: int) -> Outcome:

@@ -22,6 +22,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
 from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves, variance_error
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.mixture.far_rows import far_beyond
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves
 
@@ -145,6 +146,13 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
     reach = evidence.resolution / 2  # values at a bound are from means up to half a resolution beyond it
     bounds = None if data.bounds is None else data.bounds + reach[:, None] * [-1.0, 1.0]
     return replace(data, bounds=bounds, rounded=RoundedWaves.of(data.frequencies, evidence.resolution / evidence.unit))
+
+
+def outer_bounds(evidence: SketchStatistics) -> FloatArray:
+    """The bounds (D, 2) in the unit of the records; where there are none, far beyond the intervals."""
+    if evidence.bounds is not None:
+        return evidence.bounds
+    return far_beyond(evidence.centre[:, None] + evidence.unit[:, None] * [-1.0, 1.0])
 
 
 def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[ScaledMixture]:

@@ -30,7 +30,7 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
-from pm_dpgmm.methods.sketch.estimate import SketchFit
+from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
     CELLS,
@@ -45,6 +45,7 @@ from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rou
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start, check_widths
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -328,7 +329,7 @@ def outcome(
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
-    noise["caveats"] = sketch_caveats(evidence, fit, raw)
+    noise |= {"caveats": sketch_caveats(evidence, fit, raw)} | far_rows(outer_bounds(evidence), evidence.n_records)
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise | choice.told(), fit.background)
 
 

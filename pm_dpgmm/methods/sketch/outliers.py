@@ -30,8 +30,7 @@ def with_outliers(fit: SketchFit, evidence: SketchStatistics | None = None) -> S
     """The fit without a background where its evidence is larger; else with one, its weight times its probability.
 
     The probability is that of a model choice with prior odds :data:`ODDS` and Laplace's approximation of both
-    evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Of a
-    background that a search saw and the evidence denies half a record is left, see :func:`half_a_record`. Where
+    evidences: a weight that the numbers hardly know is taken for the mean over both models, not for its mode. Where
     ``evidence``, from which the fit was made, is of few records, any fit has a background, of the weight
     :func:`pm_dpgmm.methods.sketch.estimate.doubt` at least.
 
@@ -62,7 +61,7 @@ def _by_evidence(fit: SketchFit) -> SketchFit:
         broad_cost, broad = min(own, finished(data, [start], prior), key=itemgetter(0))
     gain = plain_cost - broad_cost
     if not gain > 0:  # NaN: neither is a fit
-        return fit if plain is found else SketchFit.of(data, half_a_record(data, plain))
+        return fit if plain is found else SketchFit.of(data, plain)
     assert broad.background is not None
     weight = broad.background / (1 + math.exp(-gain / 2) / ODDS)
     return SketchFit.of(data, weighing(broad, weight))
@@ -72,15 +71,6 @@ def weighing(found: ScaledMixture, background: float) -> ScaledMixture:
     """The mixture with a background of that weight, all components in proportion."""
     scale = (1 - background) / found.weights.sum()
     return replace(found, weights=found.weights * scale, background=background)
-
-
-def half_a_record(data: SketchData, plain: ScaledMixture) -> ScaledMixture:
-    """The mixture with a background of half a record: Jeffreys' estimate for a kind of which none was seen.
-
-    A handful of far rows is less than what the noise tells apart, so evidence denies them; a density without them loses
-    hundreds of nats at each, and one with half a record a dozen. It costs half a nat, divided among all records.
-    """
-    return weighing(plain, 1 / (2 * (data.n_records + 1)))
 
 
 def without_background(data: SketchData, found: ScaledMixture, prior: Prior) -> tuple[float, ScaledMixture]:

@@ -1,0 +1,79 @@
+"""Half a record as wide as the bounds: what a released density gives to rows that are far from all that it describes.
+
+A handful of far rows is less than what noise lets one see, so evidence denies them as often as it finds them. A density
+without them loses half the square of their distance, in deviations, at each: where one row in a hundred is a hundred
+deviations away that is fifty nats a record, and nothing says so. Half a record is Jeffreys' estimate for a kind of
+which none was seen: it costs half a nat, divided among all records, and with it a far row costs ten or twenty nats.
+
+Functions of public and released numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pm_dpgmm._arguments import FloatArray, check_probability, finite_numbers, shown
+from pm_dpgmm.mixture.mixture import Mixture, joined
+
+NAME = "far_rows"  # in the law of a release
+REACH = 3.0  # deviations from the middle of the bounds to a bound
+FAR = 10.0  # half-widths of an interval that they reach where no bounds are public
+
+
+def as_wide_as(bounds: FloatArray) -> Mixture:
+    """One Gaussian whose mean is the middle of the bounds (D, 2), and three of its deviations from them.
+
+    ValueError if a variance is no float.
+    """
+    low, high = bounds.T / 2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        means, variances = low + high, np.square((high - low) / REACH)
+    return Mixture([1.0], means[None], np.diag(variances)[None])
+
+
+def far_beyond(intervals: FloatArray) -> FloatArray:
+    """In the place of bounds (D, 2): :data:`FAR` half-widths of intervals (D, 2) that hold nearly all records.
+
+    A row outside may be anywhere.
+    """
+    low, high = intervals.T / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.column_stack([low + high - FAR * (high - low), low + high + FAR * (high - low)])
+
+
+def far_rows(bounds: FloatArray, n_records: float) -> dict[str, Any]:
+    """The entry of a release's law: the weight of half a record, and the bounds (D, 2) that it is as wide as.
+
+    Both are public or released. No entry where bounds are so far apart or so near that there is no such Gaussian.
+    """
+    try:
+        as_wide_as(bounds)
+    except ValueError:  # the budget is spent, so go on
+        return {}
+    weight = 1 / (2 * (max(float(n_records), 1.0) + 1))
+    return {NAME: {"weight": weight, "bounds": np.asarray(bounds, dtype=float).tolist()}}
+
+
+def far_rows_of(noise: Mapping[str, Any], n_features: int) -> tuple[float, Mixture] | None:
+    """Weight and law of them in the law of a release, which may be from anywhere; None where it has none.
+
+    TypeError or ValueError unless the weight is a probability, and bounds are in order.
+    """
+    entry = noise.get(NAME)
+    if entry is None:
+        return None
+    if not (isinstance(entry, Mapping) and set(entry) == {"weight", "bounds"}):
+        raise ValueError(f"{NAME} must have a weight and bounds, got {shown(entry)}")
+    check_probability(**{f"the weight of {NAME}": entry["weight"]})
+    bounds = finite_numbers(entry["bounds"], f"the bounds of {NAME}", (n_features, 2))
+    if not (bounds[:, 0] < bounds[:, 1]).all():
+        raise ValueError(f"the bounds of {NAME} must be in order, got {shown(entry['bounds'])}")
+    return float(entry["weight"]), as_wide_as(bounds)
+
+
+def with_far_rows(density: Mixture, noise: Mapping[str, Any]) -> Mixture:
+    """A density with the far rows of a release's law as one component more, the last; as it is where there are none."""
+    return joined(density, far_rows_of(noise, density.n_features))
