@@ -103,5 +103,5 @@ def targets() -> list[Specimen]:
         Specimen(
             "ball_sum_longest_radius", FAULT, partial(summed, radius_of=longest), *turned, *claim, inf, True, 2_000
         ),
-        at_bits("ball_sum_floating_bits", FAULT, floating_noise, *turned, *claim, inf, True, 40_000),
+        at_bits("ball_sum_floating_bits", FAULT, floating_noise, *turned, *claim, inf, True, 60_000),
     ]

@@ -287,7 +287,7 @@ def targets() -> list[Specimen]:
         Specimen("em_sums_little_noise", fault_s, weak, *two_parts, *claim, inf, True, 4_000),
         Specimen("em_shares_above_one", fault_s, shares_above_one, *opposite, *claim, inf, True, 4_000),
         Specimen("em_ball_of_another", fault_s, ball_of_another, *far, *claim, inf, True, 4_000),
-        at_bits("em_sums_floating_bits", fault_s, floating_noise, *turned, *claim, inf, True, 8_000),
+        at_bits("em_sums_floating_bits", fault_s, floating_noise, *turned, *claim, inf, True, 16_000),
         Specimen("lloyd", LLOYD, lloyd, *ends, *pure, 1.0, False, 8_000),
         at_bits("lloyd_bits", LLOYD, lloyd, *ends, *pure, 1.0, False, 8_000),
         Specimen("lloyd_add_remove", LLOYD, lloyd_less, ends[0], inner, *pure, 1.0, False, 8_000),
