@@ -28,6 +28,7 @@ DIRECTION = {
         ["planning"],
         ["demo"],
         ["cli"],
+        ["__main__"],
     ],
     "verification": [
         ["_arguments"],

@@ -62,7 +62,7 @@ def read_text(path: Path, *, kind: str) -> str:
     if len(content) > MOST_BYTES:
         raise ValueError(f"path must be a {kind} of at most {MOST_BYTES} bytes, got {given}, which is larger")
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")  # an editor may have put a mark before the text
     except UnicodeDecodeError as error:
         raise ValueError(f"path must be a complete JSON {kind}, got {given}: {error}") from None
 

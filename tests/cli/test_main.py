@@ -28,6 +28,11 @@ def table(tmp_path):
     return tmp_path / "people.csv"
 
 
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "pm_dpgmm", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("pm-dpgmm ")
+
+
 def test_fit_writes_a_release_that_show_prints(table, capsys):
     out = table.parent / "release.json"
     arguments = ["fit", str(table), "--columns", "age", "weight", "--n-components", "2", "--epsilon", "1"]

@@ -62,6 +62,9 @@ def certificate(
     >>> verify(certificate(result)).holds
     True
     """
+    for name, text in (("mechanism", mechanism), ("pair", pair)):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be a text that names it, got {shown(text)}")
     fields = {key: value for key, value in result.as_dict().items() if not key.startswith("histogram")}
     claimed = getattr(result, "curve", None)
     if claimed is not None:

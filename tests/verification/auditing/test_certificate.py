@@ -5,6 +5,7 @@ Nothing here is random but a handful of audits with fixed seeds, so no check can
 
 from __future__ import annotations
 
+import codecs
 import copy
 import json
 import math
@@ -92,6 +93,17 @@ def test_every_certificate_holds_and_says_what_the_audit_said(name, tmp_path, ca
     printed = capsys.readouterr().out
     assert str(result(name)) in printed and NOT_COVERED in printed
     assert os.listdir(tmp_path) == ["certificate.json"]
+
+
+def test_a_mechanism_is_a_name_and_a_mark_before_the_text_is_none_of_it(tmp_path):
+    path = tmp_path / "certificate.json"
+    for what in ("mechanism", "pair"):
+        with pytest.raises(TypeError, match=f"{what} must be a text that names it, got <function"):
+            result("blind").save(path, **{what: np.sum})
+    assert not path.exists()
+    result("blind").save(path)
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    assert main(["verify", str(path)]) == 0
 
 
 def test_the_audits_cover_both_verdicts_of_every_kind():
