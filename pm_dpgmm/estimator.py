@@ -42,7 +42,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     A background that the method found, a broad Gaussian for records in no component, is part of the density and of no
     component: ``score_samples``, ``score`` and ``sample`` have it; ``predict`` and ``predict_proba`` are probabilities
     among the K components, given that the row is in one of them, and warn (:class:`pm_dpgmm.BackgroundWarning`) if
-    more than 1 % of the records are not. ``release_.described.responsibilities(X)`` has the background as column K.
+    more than 1 % of the records are not. ``release_.density.responsibilities(X)`` has the background as column K.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         return points
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Log of the released density, background and all, at every row of ``X``, shape (N,)."""
+        """Log of the released density, background and all, at every row of ``X``, shape (N,): as ``log_density``."""
         points = self._points(X)
         return self.release_.log_density(points)
 

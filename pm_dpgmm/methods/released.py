@@ -126,20 +126,17 @@ class Released(DensityMethods):
 
     @property
     def density(self) -> Mixture:
-        """All of the released density, in the transformed unit: :attr:`described`, and half a record far from it.
-
-        A sketch and counts have that half record, as wide as the bounds, as one component more, the last: rows far from
-        everything have a density, too, though the numbers told of none.
-        """
-        return with_far_rows(self.described, self.noise)
+        """The released density, in the transformed unit: the K components, a background as one more."""
+        return joined(self.mixture, background_of(self))
 
     @property
-    def described(self) -> Mixture:
-        """What the numbers told of, in the transformed unit: the K components, a background as one more.
+    def row_density(self) -> Mixture:
+        """The density that rows are scored by: ``density``, and half a record far from it as one component more, last.
 
-        Vectors in PyMC have this prior: a component of half a record would give each of them a label.
+        In the transformed unit. It is for logarithms of densities: half a record as wide as the bounds moves no such
+        mean, and moves variances and conditional laws a lot, which is why ``density`` is without it.
         """
-        return joined(self.mixture, background_of(self))
+        return with_far_rows(self.density, self.noise)
 
     @property
     def law(self) -> Mixture | TransformedMixture:

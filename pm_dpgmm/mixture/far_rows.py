@@ -1,11 +1,12 @@
-"""Half a record as wide as the bounds: what a released density gives to rows that are far from all that it describes.
+"""Half a record as wide as the bounds: what rows are scored by that are far from all that a release describes.
 
 A handful of far rows is less than what noise lets one see, so evidence denies them as often as it finds them. A density
 without them loses half the square of their distance, in deviations, at each: where one row in a hundred is a hundred
 deviations away that is fifty nats a record, and nothing says so. Half a record is Jeffreys' estimate for a kind of
 which none was seen: it costs half a nat, divided among all records, and with it a far row costs ten or twenty nats.
 
-Functions of public and released numbers alone.
+It is for logarithms of densities alone. Variances and conditional laws of a mixture that has it would follow the
+bounds, however far apart they are. Functions of public and released numbers alone.
 """
 
 from __future__ import annotations

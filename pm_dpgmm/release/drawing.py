@@ -27,7 +27,7 @@ def draw_column(
     ax: Any, release: Released, place: int, *, n_points: int, intervals: bool = True, names: bool = True
 ) -> None:
     """Marginal density of a column with that of every component, and pointwise 90 % intervals of method "sketch"."""
-    drawn = release.described.marginal([place])
+    drawn = release.density.marginal([place])
     shown_columns = None if release.transformations is None else release.transformations.of([place])
     inner = axis_of(drawn, n_points)
     grid, slopes = inner, np.zeros((n_points, 1))
@@ -55,7 +55,7 @@ def draw_pair(
 
     With ``n_draws``, of method "sketch", also ellipses of so many mixtures that the released numbers leave plausible.
     """
-    drawn = release.described.marginal(list(pair))
+    drawn = release.density.marginal(list(pair))
     columns = None if release.transformations is None else release.transformations.of(list(pair))
 
     def in_units(points: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ class PriorMethods:
         inflate: float = 1.0,
         model: pm.Model | None = None,
     ) -> TensorVariable:
-        """Random vector with the released density, background and all but for its half record, in a PyMC model.
+        """Random vector with the released density, background and all, in a PyMC model.
 
         Parameters
         ----------
@@ -76,8 +76,8 @@ class PriorMethods:
         if me.transformations is not None:
             from pm_dpgmm.bayes.prior.transformed_prior import transformed_prior
 
-            return cast("TensorVariable", transformed_prior(name, me.described, me.transformations, **given))
-        return cast("TensorVariable", mixture_prior(name, me.described, **given))
+            return cast("TensorVariable", transformed_prior(name, me.density, me.transformations, **given))
+        return cast("TensorVariable", mixture_prior(name, me.density, **given))
 
     def prior_dist(
         self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0
@@ -114,7 +114,7 @@ class PriorMethods:
 
         me = cast("Release", self)
         refuse_transformations(me, "prior_dist", "prior(name), or dpg.gmm.dist(release), in the unit of the records")
-        return mixture_dist(me.described, shape=shape, form=form, inflate=inflate)
+        return mixture_dist(me.density, shape=shape, form=form, inflate=inflate)
 
     def as_prior(
         self, dims: str | Sequence[str] | None = "feature", *, form: str = "auto", inflate: float = 1.0
@@ -150,7 +150,7 @@ class PriorMethods:
         me = cast("Release", self)
         refuse_transformations(me, "as_prior", "prior(name), in the unit of the records")
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
-        return MixturePrior(me.described, names, me.feature_names, form, inflate, me.private)
+        return MixturePrior(me.density, names, me.feature_names, form, inflate, me.private)
 
     def measured(
         self,

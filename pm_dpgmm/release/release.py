@@ -53,10 +53,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, Pres
     background : Mixture or None
         One broad Gaussian for them; never one of the K components, but part of ``density`` and of all that has it:
         ``log_density``, ``sample``, ``marginal``, ``conditional``, ``prior``, ``as_prior``, ``prior_dist``. What is of
-        the components alone says so, and warns (:class:`pm_dpgmm.BackgroundWarning`) above 1 % of the records. Of a
-        sketch and of counts ``density`` has besides, as its last component, half a record as wide as the bounds
-        (without bounds as twenty intervals): rows far from everything, whom noise hides, have a density there. That is
-        not part of ``described``, which has the components and the background, nor of the prior of a vector.
+        the components alone says so, and warns (:class:`pm_dpgmm.BackgroundWarning`) above 1 % of the records.
+        ``log_density`` has besides half a record as wide as the bounds: ``row_density``.
     private : bool
         False when the noise was drawn from a known seed, or that of a release that this one was made from or like; or
         when the records were public anyway.

@@ -34,7 +34,6 @@ from pm_dpgmm.methods.sketch.phantoms import weight_variances
 from pm_dpgmm.methods.sketch.scaled_mixture import fit_coordinates
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.coordinates import share_slopes, triangle
-from pm_dpgmm.mixture.far_rows import with_far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.records.feature_names import in_order
@@ -224,7 +223,7 @@ def interval(
     release : Release
         Of method "sketch" or "two-phase".
     quantity : function
-        From a Mixture like ``release.density`` to a number or an array;
+        From a Mixture like ``release.density`` (with the background last, if there is one) to a number or an array;
         columns are numbered. ``lambda m: m.conditional({0: 30.0}).mean()`` is a conditional mean.
     probability : float
         Of every interval on its own.
@@ -254,8 +253,8 @@ def interval(
     check_probability(probability=probability)
     if not callable(quantity):
         raise TypeError(f"quantity must be a function of a Mixture, got {shown(quantity)}")
-    densities = (with_far_rows(fit.density, release.noise) for fit in laplace(release).fits(n_draws, random_seed))
-    values = read_numbers([_numbers(quantity(density)) for density in densities], NAME)
+    law = laplace(release)
+    values = read_numbers([_numbers(quantity(fit.density)) for fit in law.fits(n_draws, random_seed)], NAME)
     ends = [(1 - probability) / 2, (1 + probability) / 2]
     lower, upper = np.quantile(values, ends, axis=0, method="inverted_cdf")  # of draws: between infinities lies no mean
     estimate = _numbers(quantity(release.density))

@@ -26,16 +26,15 @@ def release(plain):
     return replace(plain, mixture=INNER, background=BROAD, background_weight=0.2)
 
 
-def test_the_density_is_what_the_numbers_told_of_and_half_a_record(release):
+def test_rows_are_scored_by_the_density_and_half_a_record(release):
     weight, far = far_rows_of(release.noise, 2)
     assert weight == 1 / 4_002 and far.means.tolist() == [[0.0, 0.0]]
     assert np.sqrt(far.covariances[0].diagonal()) == pytest.approx(20 / 3)
-    parts = [INNER.log_density(POINTS) + np.log(0.8), BROAD.log_density(POINTS) + np.log(0.2)]
-    told = logsumexp(parts, axis=0)
-    assert release.described.log_density(POINTS) == pytest.approx(told)
+    told = logsumexp([INNER.log_density(POINTS) + np.log(0.8), BROAD.log_density(POINTS) + np.log(0.2)], axis=0)
+    assert release.density.log_density(POINTS) == pytest.approx(told)
     both = np.logaddexp(np.log(1 - weight) + told, np.log(weight) + far.log_density(POINTS))
-    assert release.log_density(POINTS) == pytest.approx(both) == release.density.log_density(POINTS)
-    assert release.density.n_components == 4 and release.described.n_components == 3
+    assert release.log_density(POINTS) == pytest.approx(both) == release.row_density.log_density(POINTS)
+    assert release.row_density.n_components == 4 and release.density.n_components == 3
 
 
 def test_the_continuous_prior_has_the_released_density(release):
@@ -44,13 +43,13 @@ def test_the_continuous_prior_has_the_released_density(release):
         release.prior("x", form="mixture")
     log_density = model.compile_logp(mode="FAST_COMPILE")
     found = [float(log_density({"x": point})) for point in POINTS]
-    assert found == pytest.approx(release.described.log_density(POINTS), abs=1e-9)
+    assert found == pytest.approx(release.density.log_density(POINTS), abs=1e-9)
     unnamed = pm.logp(release.prior_dist(form="mixture"), POINTS[0]).eval(mode="FAST_COMPILE")
-    assert float(unnamed) == pytest.approx(release.described.log_density(POINTS[:1])[0], abs=1e-9)
+    assert float(unnamed) == pytest.approx(release.density.log_density(POINTS[:1])[0], abs=1e-9)
     with pm.Model() as model:
         release.as_prior(form="mixture").create_variable("x")
     assert float(model.compile_logp(mode="FAST_COMPILE")({"x": POINTS[1]})) == pytest.approx(
-        release.described.log_density(POINTS[1:2])[0], abs=1e-9
+        release.density.log_density(POINTS[1:2])[0], abs=1e-9
     )
 
 
@@ -62,7 +61,7 @@ def test_the_labelled_prior_has_the_released_density(release):
     with pm.Model() as model:
         release.prior("x", form="labelled")
     log_density = model.compile_logp(mode="FAST_COMPILE")
-    density = release.described
+    density = release.density
     factors = np.linalg.cholesky(density.covariances)
     for point in POINTS[:10]:
         with label_density(model):
@@ -72,7 +71,7 @@ def test_the_labelled_prior_has_the_released_density(release):
                 for k, (mean, factor) in enumerate(zip(density.means, factors, strict=True))
             ]
         assert len(parts) == 3 and logsumexp(parts) == pytest.approx(
-            release.described.log_density(point[None])[0], abs=1e-9
+            release.density.log_density(point[None])[0], abs=1e-9
         )
 
 
@@ -95,7 +94,7 @@ def test_modes_are_checked_with_the_background_as_one_more(release):
     def drawn(values):
         return inference_data(posterior=xarray.Dataset({"x": (("chain", "draw", "feature"), values)}))
 
-    right = release.described.sample(8_000, rng=np.random.default_rng(2)).reshape(4, 2_000, 2)
+    right = release.density.sample(8_000, rng=np.random.default_rng(2)).reshape(4, 2_000, 2)
     inside = release.mixture.sample(8_000, rng=np.random.default_rng(2)).reshape(4, 2_000, 2)
     check = dpg.check_modes(drawn(right), release, random_seed=1)
     assert check.occupancy.shape == (1, 3) and not check.flagged

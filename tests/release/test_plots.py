@@ -40,7 +40,7 @@ def test_a_release_draws_its_density_with_names_and_price(d):
     assert ax.get_xlabel() == "x0" and "epsilon = 5" in ax.get_title()
     if d == 1:
         line = ax.get_lines()[0]
-        assert line.get_ydata() == pytest.approx(np.exp(drawn.described.log_density(line.get_xdata()[:, None])))
+        assert line.get_ydata() == pytest.approx(np.exp(drawn.law.log_density(line.get_xdata()[:, None])))
     else:
         assert ax.collections and len(ax.get_lines()) == 4
 
@@ -236,10 +236,10 @@ def test_pairs_are_drawn_by_name_with_bands_and_pale_ellipses(sketch):
     assert axes.shape == (2, 2) and axes[1, 0].get_xlabel() == names[0] and axes[1, 0].get_ylabel() == names[1]
     assert "NOT PRIVATE" in axes[0, 0].get_title("left") and not axes[0, 1].axison
     k = sketch.n_components
-    assert len(axes[1, 0].get_lines()) == 5 * k + 2 * len(sketch.described.weights)
+    assert len(axes[1, 0].get_lines()) == 5 * k + 2 * len(sketch.density.weights)
     assert len(axes[0, 0].collections) == 1  # the band
     turned = sketch.plot_pairs(features=names[::-1], n_points=20, n_draws=0)
-    assert turned[1, 0].get_xlabel() == names[1] and len(turned[1, 0].get_lines()) == 2 * len(sketch.described.weights)
+    assert turned[1, 0].get_xlabel() == names[1] and len(turned[1, 0].get_lines()) == 2 * len(sketch.density.weights)
 
 
 def test_pairs_are_drawn_in_axes_that_are_given(sketch):

@@ -45,7 +45,7 @@ class Score:
 
 def density_of(release: Release) -> Mixture:
     """The mixture that a release is scored by."""
-    return release.density
+    return release.row_density
 
 
 def by_sketch(data: DataSet, peer: Peer) -> tuple[Mixture, float]:

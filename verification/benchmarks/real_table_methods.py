@@ -161,7 +161,7 @@ def _package(rows: Rows, name: str, **settings: Any) -> tuple[Mixture, float]:
             )
         except ValueError as error:  # what no method supports; every table is valid input
             raise NotRunError(str(error)) from None
-    return floored(release.density), time.perf_counter() - start
+    return floored(release.row_density), time.perf_counter() - start
 
 
 def _synthetic(rows: Rows, rivals: Rivals, mechanism: str) -> tuple[Mixture, float]:

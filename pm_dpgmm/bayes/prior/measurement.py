@@ -106,7 +106,7 @@ def gaussian_posterior(
 
 def prior_of(release: Any) -> Mixture:
     """The whole density of a release, or the mixture itself."""
-    mixture = release if isinstance(release, Mixture) else getattr(release, "described", None)
+    mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
     if not isinstance(mixture, Mixture):
         raise TypeError(
             f"release must be a Release or a Mixture, got {shown(release)} of type {type(release).__name__}"

@@ -111,7 +111,7 @@ def check_modes(
     """
     check_positive(inflate=inflate)
     check_probability(false_alarm=false_alarm)
-    mixture = release if isinstance(release, Mixture) else getattr(release, "described", None)
+    mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
     if not isinstance(mixture, Mixture):
         raise TypeError(f"release must be a Release or a Mixture, got {shown(release)}")
     if name is not None:

@@ -43,7 +43,7 @@ def tailed():
 def test_tails_are_in_the_background_and_no_longer_cost_dozens_of_nats(tailed):
     held = with_tail(20_000, 0.1, seed=2)
     inside = (held < BOX[:, 1]).all(axis=1) & (held > BOX[:, 0]).all(axis=1)
-    assert 0.05 < tailed.background_weight < 0.15 and tailed.described.n_components == 3
+    assert 0.05 < tailed.background_weight < 0.15 and tailed.density.n_components == 3
     counts = tailed.raw["counts"].astype(int)
     alone = fit_counts(counts, BOX, 2, noise_scale=tailed.noise["scale"], progress=lambda *_: None)
     gain = tailed.log_density(held[inside]) - alone.log_density(held[inside])
@@ -141,7 +141,7 @@ def test_another_number_of_components_has_its_own_background(tailed):
 def test_evidence_keeps_the_background_as_it_was_released(tailed):
     from pm_dpgmm.bayes.likelihoods import counts as evidence
 
-    m, broad = tailed.mixture, tailed.described
+    m, broad = tailed.mixture, tailed.density
     value = evidence.log_likelihood(tailed, m.weights, m.means, np.linalg.cholesky(m.covariances)).eval()
     grid = evidence.statistics(tailed)
     wanted = log_density(

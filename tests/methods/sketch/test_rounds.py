@@ -79,7 +79,7 @@ def test_outliers_go_to_a_background_of_its_own():
     rng = np.random.default_rng(5)
     records = np.vstack([records_of(2, 38_000), rng.uniform(-15, 20, size=(2_000, 2))])
     release = dpg.fit_gmm(records, 2, random_seed=1, **BOUNDS, **BUDGET)
-    assert release.n_components == 2 and release.described.n_components == 3
+    assert release.n_components == 2 and release.density.n_components == 3
     assert 0.01 < release.background_weight < 0.1
     assert release.background.n_components == 1 and release.weights.sum() == pytest.approx(1)
     assert np.sqrt(np.diagonal(release.background.covariances[0])).min() > 3
