@@ -131,10 +131,10 @@ class Released(DensityMethods):
 
     @property
     def row_density(self) -> Mixture:
-        """The density that rows are scored by: ``density``, and half a record far from it as one component more, last.
+        """The density that rows are scored by: ``density``, and half a record far from it as a few components more.
 
-        In the transformed unit. It is for logarithms of densities: half a record as wide as the bounds moves no such
-        mean, and moves variances and conditional laws a lot, which is why ``density`` is without it.
+        In the transformed unit. It is for logarithms of densities: half a record as wide as the bounds, and wider,
+        moves no such mean, and moves variances and conditional laws a lot, which is why ``density`` is without it.
         """
         return with_far_rows(self.density, self.noise)
 

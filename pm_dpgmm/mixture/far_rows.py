@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, finite_numbers, shown
-from pm_dpgmm.mixture.mixture import Mixture, joined
+from pm_dpgmm.mixture.mixture import Mixture
 
 NAME = "far_rows"  # in the law of a release
 REACH = 3.0  # deviations from the middle of the bounds to a bound
+WIDTHS = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the Gaussians that share the half record, in those of the bounds
+MOST_WIDTHS = 16
 FAR = 10.0  # half-widths of an interval that they reach where no bounds are public
 
 
@@ -46,35 +48,54 @@ def far_beyond(intervals: FloatArray) -> FloatArray:
 
 
 def far_rows(bounds: FloatArray, n_records: float) -> dict[str, Any]:
-    """The entry of a release's law: the weight of half a record, and the bounds (D, 2) that it is as wide as.
+    """The entry of a release's law: the weight of half a record, the bounds (D, 2), and multiples of their width.
 
-    Both are public or released. No entry where bounds are so far apart or so near that there is no such Gaussian.
+    Bounds and number are public or released. Rows may be beyond them, too: the half record is divided among Gaussians
+    as wide as the bounds and ten to ten thousand times as wide, which costs the logarithm of their number. No entry
+    where bounds are so far apart or so near that there are no such Gaussians.
     """
+    weight = 1 / (2 * (max(float(n_records), 1.0) + 1))
+    entry = {"weight": weight, "bounds": np.asarray(bounds, dtype=float).tolist(), "widths": list(WIDTHS)}
     try:
-        as_wide_as(bounds)
+        far_rows_of({NAME: entry}, len(bounds))
     except ValueError:  # the budget is spent, so go on
         return {}
-    weight = 1 / (2 * (max(float(n_records), 1.0) + 1))
-    return {NAME: {"weight": weight, "bounds": np.asarray(bounds, dtype=float).tolist()}}
+    return {NAME: entry}
 
 
 def far_rows_of(noise: Mapping[str, Any], n_features: int) -> tuple[float, Mixture] | None:
     """Weight and law of them in the law of a release, which may be from anywhere; None where it has none.
 
-    TypeError or ValueError unless the weight is a probability, and bounds are in order.
+    TypeError or ValueError unless the weight is a probability, bounds are in order and widths grow from 1.
     """
     entry = noise.get(NAME)
     if entry is None:
         return None
-    if not (isinstance(entry, Mapping) and set(entry) == {"weight", "bounds"}):
-        raise ValueError(f"{NAME} must have a weight and bounds, got {shown(entry)}")
+    if not (isinstance(entry, Mapping) and set(entry) == {"weight", "bounds", "widths"}):
+        raise ValueError(f"{NAME} must have a weight, bounds and widths, got {shown(entry)}")
     check_probability(**{f"the weight of {NAME}": entry["weight"]})
     bounds = finite_numbers(entry["bounds"], f"the bounds of {NAME}", (n_features, 2))
     if not (bounds[:, 0] < bounds[:, 1]).all():
         raise ValueError(f"the bounds of {NAME} must be in order, got {shown(entry['bounds'])}")
-    return float(entry["weight"]), as_wide_as(bounds)
+    widths = finite_numbers(entry["widths"], f"the widths of {NAME}")
+    if widths.ndim != 1 or not 1 <= widths.size <= MOST_WIDTHS or widths[0] != 1 or not (np.diff(widths) > 0).all():
+        given = shown(entry["widths"])
+        raise ValueError(f"the widths of {NAME} must be 1 to {MOST_WIDTHS} numbers that grow from 1, got {given}")
+    one = as_wide_as(bounds)
+    with np.errstate(over="ignore"):
+        covariances = np.square(widths)[:, None, None] * one.covariances
+    equal = np.full(widths.size, 1 / widths.size)
+    return float(entry["weight"]), Mixture(equal, np.repeat(one.means, widths.size, axis=0), covariances)
 
 
 def with_far_rows(density: Mixture, noise: Mapping[str, Any]) -> Mixture:
-    """A density with the far rows of a release's law as one component more, the last; as it is where there are none."""
-    return joined(density, far_rows_of(noise, density.n_features))
+    """A density with the far rows of a release's law as its last components; as it is where there are none."""
+    found = far_rows_of(noise, density.n_features)
+    if found is None:
+        return density
+    weight, far = found
+    return Mixture(
+        np.append((1 - weight) * density.weights, weight * far.weights),
+        np.concatenate([density.means, far.means]),
+        np.concatenate([density.covariances, far.covariances]),
+    )

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mixture.far_rows import as_wide_as, far_rows, far_rows_of, with_far_rows
+from pm_dpgmm.mixture.far_rows import WIDTHS, as_wide_as, far_rows, far_rows_of, with_far_rows
 
+GOOD = {"weight": 0.1, "bounds": [[0.0, 1.0]], "widths": [1.0, 10.0]}
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
 
 
@@ -38,8 +39,21 @@ def test_counts_have_half_a_record_too(method, n_features):
     release = dpg.fit_gmm(rows, 1, epsilon=1.0, bounds=(-50, 50), method=method, random_seed=1, progress=False)
     weight, far = far_rows_of(release.noise, n_features)
     assert weight == pytest.approx(1 / 8_002, rel=0.1)
-    assert np.sqrt(far.covariances[0].diagonal()) == pytest.approx(50 / 3)
+    assert np.sqrt(far.covariances[:, 0, 0]) == pytest.approx(np.array(WIDTHS) * 50 / 3)
     assert release.log_density(np.full((1, n_features), 50.0))[0] > -60
+
+
+@pytest.mark.parametrize("reach", [1e3, 1e5])
+def test_rows_without_bounds_may_be_anywhere(reach):
+    """One Gaussian cost each half the square of its distance in its deviations: 20 nats a record at 1e3, 2e5 at 1e5."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5_000, 2))
+    far = rng.random(5_000) < 0.01
+    rows[far] = rng.uniform(-reach, reach, (int(far.sum()), 2))
+    release = dpg.fit_gmm(rows, 1, **BUDGET, random_seed=0)
+    alone = dpg.Mixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+    assert release.log_density(rows[~far]).mean() > alone.log_density(rows[~far]).mean() - 0.05
+    assert release.log_density(rows[far]).mean() > -60
 
 
 def test_without_bounds_it_reaches_ten_half_widths_of_the_intervals():
@@ -95,16 +109,21 @@ def test_where_bounds_have_no_such_gaussian_there_is_none():
 @pytest.mark.parametrize(
     "entry, told",
     [
-        ([], "a weight and bounds"),
-        ({"weight": 0.1}, "a weight and bounds"),
-        ({"weight": 0.1, "bounds": [[0, 1]], "more": 1}, "a weight and bounds"),
-        ({"weight": 1.0, "bounds": [[0, 1]]}, "strictly between 0 and 1"),
-        ({"weight": "1", "bounds": [[0, 1]]}, "a real number"),
-        ({"weight": 0.1, "bounds": [[0, 1], [0, 1]]}, "must have shape"),
-        ({"weight": 0.1, "bounds": [[0, float("inf")]]}, "must be finite"),
-        ({"weight": 0.1, "bounds": [[1, 0]]}, "must be in order"),
-        ({"weight": 0.1, "bounds": [["a", "b"]]}, "an array of numbers"),
-        ({"weight": 0.1, "bounds": [[-1e300, 1e300]]}, "covariances"),
+        ([], "a weight, bounds and widths"),
+        ({"weight": 0.1, "bounds": [[0, 1]]}, "a weight, bounds and widths"),
+        (GOOD | {"more": 1}, "a weight, bounds and widths"),
+        (GOOD | {"weight": 1.0}, "strictly between 0 and 1"),
+        (GOOD | {"weight": "1"}, "a real number"),
+        (GOOD | {"bounds": [[0, 1], [0, 1]]}, "must have shape"),
+        (GOOD | {"bounds": [[0, float("inf")]]}, "must be finite"),
+        (GOOD | {"bounds": [[1, 0]]}, "must be in order"),
+        (GOOD | {"bounds": [["a", "b"]]}, "an array of numbers"),
+        (GOOD | {"bounds": [[-1e300, 1e300]]}, "covariances"),
+        (GOOD | {"widths": []}, "must be 1 to 16 numbers that grow from 1"),
+        (GOOD | {"widths": [1.0] * 2}, "must be 1 to 16 numbers that grow from 1"),
+        (GOOD | {"widths": list(range(1, 99))}, "must be 1 to 16 numbers that grow from 1"),
+        (GOOD | {"widths": [1.0, 1e200]}, "covariances"),
+        (GOOD | {"widths": None}, "array of numbers"),
     ],
 )
 def test_a_file_whose_far_rows_are_none_is_refused(entry, told):

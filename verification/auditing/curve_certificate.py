@@ -60,6 +60,12 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)
         lower = betting.parameter_bound(bets, family or GAUSSIAN, error)
+        if not found["refuted"]:
+            found["detection_limit"] = betting.sequential_gaussian_limit(
+                claim, n_samples=stored["n_samples"], false_alarm=error
+            )
+        elif not float(stored["detection_limit"]) > 0:  # of a refutation after fewer runs than it was made for
+            raise ValueError(f"detection_limit must be above 0, got {stored['detection_limit']}")
     else:
         counts = guessing.GuessCounts(**stored["counts"]["guesses"])
         sides = tuple(stored["counts"]["labels"])

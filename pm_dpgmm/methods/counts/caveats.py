@@ -266,7 +266,7 @@ def far_records(fit: Judged) -> str | None:
         noise = math.sqrt(len(far) * max(fit.counts.noise_variance, LEAST_VARIANCE))
         sure = (FAR_SURE + math.log(len(fit.counts.starts)) / FAR_SURE) * noise
         shares.append(values[far].sum() / fit.n_records if values[far].sum() > sure else 0.0)
-    share = max(shares)
+    share = min(max(shares), 1.0)  # noise on few records may count more
     if share < FAR:
         return None
     return (

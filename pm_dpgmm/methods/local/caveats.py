@@ -8,9 +8,11 @@ import numpy as np
 
 from pm_dpgmm.methods.local.evidence import Evidence, NameEvidence, SideEvidence
 from pm_dpgmm.methods.local.fit import Found
+from pm_dpgmm.methods.sketch.caveats import listed
 
 TOO_MUCH = 0.1  # nats per record, expected, from which on a fit is told to say little
 SURE = 6.0  # deviations of a chi-square: right mixtures go beyond them once in a million fits or so
+BEYOND = 1.1  # half-widths of the place from its middle: a mean lies outside
 ALWAYS_FINE = 1.0  # nats from which on no number of records is named
 
 
@@ -29,6 +31,12 @@ def local_caveats(evidence: Evidence, found: Found, loss: float, n_responses: in
         caveats.append(
             f"the responses do not fit a mixture of {found.chart.n_components} components in this place and scale:"
             f" their chi-square is {excess:.0f} deviations too large"
+        )
+    away = (np.abs(found.mixture.means) > BEYOND).any(axis=1)
+    if away.any():
+        caveats.append(
+            f"{listed(away)} came out beyond the bounds, or the place and scale given: what lies that far may have been"
+            " folded from the other side, so look in a wider place"
         )
     return caveats
 

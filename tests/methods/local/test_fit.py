@@ -166,6 +166,17 @@ def test_counts_that_no_mixture_has_are_a_misfit():
     assert "unknown number" in local_caveats(found, three, math.nan, 10_000)[0]
 
 
+def test_a_component_that_was_folded_from_beyond_the_place_warns():
+    """A cluster at 55 came out at -15 in bounds 0 to 40, with an expected loss of .02 and no word."""
+    two = dpg.Mixture([0.4, 0.6], [[20.0], [55.0]], [[[25.0]], [[25.0]]])
+    rows = two.sample(20_000, rng=np.random.default_rng(1))
+    told = {}
+    for upper in (40.0, 100.0):
+        release = dpg.fit_gmm(rows, 2, epsilon=1.0, method="local", bounds=(0, upper), random_seed=1, progress=False)
+        told[upper] = [text for text in release.warnings if "folded from the other side" in text]
+    assert len(told[40.0]) == 1 and not told[100.0]
+
+
 def test_an_interrupted_fit_is_finished_from_its_reports(tmp_path, monkeypatch):
     from pm_dpgmm.methods.local import method
 

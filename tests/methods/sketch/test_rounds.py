@@ -55,6 +55,16 @@ def test_a_mixture_comes_out_right(n_features, given):
     assert release.guarantee.neighbouring is Neighbouring.parse(given.get("neighbouring", "replace-one"))
 
 
+@pytest.mark.parametrize("seed", [501, 505, 507, 509])
+def test_a_rare_component_is_found_where_chi_square_is_content_without_it(seed):
+    """Seeds at which the second component was put into the first, 300 above the truth in the objective, in silence."""
+    rare = Mixture([0.98, 0.02], [[0.0, 0.0], [8.0, 8.0]], [np.eye(2)] * 2)
+    rows = rare.sample(10_000, rng=np.random.default_rng(seed))
+    release = dpg.fit_gmm(rows, 2, bounds=(-10, 20), random_seed=seed, **BUDGET)
+    small = int(np.argmin(release.weights))
+    assert np.allclose(release.means[small], 8.0, atol=0.6) and 0.01 < release.weights[small] < 0.03
+
+
 @pytest.mark.parametrize("given", [BOUNDS, HIDDEN], ids=["bounds", "hidden"])
 def test_the_evidence_survives_a_file_and_gives_the_same_mixture(given, tmp_path):
     release = dpg.fit_gmm(records_of(2, 5_000), 2, random_seed=1, **given, **BUDGET)

@@ -61,6 +61,16 @@ def test_what_was_changed_is_found(sequential):
         assert not verify(changed).holds, name
 
 
+@pytest.mark.parametrize("mu, limit", [(0.1, 0.2368), (0.1, -1.0), (1.5, -1.0)])
+def test_a_forged_detection_limit_is_found(mu, limit):
+    """Of a sequential audit it was believed: a pass said that it would have caught what it could not."""
+    found = stored(mu, True, profile=GDP(0.2367))
+    words = f"{found['detection_limit']:.4g}"
+    found |= {"detection_limit": limit, "statement": found["statement"].replace(words, f"{limit:.4g}")}
+    found["digest"] = digest_of(found)
+    assert "detection_limit" in str(verify(found))
+
+
 @pytest.mark.parametrize(
     "sequential, path, value, message",
     [
