@@ -107,7 +107,7 @@ def fit_evidence(
         levels = [leaves_of(moments, evidence.n_records) for moments in evidence.cells]
         atoms = np.concatenate([item.means for item in levels]), np.concatenate([item.factors for item in levels])
         faint = signal(evidence, n_components) < FAINT and len(evidence.unit) < 9
-        found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint)
+        found = fit_from(data, start, begin, prior, atoms, radius=radius, thorough=faint, last=last)
     return SketchFit.of(data, full_weights(data, found, prior) if last else found)
 
 

@@ -78,11 +78,12 @@ def fit_from(
     *,
     radius: float,
     thorough: bool,
+    last: bool,
 ) -> ScaledMixture:
     """Fit from given mixtures; where none explains the sketch, search on until one does or the effort is spent.
 
-    One place more is tried in any case: of thousands of numbers chi-square does not notice a rare component that the
-    start had put into a common one, and the objective falls by hundreds where it is found.
+    In the last fit one place more is tried in any case: of thousands of numbers chi-square does not notice a rare
+    component that the start had put into a common one, and the objective falls by hundreds where it is found.
 
     Parameters
     ----------
@@ -94,6 +95,8 @@ def fit_from(
         Gaussians that may become components.
     thorough : bool
         Search on whatever the misfit says: with little signal it says little.
+    last : bool
+        Whether no fit to more numbers follows.
     """
     rows = max(LEAST_ROWS, ROWS * start.n_parameters)
     full, data = data, data.thinned(max(1, data.values.size // rows))
@@ -102,7 +105,7 @@ def fit_from(
     if found.n_components == 1:
         return found if data is full else with_background(full, refined(full, found, prior), prior)
     if not thorough and explained(data, found):
-        other = elsewhere(data, found, prior, atoms, radius=radius)
+        other = elsewhere(data, found, prior, atoms, radius=radius) if last else None
         if other is not None:
             other = with_background(data, other, prior)
             found = other if other.objective < found.objective - ELSEWHERE else found
