@@ -152,7 +152,7 @@ def test_bands_of_marginals_and_conditionals_contain_the_point_estimate(pair):
         assert band.estimate.shape == (20,) and "20" in repr(band)
         assert ((band.lower <= band.estimate * 1.02 + 1e-9) & (band.estimate * 0.98 - 1e-9 <= band.upper)).all()
     both = pair.band(np.zeros((1, 2)), names=["x1", "x0"], n_draws=50, random_seed=1)
-    assert both.estimate[0] == pytest.approx(np.exp(pair.log_density(np.zeros((1, 2))))[0])
+    assert both.estimate[0] == pytest.approx(np.exp(pair.law.log_density(np.zeros((1, 2))))[0])
     wide = pair.band(points, names=["x0"], probability=0.99, n_draws=200, random_seed=1)
     narrow = pair.band(points, names=["x0"], probability=0.5, n_draws=200, random_seed=1)
     assert (wide.upper - wide.lower > narrow.upper - narrow.lower).all()

@@ -39,16 +39,16 @@ def log_density(name="y", **given):
 
 @pytest.mark.thorough
 def test_rows_and_their_densities_are_in_the_unit_of_the_records(released):
-    assert log_density(th=released, observed=ROWS) == pytest.approx(released.log_density(ROWS).sum(), rel=1e-12)
+    assert log_density(th=released, observed=ROWS) == pytest.approx(released.law.log_density(ROWS).sum(), rel=1e-12)
     holes = ROWS.copy()
     holes[0, 0] = holes[1, 1] = holes[1, 2] = np.nan
     expected = released.marginal(["x1", "x2"]).log_density(ROWS[:1, 1:]) + released.marginal(["x0"]).log_density(
         ROWS[1:2, :1]
     )
-    total = float(expected.sum() + released.log_density(ROWS[2:]).sum())
+    total = float(expected.sum() + released.law.log_density(ROWS[2:]).sum())
     assert log_density(th=released, observed=holes) == pytest.approx(total, rel=1e-12)
     one = pm.logp(dpg.gmm.dist(released), ROWS[0]).eval(mode="FAST_COMPILE")
-    assert one == pytest.approx(released.log_density(ROWS[:1])[0], rel=1e-12)
+    assert one == pytest.approx(released.law.log_density(ROWS[:1])[0], rel=1e-12)
     outside = np.vstack([ROWS[0], [-1.0, 0.5, 0.0], [5.0, 1.0, 0.0]])
     with pm.Model() as model:
         dpg.gmm("y", released, observed=pm.Data("data", outside))
