@@ -21,9 +21,8 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 NAME = "far_rows"  # in the law of a release
 REACH = 3.0  # deviations from the middle of the bounds to a bound
-WIDTHS = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the Gaussians that share the half record, in those of the bounds
+WIDTHS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)  # of the Gaussians that share the half record, in those of the bounds
 MOST_WIDTHS = 16
-FAR = 10.0  # half-widths of an interval that they reach where no bounds are public
 
 
 def as_wide_as(bounds: FloatArray) -> Mixture:
@@ -37,22 +36,12 @@ def as_wide_as(bounds: FloatArray) -> Mixture:
     return Mixture([1.0], means[None], np.diag(variances)[None])
 
 
-def far_beyond(intervals: FloatArray) -> FloatArray:
-    """In the place of bounds (D, 2): :data:`FAR` half-widths of intervals (D, 2) that hold nearly all records.
-
-    A row outside may be anywhere.
-    """
-    low, high = intervals.T / 2
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.column_stack([low + high - FAR * (high - low), low + high + FAR * (high - low)])
-
-
 def far_rows(bounds: FloatArray, n_records: float) -> dict[str, Any]:
     """The entry of a release's law: the weight of half a record, the bounds (D, 2), and multiples of their width.
 
-    Bounds and number are public or released. Rows may be beyond them, too: the half record is divided among Gaussians
-    as wide as the bounds and ten to ten thousand times as wide, which costs the logarithm of their number. No entry
-    where bounds are so far apart or so near that there are no such Gaussians.
+    Bounds and number are public or released; where there are no bounds, intervals that hold nearly all records. Rows
+    may be beyond them, too: half of it is as wide as the bounds, half of the rest ten times as wide, and so on up to a
+    hundred thousand times. No entry where bounds are so far apart or so near that there are no such Gaussians.
     """
     weight = 1 / (2 * (max(float(n_records), 1.0) + 1))
     entry = {"weight": weight, "bounds": np.asarray(bounds, dtype=float).tolist(), "widths": list(WIDTHS)}
@@ -84,8 +73,9 @@ def far_rows_of(noise: Mapping[str, Any], n_features: int) -> tuple[float, Mixtu
     one = as_wide_as(bounds)
     with np.errstate(over="ignore"):
         covariances = np.square(widths)[:, None, None] * one.covariances
-    equal = np.full(widths.size, 1 / widths.size)
-    return float(entry["weight"]), Mixture(equal, np.repeat(one.means, widths.size, axis=0), covariances)
+    halves = 0.5 ** np.arange(widths.size)
+    means = np.repeat(one.means, widths.size, axis=0)
+    return float(entry["weight"]), Mixture(halves / halves.sum(), means, covariances)
 
 
 def with_far_rows(density: Mixture, noise: Mapping[str, Any]) -> Mixture:

@@ -28,13 +28,13 @@ def release(plain):
 
 def test_rows_are_scored_by_the_density_and_half_a_record(release):
     weight, far = far_rows_of(release.noise, 2)
-    assert weight == 1 / 4_002 and (far.means == 0).all() and far.n_components == 5
+    assert weight == 1 / 4_002 and (far.means == 0).all() and far.n_components == 6
     assert np.sqrt(far.covariances[0].diagonal()) == pytest.approx(20 / 3)
     told = logsumexp([INNER.log_density(POINTS) + np.log(0.8), BROAD.log_density(POINTS) + np.log(0.2)], axis=0)
     assert release.density.log_density(POINTS) == pytest.approx(told)
     both = np.logaddexp(np.log(1 - weight) + told, np.log(weight) + far.log_density(POINTS))
     assert release.log_density(POINTS) == pytest.approx(both) == release.row_density.log_density(POINTS)
-    assert release.row_density.n_components == 8 and release.density.n_components == 3
+    assert release.row_density.n_components == 9 and release.density.n_components == 3
 
 
 def test_the_continuous_prior_has_the_released_density(release):

@@ -27,7 +27,7 @@ from pm_dpgmm.methods.gaps.caveats import gap_caveats
 from pm_dpgmm.methods.gaps.groups import bin_edges, groups_of, most_counted
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
-from pm_dpgmm.mixture.far_rows import far_beyond, far_rows
+from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.scheffe_sets import Lines
 from pm_dpgmm.privacy.curves import PointProfile
@@ -262,7 +262,7 @@ def finished(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[s
     """The outcome, with what speaks against it."""
     edges = np.asarray(raw["edges"], dtype=float)
     told = {"caveats": gap_caveats(raw, law, mixture)}
-    told |= far_rows(far_beyond(edges[None, [0, -1]]), float(np.sum(raw["counts"])))
+    told |= far_rows(edges[None, [0, -1]], float(np.sum(raw["counts"])))
     return Outcome(mixture, guarantee, raw, dict(law) | told)
 
 

@@ -22,7 +22,6 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
 from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves, variance_error
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
-from pm_dpgmm.mixture.far_rows import far_beyond
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves
 
@@ -149,10 +148,10 @@ def sketch_data(evidence: SketchStatistics) -> SketchData:
 
 
 def outer_bounds(evidence: SketchStatistics) -> FloatArray:
-    """The bounds (D, 2) in the unit of the records; where there are none, far beyond the intervals."""
+    """The bounds (D, 2) in the unit of the records; where there are none, the intervals."""
     if evidence.bounds is not None:
         return evidence.bounds
-    return far_beyond(evidence.centre[:, None] + evidence.unit[:, None] * [-1.0, 1.0])
+    return evidence.centre[:, None] + evidence.unit[:, None] * np.array([-1.0, 1.0])
 
 
 def start_mixtures(evidence: SketchStatistics, n_components: int) -> Iterator[ScaledMixture]:
