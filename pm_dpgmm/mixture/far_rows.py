@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, finite_numbers, shown
-from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.mixture.mixture import Mixture, joined
 
 NAME = "far_rows"  # in the law of a release
 REACH = 3.0  # deviations from the middle of the bounds to a bound
@@ -80,12 +80,4 @@ def far_rows_of(noise: Mapping[str, Any], n_features: int) -> tuple[float, Mixtu
 
 def with_far_rows(density: Mixture, noise: Mapping[str, Any]) -> Mixture:
     """A density with the far rows of a release's law as its last components; as it is where there are none."""
-    found = far_rows_of(noise, density.n_features)
-    if found is None:
-        return density
-    weight, far = found
-    return Mixture(
-        np.append((1 - weight) * density.weights, weight * far.weights),
-        np.concatenate([density.means, far.means]),
-        np.concatenate([density.covariances, far.covariances]),
-    )
+    return joined(density, far_rows_of(noise, density.n_features))

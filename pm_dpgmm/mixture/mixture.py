@@ -244,12 +244,12 @@ class Mixture:
 
 
 def joined(inner: Mixture, background: tuple[float, Mixture] | None) -> Mixture:
-    """Components and a background (its weight and law) as one mixture, the background last; None leaves it as it is."""
+    """Components and a background (its weight and law) as one mixture, this last; None leaves it as it is."""
     if background is None:
         return inner
     weight, broad = background
     return Mixture(
-        np.append(inner.weights * (1 - weight), weight),
+        np.append(inner.weights * (1 - weight), weight * broad.weights),
         np.vstack([inner.means, broad.means]),
         np.concatenate([inner.covariances, broad.covariances]),
     )

@@ -43,6 +43,21 @@ def test_counts_have_half_a_record_too(method, n_features):
     assert release.log_density(np.full((1, n_features), 50.0))[0] > -60
 
 
+@pytest.mark.parametrize(
+    "method, bounds",
+    [("em", (-20, 20)), ("central", (-20, 20)), ("gaps", None), ("aggregate", (-20, 20)), ("aggregate", None)],
+)
+def test_methods_that_know_no_background_have_half_a_record_too(method, bounds):
+    """Without it a far row had a log-density of minus hundreds in each of them."""
+    rows = np.random.default_rng(1).normal(np.repeat([-4.0, 4.0], 3_000)[:, None])
+    release = dpg.fit_gmm(rows, 2, **BUDGET, bounds=bounds, method=method, random_seed=1)
+    weight, far = far_rows_of(release.noise, 1)
+    assert 1 / 12_100 < weight < 1 / 2_000  # of "gaps" half a record of those that are binned
+    if bounds is not None:
+        assert np.sqrt(far.covariances[0]).item() == pytest.approx(20 / 3)
+    assert release.log_density([[100.0]])[0] > -60 > -500 > release.density.log_density([[100.0]])[0]
+
+
 @pytest.mark.parametrize("reach", [1e3, 1e5])
 def test_rows_without_bounds_may_be_anywhere(reach):
     """One Gaussian cost each half the square of its distance in its deviations: 20 nats a record at 1e3, 2e5 at 1e5."""

@@ -102,14 +102,18 @@ def fit_from(
     full, data = data, data.thinned(max(1, data.values.size // rows))
     work = Effort(data)
     found = with_background(data, refined(data, start, prior), prior)
+
+    def of_all(best: ScaledMixture) -> ScaledMixture:
+        return best if data is full else with_background(full, refined(full, best, prior), prior)
+
     if found.n_components == 1:
-        return found if data is full else with_background(full, refined(full, found, prior), prior)
+        return of_all(found)
     if not thorough and explained(data, found):
         other = elsewhere(data, found, prior, atoms, radius=radius) if last else None
         if other is not None:
             other = with_background(data, other, prior)
             found = other if other.objective < found.objective - ELSEWHERE else found
-        return found if data is full else with_background(full, refined(full, found, prior), prior)
+        return of_all(found)
     moves = [
         lambda best: _others(data, others, prior, work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
@@ -127,7 +131,7 @@ def fit_from(
         enough = not thorough or i + 1 >= ENOUGH
         if work.spent > EFFORT or (enough and explained(data, found)):
             break
-    return found if data is full else with_background(full, refined(full, found, prior), prior)
+    return of_all(found)
 
 
 def explained(data: SketchData, found: ScaledMixture) -> bool:
