@@ -157,6 +157,13 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         warn_without_background(self.release_, "predict() is of the components alone")
         return np.asarray(self._responsibilities(points).argmax(axis=1))
 
+    def fit_predict(self, X: Any, y: None = None) -> np.ndarray:
+        """Fit, which spends the budget, and the most probable component of every row of ``X``, shape (N,).
+
+        The labels are functions of rows and release, one for each person: for who has the rows, not to be published.
+        """
+        return self.fit(X).predict(X)
+
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
         """Synthetic rows (n_samples, D) of the released density, and the most probable of the K components of each."""
         check_is_fitted(self, "release_")

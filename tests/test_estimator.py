@@ -114,3 +114,9 @@ def test_bad_parameters_reach_the_same_checks():
     ):
         with pytest.raises(ValueError, match=f"settings must be of the method alone, by name, {words}"):
             dpg.PrivateGaussianMixture(1, bounds=(0, 1), settings=wrong).fit(X)
+
+
+def test_fit_predict_is_fit_and_predict():
+    settings = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-10, 15), "random_state": 3}
+    labels = dpg.PrivateGaussianMixture(2, **settings).fit_predict(X)
+    assert np.array_equal(labels, dpg.PrivateGaussianMixture(2, **settings).fit(X).predict(X))

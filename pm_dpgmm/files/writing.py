@@ -23,7 +23,11 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
     _check_place(target, path, "path")
     temporary = target.parent / f".writing-{uuid.uuid4().hex}"
     # the system applies the umask: to ask for it is to change it, for every thread
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+    except OSError as error:
+        error.filename = str(path)  # the draft's name tells nobody anything
+        raise
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

@@ -71,6 +71,7 @@ class RecordBlocks:
 
     def __init__(self, X: Any, *, rows_per_block: int = 65_536) -> None:
         check_count(rows_per_block=rows_per_block)
+        _check_once(X)
         low, high, n_records = np.array(np.inf), np.array(-np.inf), 0
         names: tuple[str, ...] = ()
         for records, found in _checked(X, rows_per_block):
@@ -155,6 +156,19 @@ def _placed(source: Any) -> Any:
     if isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
         return [_placed(part) for part in source]
     return source
+
+
+def _check_once(source: Any) -> None:
+    """Raise if a list has a file twice, under whatever names: its people would count twice, at the price of once."""
+    if not (isinstance(source, (list, tuple)) and source and all(map(_is_table, source))):
+        return
+    seen: dict[tuple[int, int], Path] = {}
+    for part in source:
+        for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
+            found = file.stat()
+            first = seen.setdefault((found.st_dev, found.st_ino), file)
+            if first is not file:
+                raise ValueError(f"X must have every file once, got {str(file)!r} after {str(first)!r}, the same file")
 
 
 def _is_table(part: Any) -> bool:

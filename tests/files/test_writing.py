@@ -92,3 +92,14 @@ def test_no_thread_ever_writes_without_the_umask(tmp_path, monkeypatch):
     write_text(tmp_path / "a", "x")
     write_text(tmp_path / "b", "x", mode=0o600)
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC, errno.EROFS])
+def test_a_folder_that_refuses_is_told_by_the_path_that_was_given(number, tmp_path, monkeypatch):
+    def refusing(*_, **__):
+        raise OSError(number, os.strerror(number), str(tmp_path / ".writing-0123"))
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(OSError, match=r"a\.json") as caught:
+        write_text(tmp_path / "a.json", "{}")
+    assert "writing-" not in str(caught.value)

@@ -420,3 +420,14 @@ def test_a_bag_is_no_table():
 
     with pytest.raises(TypeError, match="X must be an array or data frame of Dask, got a Bag"):
         RecordBlocks(db.from_sequence([[1.0], [2.0]]))
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path):
+    path, link, other = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "c.csv"
+    path.write_text("x\n1.0\n2.0\n")
+    other.write_text("x\n1.0\n2.0\n")  # equal rows are no reason: people may be alike
+    link.hardlink_to(path)
+    for again in (path, link):
+        with pytest.raises(ValueError, match="every file once"):
+            RecordBlocks([path, other, again])
+    assert RecordBlocks([path, other]).n_records == 4
