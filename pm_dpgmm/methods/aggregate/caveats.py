@@ -10,7 +10,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round
-from pm_dpgmm.methods.sketch.caveats import listed
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 MANY_FAILED = 0.1  # share of the simulated subsets

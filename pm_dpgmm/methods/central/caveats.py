@@ -7,8 +7,8 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.bernstein_sums import polynomials
 from pm_dpgmm.methods.central.statistics import CentralStatistics
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.em.caveats import NOTABLE, noise_losses, unmeasured
-from pm_dpgmm.methods.sketch.caveats import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 INTERRUPTED = "the fit was interrupted before its last cells: the mixture is that of what was released until then"

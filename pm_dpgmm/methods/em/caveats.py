@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.em_sums import Squares
 from pm_dpgmm.mechanisms.lloyd import ClusterSums
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.em.statistics import EMStatistics
-from pm_dpgmm.methods.sketch.caveats import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 INTERRUPTED = "the fit was interrupted before its last step: the mixture is that of what was released until then"

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.local.evidence import Evidence, NameEvidence, SideEvidence
 from pm_dpgmm.methods.local.fit import Found
-from pm_dpgmm.methods.sketch.caveats import listed
 
 TOO_MUCH = 0.1  # nats per record, expected, from which on a fit is told to say little
 SURE = 6.0  # deviations of a chi-square: right mixtures go beyond them once in a million fits or so

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pm_dpgmm.methods.sketch.caveats import listed
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.mixture.mixture import Mixture
 
 # deviation of a component in some direction over that of the whole mixture. The default learner's least is 3e-5, which

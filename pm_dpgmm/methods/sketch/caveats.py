@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
+from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
@@ -36,7 +36,6 @@ TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record
 RESOLVED = 1.75
 ONE_SKETCH = "the fit was interrupted before its second sketch: the mixture is that of what was released until then"
 LIKELY_NOISE = 0.5  # chance of a component to be noise
-LISTED = 12  # components named in one text: a release holds no longer ones than 1,000 characters
 
 
 def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
@@ -230,10 +229,3 @@ def unresolved(evidence: SketchStatistics, fit: SketchFit) -> str | None:
         f"the finest released wave is {2 * np.pi / turns:.0f} standard deviations of the whole mixture long: what is"
         " narrower, such as two groups in place of one, was not measured; tighter bounds or more records would tell"
     )
-
-
-def listed(which: NDArray[np.bool_]) -> str:
-    """The numbers of the components in words, the first of many."""
-    numbers = np.flatnonzero(which).tolist()
-    more = f" and {len(numbers) - LISTED} more" if len(numbers) > LISTED else ""
-    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:LISTED]))}{more}"
