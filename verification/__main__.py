@@ -59,10 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         trials.add_argument("--only", metavar="NAME", nargs="+", help="names to run")
         trials.add_argument("--list", action="store_true", help="say what they are and run nothing")
         if name == "targets":
-            curves = "against their whole curves, those that have one"
-            trials.add_argument("--curves", action="store_true", help=curves)
+            pairs = "against (epsilon, delta) alone, also those that claim a whole curve"
+            trials.add_argument("--pairs", action="store_true", help=pairs)
         trials.add_argument("--share", type=_share, default=1.0, help="share of the samples (default 1)")
         trials.add_argument("--seed", type=_seed, default=20261120)
+        trials.add_argument("--n-jobs", type=_jobs, default=-1, help="audits at once, -1 (default) for every core")
         trials.add_argument("--json", action="store_true", help="print JSON instead of a table")
     words = "check the statements of five papers on private Gaussian mixtures"
     papers = command("claims", _claims, words, "--family masks --json")
@@ -155,12 +156,13 @@ def _trials(options: argparse.Namespace) -> int:
     from verification.report.terminal import print_list, print_trials
     from verification.specimens import all_specimens
     from verification.targets import all_targets, targets_beside_specimens
-    from verification.targets.curves import with_curves
+    from verification.targets.curves import against_what_they_claim
     from verification.trials import FALSE_ALARM, Trial, run_trials
 
-    chosen = all_targets() if options.command == "targets" else [*all_specimens(), *targets_beside_specimens()]
-    if getattr(options, "curves", False):
-        chosen = with_curves(chosen)
+    if options.command == "specimens":
+        chosen = [*all_specimens(), *targets_beside_specimens()]
+    else:
+        chosen = all_targets() if options.pairs else against_what_they_claim(all_targets())
     if options.only:
         known = {specimen.name: specimen for specimen in chosen}
         missing = sorted(set(options.only) - set(known))
@@ -177,7 +179,7 @@ def _trials(options: argparse.Namespace) -> int:
         if not quiet:
             print(f"{trial.specimen.name}: {trial.seconds:.1f} s", file=sys.stderr)
 
-    trials = run_trials(chosen, seed=options.seed, share=options.share, progress=show)
+    trials = run_trials(chosen, seed=options.seed, share=options.share, n_jobs=options.n_jobs, progress=show)
     sound = sum(not trial.specimen.broken for trial in trials)
     wrong = [trial.specimen.name for trial in trials if not trial.right]
     if options.json:

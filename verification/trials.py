@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GAUSSIAN
@@ -71,6 +72,7 @@ def run_trials(
     seed: int,
     share: float = 1.0,
     false_alarm: float = FALSE_ALARM,
+    n_jobs: int = 1,
     progress: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
     """Audit every specimen: against its curve if it claims one, else against its epsilon and delta.
@@ -79,29 +81,34 @@ def run_trials(
     ----------
     specimens : iterable of Specimen
     seed : int
-        Each specimen gets its own generator, from the seed and its name, so that the order does not matter.
+        Each specimen gets its own generator, from the seed and its name: order and workers do not matter.
     share : float
         Multiplies the number of samples.
     false_alarm : float
         Error probability of each audit; over m sound specimens the run errs with probability at most m times this.
+    n_jobs : int
+        Specimens that are audited at once, -1 for one on every core.
     progress : callable
         Called after each trial.
     """
+    jobs = (delayed(_trial)(specimen, seed, share, false_alarm) for specimen in specimens)
     trials = []
-    for specimen in specimens:
-        rng = np.random.default_rng([seed, *specimen.name.encode()])
-        start = time.perf_counter()
-        result = audit(
-            specimen.mechanism,
-            specimen.x,
-            specimen.x_neighbour,
-            **_claim(specimen),
-            n_samples=max(1000, round(specimen.n_samples * share)),
-            false_alarm=false_alarm,
-            level=specimen.level,
-            rng=rng,
-        )
-        trial = Trial(specimen, result, time.perf_counter() - start)
+    for trial in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
         trials.append(trial)
         progress(trial)
     return trials
+
+
+def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float) -> Trial:
+    start = time.perf_counter()
+    result = audit(
+        specimen.mechanism,
+        specimen.x,
+        specimen.x_neighbour,
+        **_claim(specimen),
+        n_samples=max(1000, round(specimen.n_samples * share)),
+        false_alarm=false_alarm,
+        level=specimen.level,
+        rng=np.random.default_rng([seed, *specimen.name.encode()]),
+    )
+    return Trial(specimen, result, time.perf_counter() - start)

@@ -21,6 +21,7 @@ from verification.auditing import outputs as runs
 from verification.auditing.betting_audit import sequential_audit
 from verification.auditing.bits import bit_features
 from verification.auditing.claimed_curve import claim_of
+from verification.auditing.coins import fair_coins
 from verification.auditing.curve_audit import curve_audit
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.detection_limit import detection_limit
@@ -232,7 +233,7 @@ def audit(
                 progress=step,
                 rng=rng,
             )
-        label = rng.integers(2, size=n_samples).astype(bool)
+        label = fair_coins(rng, n_samples)
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     rows, watch = runs.as_rows(outputs), runs.Watch()
     watch.see(rows, label)

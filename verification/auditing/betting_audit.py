@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from verification.auditing import outputs as runs, scores
 from verification.auditing.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
 from verification.auditing.bits import bit_features
+from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
 from verification.auditing.result import EXACT_SCORE, NOT_SHARED_NOISE, AuditResult, one_criterion
 
@@ -58,7 +59,7 @@ class Batches:
         while self.n < n_samples:
             self._looks += 1
             size = min(_batch(self.n), n_samples - self.n)
-            label = rng.integers(2, size=size).astype(bool)
+            label = fair_coins(rng, size)
             outputs, is_tuple = runs.run_both(
                 runner, label, rng, n_jobs=n_jobs, calls=self._calls, turn=self._looks - 1
             )

@@ -12,6 +12,7 @@ from verification.auditing import outputs as runs
 from verification.auditing.betting_audit import Batches
 from verification.auditing.bits import bit_features
 from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.coins import fair_coins
 from verification.auditing.curve_betting import (
     CUTS,
     EPSILONS,
@@ -53,7 +54,7 @@ def curve_audit(
         return _bet(
             batches, claim, n_samples=n_samples, false_alarm=false_alarm, level=level, notes=notes, progress=progress
         )
-    label = rng.integers(2, size=n_samples).astype(bool)
+    label = fair_coins(rng, n_samples)
     outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=progress)
     rows, watch = runs.as_rows(outputs), runs.Watch()
     watch.see(rows, label)

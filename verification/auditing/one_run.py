@@ -21,6 +21,7 @@ from verification._arguments import (
     shown,
 )
 from verification.auditing.claimed_curve import ClaimedCurve, claim_of
+from verification.auditing.coins import fair_coins
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling
 from verification.auditing.one_run_result import NEIGHBOURS, OneRunResult, judged
@@ -66,10 +67,11 @@ def one_run(
         Records that a claim should protect least: far out, each far from the others. For replace-one a pair
         ``(first, second)`` of m rows each: slot i holds one of the two.
     score : callable, optional
-        ``score(release, canaries)`` gives m numbers, the larger the likelier in; NaN counts as unsure. For replace-one
-        it is asked for both of the pair, and the difference counts. Default: ``release.log_density(canaries)``. It may
-        look at the whole release and at public data, but not at the coins. Try it on another run first: an error in
-        it comes after the run.
+        ``score(release, canaries)`` gives m numbers, the larger the likelier in; NaN, or a mask, counts as unsure. For
+        replace-one it is asked for both of the pair, and the difference counts. Default:
+        ``release.log_density(canaries)``. It may look at the whole release and at public data, but not at the coins;
+        nor at numbers that nobody set (``np.empty``), as memory may hold rows of the run. Try it on another run first:
+        an error in it comes after the run.
     neighbours : {"add-remove", "replace-one"}
         The relation of the claim, and of ``guarantee`` if that has one. A replace-one claim, the default of `fit_gmm`,
         says nothing of add-remove, where two numbers of records differ.
@@ -103,8 +105,9 @@ def one_run(
     Guarantee
     ---------
     If turning one coin keeps the claim, the claim is refuted with probability at most ``false_alarm``; and
-    ``epsilon_lower`` exceeds the true epsilon at ``delta`` with no more. Exact coins are assumed and nothing else: not
-    that the canaries do not touch each other, nor that the score is good. Proof: one_run_guessing.md.
+    ``epsilon_lower`` exceeds the true epsilon at ``delta`` with no more. Exact coins are assumed, and that
+    the score is a function of release and public data; not that the canaries do not touch each other, nor that it is
+    a good one. Proof: one_run_guessing.md.
 
     One run says little of a small epsilon: of 1,000 guesses at epsilon 1 and delta 0 at least 755 must be right, 73 %
     are allowed, and only a mechanism with room for many canaries that do not hide each other lets so many be right.
@@ -145,14 +148,11 @@ def one_run(
     tails = 2 if labels == "both" else 1
     notes = _notes(numbers, n_canaries, tails, claim, float(false_alarm))
 
-    coins = rng.integers(2, size=n_canaries).astype(bool)
+    coins = fair_coins(rng, n_canaries)
     own = np.random.default_rng(rng.integers(2**32, size=4))
-    if second is None:
-        chosen = first[coins]
-    else:
-        chosen = np.where(coins.reshape(-1, *[1] * (first.ndim - 1)), first, second)
+    rows = _included(fixed, first, second, coins)  # held until the scores are read, as what it says is the coins
     try:
-        release = once.once(np.concatenate([fixed, chosen]), own)
+        release = once.once(rows, own)
     except SystemExit as error:  # an exit status would be read as a verdict
         raise RuntimeError(f"mechanism raised in its run: SystemExit: {error}") from error
 
@@ -160,6 +160,7 @@ def one_run(
     scores = _scored(ask, release, first)
     if second is not None:
         scores = scores - _scored(ask, release, second)
+    del rows
     tries = tuple(
         OneRunCounts(_right(scores, coins, number, labels, pairs=second is not None), number, n_canaries, tails)
         for number in numbers
@@ -174,6 +175,19 @@ def one_run(
         false_alarm=float(false_alarm),
         notes=notes,
     )
+
+
+def _included(fixed: Any, first: Any, second: Any, coins: NDArray[np.bool_]) -> Any:
+    """Rows of the run; no place of a coin stays behind in freed memory (coins.py)."""
+    if second is not None:
+        rows = np.concatenate([fixed, second])
+        np.copyto(rows[len(fixed) :], first, where=coins.reshape(-1, *[1] * (first.ndim - 1)))
+        return rows
+    places = np.flatnonzero(coins)
+    rows = np.concatenate([fixed, first[: len(places)]])
+    np.take(first, places, axis=0, out=rows[len(fixed) :], mode="clip")  # "raise" would write to a copy first
+    places[:] = 0
+    return rows
 
 
 def guess(scores: FloatArray, number: int, labels: str, *, pairs: bool) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -267,6 +281,7 @@ def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
     try:
         scores = np.asarray(found)
         scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)
+        scores[np.broadcast_to(np.ma.getmask(found), scores.shape)] = np.nan  # what is masked is unsure
     except (TypeError, ValueError):
         scores = np.empty(())
     if scores.shape != (len(rows),):

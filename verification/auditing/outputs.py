@@ -320,10 +320,11 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     """
     logs = []
     for data, name in ((x, NAMES[1]), (x_neighbour, NAMES[0])):
-        own = tuple(map(np.copy, outputs)) if isinstance(outputs, tuple) else np.copy(outputs)  # it may compute in them
+        own = tuple(map(_backward, outputs)) if isinstance(outputs, tuple) else _backward(outputs)
         before = fingerprint(name, data)
         try:
-            values = np.asarray(log_density(own, data))
+            found = log_density(own, data)
+            values = np.ma.filled(found, np.nan) if np.ma.is_masked(found) else np.asarray(found)
         except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
         if fingerprint(name, data) != before:
@@ -332,7 +333,7 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
             raise ValueError(
                 f"log_density must return numbers of shape ({n},), got {values.dtype} of shape {values.shape}"
             )
-        values = values.astype(float)
+        values = values[::-1].astype(float)
         if np.any(np.isnan(values) | (values == np.inf)):
             raise ValueError(f"log_density must be below infinity and not NaN, got {shown(values)}")
         logs.append(values)
@@ -341,6 +342,11 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     # Rounding errors would break the ties that atoms of the ratio are made of.
     with np.errstate(over="ignore"):  # of +-1e308: infinite is right
         return np.asarray(np.round(logs[0] - logs[1], 9))
+
+
+def _backward(part: Any) -> Any:
+    """A copy, as it may be computed in. Where a function leaves numbers unset, memory may hold coins in their order."""
+    return np.array(part[::-1])
 
 
 def _split(n: int, blocks: int | None = None, least: int = LEAST_BLOCK) -> list[int]:

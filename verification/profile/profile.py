@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from verification._arguments import check_callable, check_count, check_probability, check_rng, check_switch, shown
 from verification.auditing import outputs as runs
 from verification.auditing.audit import MIN_SAMPLES, check_jobs
+from verification.auditing.coins import fair_coins
 from verification.auditing.guessing import MOST_RUNS
 from verification.profile.band import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile.points import default_epsilons, delta_bound, epsilon_bound
@@ -122,7 +123,7 @@ def privacy_profile(
     runner = runs.prepared(mechanism, x, x_neighbour)
     notes = runs.probe(runner, rng, n_jobs=n_jobs)
 
-    label = rng.integers(2, size=n_samples).astype(bool)
+    label = fair_coins(rng, n_samples)
     with runs.progress_bar(progress, n_samples, "privacy profile") as step:
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     watch = runs.Watch()

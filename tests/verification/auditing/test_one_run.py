@@ -310,3 +310,36 @@ def test_fits_of_this_package_pass(method):
     records = np.random.default_rng(1).normal(size=(300, 2))
     found = one_run(fit(method), records, ring(40, 8.0), epsilon=1.0, delta=DELTA, rng=np.random.default_rng(2))
     assert not found.refuted and found.score.startswith("log density")
+
+
+@pytest.mark.parametrize("m", [40, 100, 1_000])
+def test_numbers_that_nobody_set_hold_no_coins(m):
+    slots = np.arange(m)
+
+    def nothing(rows, rng):
+        return np.empty(m)  # whatever the memory held: of an audit that leaves its coins there all guesses are right
+
+    for seed in range(30):  # of no coin known, 73 % right guesses have a probability below 1e-2 at 40, 1e-6 beyond
+        found = one_run(
+            nothing, slots[:0], slots, score=lambda release, rows: release, epsilon=2.0, rng=np.random.default_rng(seed)
+        )
+        assert not found.refuted
+
+
+def test_what_a_score_masks_is_unsure():
+    slots = np.arange(1_000)
+
+    def counts(rows, rng):
+        return np.bincount(rows, minlength=1_000) + rng.laplace(size=1_000)
+
+    def masked(release, rows):
+        return np.ma.masked_array(np.bincount(rows) * 7.0, mask=np.arange(1_000) >= 3)
+
+    def unsure(release, rows):
+        return np.where(np.arange(1_000) < 3, 7.0, np.nan)
+
+    found = [
+        one_run(counts, slots[:0], slots, score=score, epsilon=1.0, rng=np.random.default_rng(2)).correct
+        for score in (masked, unsure)
+    ]
+    assert found[0] == found[1]
