@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float64]
 
 EXACT = 2**53  # integers up to it are doubles
 MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of a float
+TABLES = ("to_numpy", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
 ONE_SHAPE = "mechanism must return runs of one shape"
 
 
@@ -71,10 +72,17 @@ def _check_plain(part: Any) -> None:
     """Raise where NumPy would drop a mask or labels, also those of the entries of a list."""
     if isinstance(part, np.ma.MaskedArray):
         raise OutputTypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
-    if hasattr(part, "to_numpy"):
+    if isinstance(part, np.ndarray):
+        labelled = type(part) not in (np.ndarray, np.memmap)  # such as one with a unit
+    elif isinstance(part, np.generic):
+        labelled = False
+    else:  # tables; of what else becomes an array, JAX's and the like are the numbers alone
+        labelled = any(hasattr(part, name) for name in TABLES)
+        labelled |= hasattr(part, "__array__") and not hasattr(part, "__dlpack__")
+    if labelled:
         raise OutputTypeError(
             "mechanism must return plain arrays, got a"
-            f" {type(part).__name__}, whose labels would go unseen; return its to_numpy()"
+            f" {type(part).__name__}, whose labels would go unseen; return its numbers, and what else varies as numbers"
         )
     if isinstance(part, (list, tuple)):
         for entry in part:

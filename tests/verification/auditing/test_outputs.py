@@ -5,6 +5,7 @@ No check here can raise a false alarm but those that say so.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import io
 import math
@@ -14,6 +15,7 @@ import sys
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from verification import repeated
@@ -34,6 +36,20 @@ def run(mechanism, seed=1, *, n_samples=400, **settings):
 
 def findings(mechanism, **settings):
     return run(mechanism, **settings).as_dict()
+
+
+class WithUnit(np.ndarray):
+    """An array that may say more than its numbers."""
+
+
+class Boxed:
+    """Likewise, and no array."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
 
 
 class Prepared:
@@ -105,6 +121,11 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
         (lambda d, n, r: np.ma.masked_less(r.random(n), 0.5), TypeError, "got a masked array"),
         (lambda d, n, r: pd.Series(r.random(n), index=np.arange(n) + d), TypeError, "got a Series, whose labels"),
         (lambda d, n, r: pd.DataFrame({"a": r.random(n)}), TypeError, "got a DataFrame, whose labels"),
+        (lambda d, n, r: pa.table({"ab"[int(d)]: r.random(n)}), TypeError, "got a Table, whose labels"),
+        (lambda d, n, r: pa.record_batch({"ab"[int(d)]: r.random(n)}), TypeError, "got a RecordBatch, whose labels"),
+        (lambda d, n, r: [pa.array([v]) for v in r.random(n)], TypeError, "got a DoubleArray, whose labels"),
+        (lambda d, n, r: r.random(n).view(WithUnit), TypeError, "got a WithUnit, whose labels"),
+        (lambda d, n, r: (Boxed(r.random(n)), r.random(n)), TypeError, "got a Boxed, whose labels"),
         (lambda d, n, r: [2**53 + 1, *r.random(n - 1)], ValueError, "within 2\\^53"),
         (lambda d, n, r: [2**63, -1] * (n // 2), ValueError, "within 2\\^53"),
         (lambda d, n, r: (r.random(n), ["a"] * n), TypeError, "must return numbers .* got dtype <U1"),
@@ -584,3 +605,10 @@ def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(capsys)
 
 def ending(data, n, rng):
     sys.exit(1)
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, np.ndarray.tolist, np.float32, memoryview, lambda a: array.array("d", a)]
+)
+def test_what_holds_numbers_alone_is_taken(form):
+    assert not run(lambda d, n, r: (form(laplace(d, n, r)), np.zeros(n)), epsilon=1.0).refuted
