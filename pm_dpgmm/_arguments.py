@@ -131,7 +131,11 @@ def check_flag(**parameters: Any) -> None:
 
 
 def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> FloatArray:
-    """``value`` as a float array of that shape; ValueError unless it holds finite numbers and nothing else."""
+    """``value`` as a float array of that shape; ValueError unless it holds finite numbers and nothing else.
+
+    TypeError for a mask.
+    """
+    check_masks(value, name=name, alone=True)
     try:
         array = np.asarray(value)
     except ValueError:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pm_dpgmm._arguments import FloatArray, check_count, shown
+from pm_dpgmm._arguments import FloatArray, check_count, check_masks, shown
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.records.blocks import RecordBlocks
@@ -130,6 +130,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _points(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "release_")
+        check_masks(X, name="X", alone=True)
         points = np.asarray(validate_data(self, X, reset=False, dtype=float))
         # tables whose names scikit-learn does not read: record batches of Arrow, columns that are numbered
         check = check_columns if "feature_names_in_" in vars(self) else check_order

@@ -120,3 +120,10 @@ def test_fit_predict_is_fit_and_predict():
     settings = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-10, 15), "random_state": 3}
     labels = dpg.PrivateGaussianMixture(2, **settings).fit_predict(X)
     assert np.array_equal(labels, dpg.PrivateGaussianMixture(2, **settings).fit(X).predict(X))
+
+
+def test_rows_with_a_mask_are_refused():
+    est = dpg.PrivateGaussianMixture(1, bounds=(-10, 15)).fit(X)
+    for use in (est.predict, est.predict_proba, est.score_samples, est.score):
+        with pytest.raises(TypeError, match="X must have no mask"):
+            use(np.ma.masked_less(X, 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, finite_numbers, shown
+from pm_dpgmm._arguments import FloatArray, check_masks, finite_numbers, shown
 
 LEAST, MOST = 1e-100, 1e100  # steps for which nothing that a fit computes overflows or vanishes
 FARTHEST = 2.0**40  # steps from 0 up to which multiples are told apart as numbers, with room to spare
@@ -34,6 +34,7 @@ def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: Flo
                 f"resolution must have names of columns among {shown(feature_names)}, got {shown(unknown)}"
             )
         resolution = [resolution.get(name, 0.0) for name in feature_names]
+    check_masks(resolution, name="resolution", alone=True)
     try:
         given = np.asarray(resolution)
     except ValueError:  # rows of several lengths

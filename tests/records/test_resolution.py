@@ -44,3 +44,8 @@ def test_steps_that_numbers_cannot_tell_apart_are_none():
     far = np.array([1e16, 3.0])
     assert near_enough(np.array([1.0, 1.0]), far).tolist() == [0.0, 1.0]
     assert near_enough(np.array([1.0, 0.0]), far) is None
+
+
+def test_a_mask_is_no_resolution():
+    with pytest.raises(TypeError, match="resolution must have no mask"):
+        read_resolution(np.ma.masked_array([0.1, 0.2], mask=[True, False]), ("a", "b"), None)

@@ -239,7 +239,7 @@ def _as_curve(profile: Any) -> Curve:
 def _table(profile: Any) -> Curve:
     rule = "profile must be a curve delta(epsilon) or a table of two sequences, epsilons and deltas,"
     try:
-        epsilons, deltas = (np.asarray(part, dtype=float) for part in profile)
+        epsilons, deltas = (np.ma.filled(np.ma.asarray(part, dtype=float), np.nan) for part in profile)
     except (TypeError, ValueError):
         raise TypeError(f"{rule} got {shown(profile)}") from None
     if epsilons.ndim != 1 or epsilons.shape != deltas.shape or not epsilons.size or not (np.diff(epsilons) > 0).all():

@@ -240,8 +240,8 @@ def _array(name: str, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError:
         array = np.empty((), dtype=object)
-    if array.ndim < 1 or array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be an array of numbers, one row for each, got {shown(value)}")
+    if array.ndim < 1 or array.dtype.kind not in "biuf" or np.ma.is_masked(value):
+        raise TypeError(f"{name} must be an array of numbers without a mask, one row for each, got {shown(value)}")
     return array
 
 

@@ -130,3 +130,11 @@ def test_what_is_no_claim_is_refused(arguments, error, words):
     for made in (lambda: GDP(0.0), lambda: ZCDP(-1.0)):
         with pytest.raises(ValueError, match="must be finite and greater than 0"):
             made()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_table_with_a_mask_is_refused(which):
+    table = [np.linspace(0, 5, 6), np.linspace(1, 0.1, 6)]
+    table[which] = np.ma.masked_array(table[which], mask=np.arange(6) == 3)
+    with pytest.raises((TypeError, ValueError), match="profile must"):
+        claimed_curve(profile=table)

@@ -343,3 +343,11 @@ def test_what_a_score_masks_is_unsure():
         for score in (masked, unsure)
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_records_and_canaries_with_a_mask_are_refused(which):
+    given = [lambda rows, rng: rows.sum(), np.arange(3.0), np.arange(10.0)]
+    given[which] = np.ma.masked_equal(given[which], 1.0)
+    with pytest.raises(TypeError, match="without a mask"):
+        one_run(*given, score=lambda release, rows: rows, epsilon=1.0)
