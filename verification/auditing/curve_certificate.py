@@ -133,10 +133,12 @@ def check_named(claim: ClaimedCurve) -> None:
         if not claim.words.startswith(("the curve ", "the two curves ")):
             raise ValueError("claim must be in the words of a curve")
         return
-    least = claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS)))
+    profile: Any = CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS))
+    least = claimed_curve(profile=profile)
+    at_stored = profile.delta(claim.epsilons)
     for values in (claim.first, claim.second):
-        stored = np.interp(least.epsilons, claim.epsilons, values)
-        if not (stored >= least.first * (1 - PRECISION[0]) - PRECISION[1]).all():
+        pairs = ((np.interp(least.epsilons, claim.epsilons, values), least.first), (values, at_stored))
+        if not all((stored >= true * (1 - PRECISION[0]) - PRECISION[1]).all() for stored, true in pairs):
             raise ValueError(f"claim and curve must be those of {claim.words}")
 
 

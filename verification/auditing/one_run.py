@@ -20,10 +20,10 @@ from verification._arguments import (
     check_rng,
     shown,
 )
-from verification.auditing.claimed_curve import ClaimedCurve, claim_of
+from verification.auditing.claimed_curve import claim_of
 from verification.auditing.coins import fair_coins
 from verification.auditing.guessing import MOST_RUNS
-from verification.auditing.one_run_guessing import OneRunCounts, ceiling
+from verification.auditing.one_run_guessing import OneRunCounts
 from verification.auditing.one_run_result import NEIGHBOURS, OneRunResult, judged
 from verification.auditing.repeated import repeated
 
@@ -146,7 +146,6 @@ def one_run(
     n_canaries = first.shape[0]
     numbers = _numbers(guesses, n_canaries)
     tails = 2 if labels == "both" else 1
-    notes = _notes(numbers, n_canaries, tails, claim, float(false_alarm))
 
     coins = fair_coins(rng, n_canaries)
     own = np.random.default_rng(rng.integers(2**32, size=4))
@@ -173,7 +172,6 @@ def one_run(
         n_included=int(coins.sum()),
         score=DENSITY if score is None else str(getattr(score, "__name__", type(score).__name__)),
         false_alarm=float(false_alarm),
-        notes=notes,
     )
 
 
@@ -254,17 +252,6 @@ def _numbers(guesses: Any, n_canaries: int) -> tuple[int, ...]:
     for number in several:
         check_count(least=1, most=n_canaries, guesses=number)
     return tuple(int(number) for number in dict.fromkeys(several))
-
-
-def _notes(numbers: Any, n_canaries: int, tails: int, claim: Any, false_alarm: float) -> tuple[str, ...]:
-    """What could be known before the run: that no number of right guesses would have refuted the claim."""
-    epsilon, delta = (None, claim.delta) if isinstance(claim, ClaimedCurve) else claim
-    if epsilon is None or delta is None:
-        return ()
-    most = ceiling([OneRunCounts(k, k, n_canaries, tails) for k in numbers], delta=delta, error=false_alarm)
-    if most > epsilon:
-        return ()
-    return (f"so few guesses could refute no epsilon from {most:.4g} on at this delta, were all of them right",)
 
 
 def _by_density(release: Any, rows: Any) -> Any:

@@ -114,7 +114,6 @@ def judged(
     n_included: int,
     score: str,
     false_alarm: float,
-    notes: tuple[str, ...],
 ) -> OneRunResult:
     """The verdict that follows from the counts: everything here is post-processing of them."""
     curve = claim if isinstance(claim, ClaimedCurve) else None
@@ -129,11 +128,15 @@ def judged(
     value = min(1.0, len(tries) * min(values))
     refuted = value <= false_alarm
     lower = most = None
+    notes: tuple[str, ...] = ()
     if delta is not None:
         lower = epsilon_bound(tries, delta=delta, error=false_alarm)
         most = ceiling(tries, delta=delta, error=false_alarm)
         if epsilon is not None:  # one criterion: at the claim itself the bound and the p-value are the same event
             lower = max(lower, epsilon) if refuted else min(lower, epsilon)
+            if most <= epsilon:
+                refutable = f"no epsilon from {most:.4g} on at this delta"
+                notes = (f"so few guesses could refute {refutable}, were all of them right",)
     return OneRunResult(
         refuted=refuted,
         claim=words,
@@ -184,7 +187,9 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         n_included=stored["n_included"],
         score=stored["score"],
         false_alarm=stored["false_alarm"],
-        notes=tuple(stored["notes"]),
     )
     fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
-    return {name: plain(getattr(found, name)) for name in fields} | {"statement": str(found)}, []
+    return {name: plain(getattr(found, name)) for name in fields} | {
+        "notes": list(found.notes),
+        "statement": str(found),
+    }, []

@@ -202,7 +202,26 @@ def test_words_need_their_curve_in_both_orders(side):
         curve_certificate.check_named(replace(named, **{side: lower.first}))
 
 
-def test_an_audit_that_could_not_refute_says_so_before():
+def test_a_point_between_those_of_the_named_curve_may_not_be_below_it():
+    named = claimed_curve(profile=GDP(mu=1.0))
+    epsilons = np.insert(named.epsilons, 1, named.epsilons[1] / 2)
+    deltas = np.insert(named.first, 1, GDP(mu=1.0).delta(epsilons[1]))
+    curve_certificate.check_named(replace(named, epsilons=epsilons, first=deltas, second=deltas))
+    for value in (0.0, 0.9 * deltas[1]):
+        lower = np.insert(named.first, 1, value)
+        with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
+            curve_certificate.check_named(replace(named, epsilons=epsilons, first=lower, second=deltas))
+
+
+def test_notes_of_a_certificate_follow_from_its_counts(tmp_path):
+    audit_sum(1, guesses=5).save(tmp_path / "few.json")
+    stored = json.loads((tmp_path / "few.json").read_text())
+    assert verify(forged(stored)).holds and stored["notes"]
+    for notes in ([], [*stored["notes"], "all is well"]):
+        assert not verify(forged(stored, notes=notes, statement=stored["statement"].split("; note")[0])).holds
+
+
+def test_an_audit_that_could_not_refute_says_so():
     found = audit_sum(1, guesses=5)
     assert not found.refuted and "could refute no epsilon from" in found.notes[0]
     assert not audit_sum(1).notes
