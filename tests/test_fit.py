@@ -48,6 +48,8 @@ BAD_INPUT = {
     "mixed frame": (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), {}, TypeError, "X must be numeric, got values of other types in column 'b' .leave it out by columns=, fit"),
     "dates": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])}), {}, TypeError, "X must be numeric, got dtype datetime64.* in column 'a'; write a date as days since a public day"),
     "durations": (pd.DataFrame({"a": pd.to_timedelta([1, 2], "D")}), {}, TypeError, "in column 'a'; write a duration as a number"),
+    "durations of polars": (pl.DataFrame({"a": pl.Series([1, 2]).cast(pl.Duration("us"))}), {}, TypeError, "write a duration as a number"),
+    "dates of polars": (pl.DataFrame({"a": pl.Series([1, None]).cast(pl.Date)}), {}, TypeError, "write a date as days since"),
     "complex": (np.array([[1j], [2j]]), {}, TypeError, "X must be numeric"),
     "ragged": ([[1.0], [1.0, 2.0]], {}, ValueError, "rows of equal length"),
     "three dimensions": (np.zeros((4, 2, 2)), {}, ValueError, r"one row per record .* got shape \(4, 2, 2\)"),

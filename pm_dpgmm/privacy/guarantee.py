@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -247,9 +247,11 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
 
     Where a dominating pair of output laws is known their product is taken, with losses that are rounded up; a release
     known only by its curve enters by its stated (epsilon, delta). The result is an upper bound: of Gaussian releases it
-    exceeds the exact curve by less than a part in 10^9 and 1e-14, of pure ones by the rounding of their losses. All
-    must use the same neighbouring relation and be made with independent noise; later ones may depend on earlier ones.
-    It is private if all are.
+    exceeds the exact curve by less than a part in 10^9 and by (1 + e^epsilon) times what each sampler is off its law
+    (1.4e-14 for a sketch: a hundred of them at delta 1e-5 cost 0.1 % more), of pure ones by the rounding of their
+    losses. Where that leaves nothing of delta, epsilons at equal parts of it are added. All must use the same
+    neighbouring relation and be made with independent noise; later ones may depend on earlier ones. It is private if
+    all are.
 
     Raises
     ------
@@ -296,6 +298,8 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
         # of pure guarantees only the exact sum is pure: the grid's losses are rounded
         epsilon = added if delta == 0 else min(epsilon, added)
     if not math.isfinite(epsilon):
+        epsilon = _added_at_equal_parts(guarantees, delta)
+    if not math.isfinite(epsilon):
         raise ValueError(f"delta must leave room for the parts, got {delta:g}: no finite epsilon is proved")
     epsilon = max(epsilon, 1e-12)
     # the table is a step function: the stated pair becomes one of its points, and holds from there on
@@ -309,6 +313,17 @@ def compose(*guarantees: Guarantee, delta: float) -> Guarantee:
         names = f"{len(guarantees)} releases, among them {names[:LONGEST_COMPOSITION]}..."
     private = all(guarantee.private for guarantee in guarantees)
     return Guarantee(epsilon, delta, relations.pop(), f"composition of {names}", loss, private)
+
+
+def _added_at_equal_parts(guarantees: Sequence[Guarantee], delta: float) -> float:
+    """Basic composition, each at its part of ``delta``; infinite where one proves nothing there."""
+    part = delta / len(guarantees)
+    while len(guarantees) * Fraction(part) > Fraction(delta):
+        part = math.nextafter(part, 0.0)
+    known = {id(one): one.epsilon_at(part) for one in {id(one): one for one in guarantees}.values()}
+    if not all(map(math.isfinite, known.values())):
+        return math.inf
+    return rounded_up(sum(Fraction(known[id(one)]) for one in guarantees))
 
 
 def split_budget(epsilon: float, delta: float, share: float) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -69,6 +69,9 @@ def _polars_values(column: Any) -> Any:
     """A column of polars as a NumPy array; integers of 128 bits, of which NumPy has none, as objects."""
     if str(column.dtype) in ("Int128", "UInt128"):
         return np.array([*column.to_list(), None], dtype=object)[:-1]
+    kinds = {"Date": "datetime64[us]", "Dura": "timedelta64[us]"}  # refused as such; polars 1.0 cannot convert them
+    if kind := kinds.get(str(column.dtype)[:4]):
+        return np.empty(len(column), kind)
     return column.to_numpy()
 
 

@@ -123,9 +123,9 @@ def _rows(values: Any, name: str) -> FloatArray:
 
 
 def _logs(log_densities: Sequence[LogDensity], rows: FloatArray) -> FloatArray:
-    """Log densities (M, N); what is no number counts as minus infinity."""
+    """Log densities (M, N); what is no number, or masked, counts as minus infinity."""
     # a density may write to the rows that it is given, and return the same memory at every call
-    found = [np.array(density(rows.copy()), dtype=float) for density in log_densities]
+    found = [np.ma.array(density(rows.copy()), dtype=float, copy=True).filled(-np.inf) for density in log_densities]
     for i, one in enumerate(found):
         if one.shape != (len(rows),):
             raise ValueError(f"log_densities[{i}] must give one number a row, got shape {one.shape}")

@@ -103,6 +103,13 @@ def test_composition_pays_for_the_samplers_of_all_parts():
         compose(one, delta=1e-15)  # below what the sampler itself costs
 
 
+def test_where_samplers_leave_nothing_of_delta_epsilons_at_its_parts_are_added():
+    one = guarantee(GaussianProfile(0.2366, slack=1.4e-14), epsilon=1.0, delta=1e-6)
+    each = one.epsilon_at(1e-5 / 200)
+    assert compose(*[one] * 200, delta=1e-5).epsilon == pytest.approx(200 * each, rel=1e-12)
+    assert compose(*[one] * 100, delta=1e-5).epsilon < 12.4  # 12.3278 is exact without the sampler
+
+
 def test_composition_is_never_worse_than_adding():
     tiny = guarantee(GeometricProfile(laplace_scale(2, 1e-6), 2), epsilon=1e-6, delta=0.0)
     total = compose(tiny, tiny, delta=0.0)

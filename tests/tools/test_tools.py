@@ -501,3 +501,13 @@ def test_the_stability_of_the_docstring_counts_negative_tiny_records_on_one_side
     """With cells by division and floor, -5e-324 / 10 is in the cell from 0 on and yet below 0: the stability fell by 4."""
     _, stable = functions_of_the_example()
     assert abs(stable(np.repeat([-5.0, -5e-324], [5, 4])) - stable(np.repeat([-5.0, -5e-324], [4, 5]))) <= 1
+
+
+def test_a_mask_is_no_log_density_and_no_answer():
+    rows = np.random.default_rng(1).uniform(0, 10, 400)
+    draws = [np.random.default_rng(2).uniform(0, 1, 4_000), np.random.default_rng(3).uniform(0, 10, 4_000)]
+    logs = [lambda x, top=top: np.ma.log(np.where((x >= 0) & (x < top), 1 / top, 0.0)) for top in (1, 10)]
+    for seed in range(5):  # the wrong law is chosen with a probability below e^-100
+        assert tools.select_hypothesis(rows, logs, draws, epsilon=5.0, rng=np.random.default_rng(seed)).index == 1
+    space = Numbers([1.0], epsilon=1.0)
+    assert space.distance(np.ma.masked_array([1.0], mask=True), [1.0]) == math.inf

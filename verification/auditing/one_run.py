@@ -269,7 +269,7 @@ def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
         scores = np.asarray(found)
         scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)
         scores[np.broadcast_to(np.ma.getmask(found), scores.shape)] = np.nan  # what is masked is unsure
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         scores = np.empty(())
     if scores.shape != (len(rows),):
         raise ValueError(f"score must give one number for each of {len(rows)} canaries, got {shown(found)}")
