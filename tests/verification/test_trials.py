@@ -10,7 +10,7 @@ from verification.__main__ import main
 from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
 from verification.targets import BESIDE_SPECIMENS, all_targets, targets_beside_specimens
-from verification.targets.curves import with_curves
+from verification.targets.curves import against_what_they_claim, with_curves
 from verification.trials import Trial, run_trials
 
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
@@ -242,3 +242,18 @@ def test_a_target_claims_the_curve_of_its_own_filter():
     assert {"sketch_box", "sketch_box_no_threshold", "fit_gmm_plane_unbounded"} <= failing
     assert not failing & {"sketch", "sketch_cells", "fit_gmm_plane", "ball_sum"}
     assert "histogram_release" not in CURVES and "mask" not in CURVES
+
+
+def test_what_claims_a_curve_is_audited_against_it_with_fewer_runs():
+    found = {target.name: target for target in against_what_they_claim(TARGETS.values())}
+    assert list(found) == list(TARGETS)
+    for name, target in found.items():
+        assert (target.curve is not None) == (name in CURVES)
+        assert target.n_samples * (2 if name in CURVES or target.broken else 1) == TARGETS[name].n_samples
+
+
+def test_trials_are_the_same_in_processes_of_their_own():
+    chosen = [SPECIMENS["laplace_half"], SPECIMENS["laplace_ok"]]
+    alone, together = (run_trials(chosen, seed=SEED, share=0.01, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert [trial.specimen.name for trial in together] == ["laplace_half", "laplace_ok"]
+    assert [str(trial.result) for trial in together] == [str(trial.result) for trial in alone]

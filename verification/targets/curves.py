@@ -53,9 +53,13 @@ def with_curves(targets: Iterable[Specimen]) -> list[Specimen]:
 
 
 def against_what_they_claim(targets: Iterable[Specimen]) -> list[Specimen]:
-    """All targets: those that claim a curve with it and a share ``FEWER`` of their runs, the others as they are."""
+    """All targets, with their curves: a share ``FEWER`` of the runs for these and for faults, which tests catch so."""
     found = map(_with_curve, targets)
-    return [one if one.curve is None else replace(one, n_samples=round(FEWER * one.n_samples)) for one in found]
+    return [one if one.curve is None and not one.broken else _with_fewer_runs(one) for one in found]
+
+
+def _with_fewer_runs(target: Specimen) -> Specimen:
+    return replace(target, n_samples=round(FEWER * target.n_samples))
 
 
 def _with_curve(target: Specimen) -> Specimen:
