@@ -159,11 +159,10 @@ def _placed(source: Any) -> Any:
 
 
 def _check_once(source: Any) -> None:
-    """Raise if a list has a file twice, under whatever names: its people would count twice, at the price of once."""
-    if not (isinstance(source, (list, tuple)) and source and all(map(_is_table, source))):
-        return
+    """Raise if a file is there twice, under whatever names: its people would count twice, at the price of once."""
+    several = isinstance(source, (list, tuple)) and source and all(map(_is_table, source))
     seen: dict[tuple[int, int], Path] = {}
-    for part in source:
+    for part in source if several else [source]:
         for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
             found = file.stat()
             first = seen.setdefault((found.st_dev, found.st_ino), file)

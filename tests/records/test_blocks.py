@@ -431,3 +431,10 @@ def test_a_file_that_is_given_twice_is_refused(tmp_path):
         with pytest.raises(ValueError, match="every file once"):
             RecordBlocks([path, other, again])
     assert RecordBlocks([path, other]).n_records == 4
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    pd.DataFrame({"x": [1.0, 2.0]}).to_parquet(folder / "a.parquet")
+    assert RecordBlocks(folder).n_records == 2
+    (folder / "b.parquet").symlink_to(folder / "a.parquet")
+    with pytest.raises(ValueError, match="every file once"):
+        RecordBlocks(folder)

@@ -26,6 +26,7 @@ SMALLEST, LARGEST, POINTS = 1e-3, 60.0, 240  # of the epsilons at which a claim 
 ORDERS = 1 + np.geomspace(1e-3, 1e5, 500)  # of Renyi divergences, each of which gives a valid bound
 ROUNDING = 1e-12, 1e-15  # relative and absolute, of a chord
 MOST_MU, MOST_RHO = 200.0, 1e4
+MOST_POINTS = 10_000  # of a curve; with more a certificate would take minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,11 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
         words = _words(profile, family) if not both else "the two curves given"
         if not both and not _is_curve(profile):
             epsilons = np.union1d(epsilons, [e for e in np.ravel(profile[0]) if 0 <= e <= LARGEST])
+            if epsilons.size > MOST_POINTS:
+                most = MOST_POINTS - POINTS - 1
+                raise ValueError(
+                    f"profile must have at most {most} epsilons up to {LARGEST:g}, got {np.size(profile[0])}"
+                )
     first = _values(name, curves[0], epsilons)
     second = first if curves[1] is curves[0] else _values(name, curves[1], epsilons)
     return ClaimedCurve(words, epsilons, _hull(epsilons, first, second), _hull(epsilons, second, first), family, delta)

@@ -11,7 +11,16 @@ import numpy as np
 
 from verification._arguments import check_count, check_non_negative, check_probability, check_switch
 from verification.auditing import curve_betting as betting, guessing
-from verification.auditing.claimed_curve import FAMILIES, GAUSSIAN, GDP, ZCDP, ClaimedCurve, Family, claimed_curve
+from verification.auditing.claimed_curve import (
+    FAMILIES,
+    GAUSSIAN,
+    GDP,
+    MOST_POINTS,
+    ZCDP,
+    ClaimedCurve,
+    Family,
+    claimed_curve,
+)
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.guessing import MOST_RUNS
@@ -20,7 +29,7 @@ CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
 FOUR_DIGITS = 1e-3  # relative, of a parameter in words
-MOST_POINTS, MOST_LEARNERS = 10_000, 64  # more would take minutes
+MOST_LEARNERS = 64  # more would take minutes
 
 
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -138,3 +138,14 @@ def test_a_table_with_a_mask_is_refused(which):
     table[which] = np.ma.masked_array(table[which], mask=np.arange(6) == 3)
     with pytest.raises((TypeError, ValueError), match="profile must"):
         claimed_curve(profile=table)
+
+
+def test_a_table_too_long_for_a_certificate_is_refused_before_the_audit():
+    for n in (9_759, 9_760):
+        epsilons = np.linspace(0.0004, 50, n)  # none of those at which every claim is read
+        table = (epsilons, np.exp(-epsilons))
+        if n == 9_759:
+            assert claimed_curve(profile=table).epsilons.size == 10_000
+        else:
+            with pytest.raises(ValueError, match="profile must have at most 9759 epsilons up to 60, got 9760"):
+                claimed_curve(profile=table)
