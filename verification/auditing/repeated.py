@@ -210,8 +210,15 @@ def _parts(output: Any) -> Parts:
     return (
         (kind, *(name for name, _ in named)),
         [None if array is None else widened(array) for array in arrays],
-        [None if array is None else array.dtype for array in arrays],
+        [None if array is None else _types(value, array) for (_, value), array in zip(named, arrays, strict=True)],
     )
+
+
+def _types(value: Any, array: NDArray[Any]) -> Any:
+    """Type of the numbers; of a list also that of each entry, as NumPy gives all of them one."""
+    if not isinstance(value, list) or array.ndim != 1:
+        return array.dtype
+    return (array.dtype, *(np.asarray(entry).dtype for entry in value))
 
 
 def _way_of_rng(mechanism: Callable[..., Any]) -> str:

@@ -251,3 +251,11 @@ def test_on_another_pair_the_form_may_be_another_one():
         for d in (1, 3)
     ]
     assert all(result.refuted for result in found)
+
+
+def test_the_type_of_an_entry_of_a_list_is_an_output_too():
+    def tells(data, rng):
+        return [1 if data else 1.0, float(rng.laplace())]
+
+    with pytest.raises(ValueError, match="one type of number in every run"):
+        audit(repeated(tells), 1, 0, epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(1))
