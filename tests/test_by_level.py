@@ -262,3 +262,8 @@ def test_one_level_is_charged_and_each_has_a_seed_of_its_own(first_refuses, tabl
             assert seeds == [None, None, None]
         else:
             assert all(type(given) is int for given in seeds) and len(set(seeds)) == 3
+
+
+def test_columns_may_come_from_an_iterator(releases, table):
+    again = dpg.fit_levels(table, 1, random_seed=1, columns=iter(["height", "weight"]), **ASKED)
+    assert again["f"].means.tolist() == releases["f"].means.tolist()

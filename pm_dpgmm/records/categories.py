@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,7 @@ def labelled(
     no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
     if no_table or hasattr(type(X), "compute"):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
+    columns = tuple(columns) if isinstance(columns, Iterator) else columns
     rule = f"{parameter} must be the name of a column of X, or labels of the rows in their order"
     if isinstance(by, str):
         names = names_of_records(X)

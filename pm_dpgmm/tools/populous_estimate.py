@@ -308,7 +308,11 @@ def designed(space: Space, *, epsilon: float, delta: float, n_subsets: int | Non
 
 def left_for_test(space: Space, epsilon: float, delta: float) -> tuple[float, float]:
     """What the mask leaves for the test, rounded down."""
-    return math.nextafter(epsilon - space.epsilon, 0.0), math.nextafter(delta - space.delta, 0.0)
+    left = (
+        float(epsilon) - float(space.epsilon),
+        float(delta) - float(space.delta),
+    )  # NumPy has numbers of 16 bits
+    return math.nextafter(left[0], 0.0), math.nextafter(left[1], 0.0)
 
 
 def passes_surely(design: Design) -> bool:

@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm import tools
-from pm_dpgmm.tools.populous_estimate import GRID_STEPS, Numbers, designed, friend_table
+from pm_dpgmm.tools.populous_estimate import GRID_STEPS, Numbers, designed, friend_table, left_for_test
 from pm_dpgmm.tools.rehearsal import rehearse_estimate
 from tests.builders.examples import examples
 
@@ -511,3 +512,9 @@ def test_a_mask_is_no_log_density_and_no_answer():
         assert tools.select_hypothesis(rows, logs, draws, epsilon=5.0, rng=np.random.default_rng(seed)).index == 1
     space = Numbers([1.0], epsilon=1.0)
     assert space.distance(np.ma.masked_array([1.0], mask=True), [1.0]) == math.inf
+
+
+def test_budgets_of_few_bits_are_split_in_doubles():
+    epsilon, mask = np.float16(1.0), float(np.float16(0.001))
+    test, _ = left_for_test(SimpleNamespace(epsilon=np.float16(mask), delta=0.0), epsilon, 1e-6)
+    assert Fraction(test) + Fraction(mask) <= 1 < Fraction(test) + Fraction(mask) + Fraction(1, 10**12)
