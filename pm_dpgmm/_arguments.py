@@ -149,6 +149,11 @@ def finite_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) 
     return np.asarray(array, dtype=float)
 
 
+def unmasked(values: Any) -> Any:
+    """What a function of the user's own gave, with NaN for what it masked, under which there may be anything."""
+    return values.astype(float).filled(np.nan) if np.ma.is_masked(values) else values
+
+
 def check_masks(values: Any, *, name: str, alone: bool = False, levels: int = 4) -> None:
     """TypeError if masked arrays, or masked numbers, are within lists, whose masks NumPy drops.
 

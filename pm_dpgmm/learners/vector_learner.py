@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_masks, check_text, shown
+from pm_dpgmm._arguments import FloatArray, check_masks, check_text, shown, unmasked
 
 LONGEST_ANSWER = 1000  # numbers; the covariance of their errors, in a file, is then 26 megabytes
 LONGEST_NAME = 200  # characters
@@ -55,11 +55,10 @@ class VectorLearner:
         """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""
         said = self.function(rows)
         check_masks(said, name="the function's answer")
-        given = np.asarray(said)
+        given = np.asarray(unmasked(said))
         if given.dtype.kind not in "biuf":
             raise TypeError(f"function must return real numbers, got {shown(given)}")
         answer = np.array(given, dtype=float)
-        answer[np.broadcast_to(np.ma.getmask(said), answer.shape)] = np.nan  # what is masked is no number
         if answer.shape != (len(self.names),) or not np.isfinite(answer).all():
             raise ValueError(f"function must return {len(self.names)} finite numbers, got {shown(answer)}")
         return answer

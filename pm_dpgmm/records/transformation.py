@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_positive, check_real, check_text, shown
+from pm_dpgmm._arguments import FloatArray, check_positive, check_real, check_text, shown, unmasked
 
 Function = Callable[[FloatArray], FloatArray]
 LEAST, MOST = 1e-100, 1e100  # parameters, for which nothing overflows or vanishes
@@ -316,8 +316,8 @@ class Transformation:
         inside = (x > low) & (x < high)
         y, slopes = np.full(x.shape, np.nan), np.full(x.shape, -np.inf)
         with np.errstate(all="ignore"):
-            y[inside] = self.forward(x[inside].copy())
-            slopes[inside] = self.log_jacobian(x[inside].copy())
+            y[inside] = unmasked(self.forward(x[inside].copy()))
+            slopes[inside] = unmasked(self.log_jacobian(x[inside].copy()))
         nowhere = ~(np.isfinite(y) & np.isfinite(slopes))
         y[nowhere], slopes[nowhere] = np.nan, -np.inf
         return y, slopes
@@ -327,7 +327,7 @@ class Transformation:
         low, high = np.nextafter(self.support[0], math.inf), np.nextafter(self.support[1], -math.inf)
         largest = np.finfo(float).max
         with np.errstate(all="ignore"):
-            found = np.asarray(self.inverse(np.array(y, dtype=float)), dtype=float)
+            found = np.asarray(unmasked(self.inverse(np.array(y, dtype=float))), dtype=float)
         return np.clip(found, max(low, -largest), min(high, largest))
 
 
@@ -345,7 +345,7 @@ def _forced(forward: Function, x: FloatArray) -> FloatArray:
 
 def values_of(function: Function, x: FloatArray) -> FloatArray:
     """A function of the user's own at a copy of ``x``; TypeError unless it gives as many floats."""
-    found = np.asarray(function(x.copy()))
+    found = np.asarray(unmasked(function(x.copy())))
     if found.shape != x.shape or found.dtype.kind not in "fiu":
         rule = "a function of a transformation must give an array of numbers of the shape that it is given"
         raise TypeError(f"{rule}, got shape {found.shape} of type {found.dtype} for {x.shape}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, read_numbers, shown
+from pm_dpgmm._arguments import FloatArray, check_positive, check_probability, read_numbers, shown, unmasked
 from pm_dpgmm.learners.quiet import unheard
 from pm_dpgmm.mechanisms.hypothesis_selection import MOST_HYPOTHESES, check_selection, noisy_best, selection_scores
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
@@ -125,7 +125,7 @@ def _rows(values: Any, name: str) -> FloatArray:
 def _logs(log_densities: Sequence[LogDensity], rows: FloatArray) -> FloatArray:
     """Log densities (M, N); what is no number, or masked, counts as minus infinity."""
     # a density may write to the rows that it is given, and return the same memory at every call
-    found = [np.ma.array(density(rows.copy()), dtype=float, copy=True).filled(-np.inf) for density in log_densities]
+    found = [np.array(unmasked(density(rows.copy())), dtype=float) for density in log_densities]
     for i, one in enumerate(found):
         if one.shape != (len(rows),):
             raise ValueError(f"log_densities[{i}] must give one number a row, got shape {one.shape}")

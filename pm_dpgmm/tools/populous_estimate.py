@@ -23,6 +23,7 @@ from pm_dpgmm._arguments import (
     finite_numbers,
     generator_of,
     shown,
+    unmasked,
 )
 from pm_dpgmm.learners.quiet import outside_events, unheard
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
@@ -110,7 +111,7 @@ class Numbers:
 
     def distance(self, one: Any, other: Any) -> float:
         """Largest difference in units; infinite beyond what the grid holds, or where something is no number."""
-        a, b = (np.atleast_1d(np.ma.filled(np.ma.asarray(point, dtype=float), np.nan)) for point in (one, other))
+        a, b = (np.atleast_1d(np.asarray(unmasked(point), dtype=float)) for point in (one, other))
         if a.shape != self.units.shape or b.shape != self.units.shape:
             return math.inf
         a, b = a / self.units, b / self.units

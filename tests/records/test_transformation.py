@@ -71,6 +71,16 @@ def test_functions_that_fail_on_a_record_decide_for_it_alone():
     assert before.tolist() == [1.0, 2.0]
 
 
+def test_what_a_function_masks_is_no_number():
+    def masks(x):
+        return np.ma.masked_array(x, mask=x == 7)  # as np.ma.log does of what has no logarithm
+
+    made = T("masks", masks, masks, lambda x: np.ma.masked_array(np.zeros(x.shape), mask=x == 8))
+    assert made.of_records(np.array([1.0, 7.0])).tolist() == [1.0, 0.0]
+    y, slopes = made.of_points(np.array([1.0, 7.0, 8.0]))
+    assert y[0] == 1 and np.isnan(y[1:]).all() and slopes.tolist() == [0.0, -np.inf, -np.inf]
+
+
 def test_a_function_never_sees_two_records_together():
     """Beyond bounds above 0 this one shifts a whole column by its least number, which no trial on bounds can show."""
     seen = []
