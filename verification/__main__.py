@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--no-audits", action="store_true", help="no audits; the report says so")
     report.add_argument("--no-reproductions", action="store_true", help="no experiments; the report says so")
     report.add_argument("--seed", type=_seed, default=20261120)
-    report.add_argument("--n-jobs", type=_jobs, default=-1, help="workers for the claims, -1 (default) for every core")
+    report.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
     report.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     words = "audit a function mechanism(data, n_samples, rng)"
     audit = command("audit", _audit, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json")

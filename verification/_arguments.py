@@ -89,6 +89,11 @@ def check_switch(**parameters: Any) -> None:
             raise TypeError(f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}")
 
 
+def unmasked(values: Any) -> Any:
+    """What a function of the user's own gave, with NaN for what it masked, under which there may be anything."""
+    return values.astype(float).filled(math.nan) if np.ma.is_masked(values) else values
+
+
 def check_rng(rng: Any) -> np.random.Generator:
     """``rng`` itself, or fresh entropy for None; raise for anything but a Generator."""
     if rng is None:

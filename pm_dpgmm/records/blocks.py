@@ -33,10 +33,10 @@ class RecordBlocks:
     ----------
     X : array (N, D) or (N,), memmap, DataFrame, Arrow table, Dask array or DataFrame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
-        files. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
-        else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
-        are computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times
-        as fast as a .csv file.
+        files; no file may be there twice. In a list every part is a table of two dimensions or a path, with the same
+        columns; a list of anything else is a list of rows. Not copied: X must hold the same rows as long as the blocks
+        are in use. Dask partitions are computed at every iteration; store or persist what is expensive. A .parquet file
+        is read about ten times as fast as a .csv file.
     rows_per_block : int
         No block has more rows.
 
@@ -134,7 +134,7 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
     if isinstance(source, (str, Path)):
         for file in _files(Path(source)):
             yield from file_blocks(file, n_rows=n_rows)
-    elif isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
+    elif _is_list_of_tables(source):
         for part in source:
             yield from _pieces(part, n_rows)
     elif isinstance(getattr(source, "npartitions", None), int):  # Dask
@@ -153,21 +153,24 @@ def _placed(source: Any) -> Any:
     """The same with absolute paths, links kept."""
     if isinstance(source, (str, Path)):
         return Path(os.path.abspath(source))
-    if isinstance(source, (list, tuple)) and source and all(map(_is_table, source)):
+    if _is_list_of_tables(source):
         return [_placed(part) for part in source]
     return source
 
 
 def _check_once(source: Any) -> None:
     """Raise if a file is there twice, under whatever names: its people would count twice, at the price of once."""
-    several = isinstance(source, (list, tuple)) and source and all(map(_is_table, source))
     seen: dict[tuple[int, int], Path] = {}
-    for part in source if several else [source]:
+    for part in source if _is_list_of_tables(source) else [source]:
         for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
             found = file.stat()
             first = seen.setdefault((found.st_dev, found.st_ino), file)
             if first is not file:
                 raise ValueError(f"X must have every file once, got {str(file)!r} after {str(first)!r}, the same file")
+
+
+def _is_list_of_tables(source: Any) -> bool:
+    return isinstance(source, (list, tuple)) and len(source) > 0 and all(map(_is_table, source))
 
 
 def _is_table(part: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verification._arguments import check_delta, check_non_negative, check_positive, shown
+from verification._arguments import check_delta, check_non_negative, check_positive, shown, unmasked
 from verification.auditing.bisection import bracket
 from verification.references.references import gaussian_delta
 
@@ -245,7 +245,7 @@ def _as_curve(profile: Any) -> Curve:
 def _table(profile: Any) -> Curve:
     rule = "profile must be a curve delta(epsilon) or a table of two sequences, epsilons and deltas,"
     try:
-        epsilons, deltas = (np.ma.filled(np.ma.asarray(part, dtype=float), np.nan) for part in profile)
+        epsilons, deltas = (np.asarray(unmasked(part), dtype=float) for part in profile)
     except (TypeError, ValueError):
         raise TypeError(f"{rule} got {shown(profile)}") from None
     if epsilons.ndim != 1 or epsilons.shape != deltas.shape or not epsilons.size or not (np.diff(epsilons) > 0).all():

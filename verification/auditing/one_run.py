@@ -19,6 +19,7 @@ from verification._arguments import (
     check_probability,
     check_rng,
     shown,
+    unmasked,
 )
 from verification.auditing.claimed_curve import claim_of
 from verification.auditing.coins import fair_coins
@@ -266,9 +267,8 @@ def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
     except SystemExit as error:
         raise RuntimeError(f"score raised on the canaries: SystemExit: {error}") from error
     try:
-        scores = np.asarray(found)
+        scores = np.asarray(unmasked(found))
         scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)
-        scores[np.broadcast_to(np.ma.getmask(found), scores.shape)] = np.nan  # what is masked is unsure
     except (TypeError, ValueError, OverflowError):
         scores = np.empty(())
     if scores.shape != (len(rows),):

@@ -189,7 +189,5 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         false_alarm=stored["false_alarm"],
     )
     fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
-    return {name: plain(getattr(found, name)) for name in fields} | {
-        "notes": list(found.notes),
-        "statement": str(found),
-    }, []
+    values = {name: plain(getattr(found, name)) for name in fields}
+    return values | {"notes": list(found.notes), "statement": str(found)}, []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification._arguments import check_callable, shown
+from verification._arguments import check_callable, shown, unmasked
 from verification.auditing.alike import NAMES, Calls
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
@@ -323,8 +323,7 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
         own = tuple(map(_backward, outputs)) if isinstance(outputs, tuple) else _backward(outputs)
         before = fingerprint(name, data)
         try:
-            found = log_density(own, data)
-            values = np.ma.filled(found, np.nan) if np.ma.is_masked(found) else np.asarray(found)
+            values = np.asarray(unmasked(log_density(own, data)))
         except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
             raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
         if fingerprint(name, data) != before:

@@ -48,7 +48,7 @@ def collect(
     reproductions : bool
         Whether to run the papers' experiments again, at full length if ``thorough``.
     n_jobs : int
-        Worker processes for claims and experiments.
+        Worker processes for claims, audits and experiments.
     progress : callable
         Called with the name of what was just finished.
     """
@@ -63,7 +63,9 @@ def collect(
     found: list[list[Trial] | None] = [None, None]
     if audits:
         found = [
-            run_trials(mechanisms, seed=seed, share=share, progress=lambda trial: progress(trial.specimen.name))
+            run_trials(
+                mechanisms, seed=seed, share=share, n_jobs=n_jobs, progress=lambda trial: progress(trial.specimen.name)
+            )
             for mechanisms in (all_specimens(), all_targets())
         ]
     experiments = None
