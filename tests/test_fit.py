@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from pyarrow import csv as pacsv
-from scipy import special, stats
+from scipy import sparse, special, stats
 from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
@@ -53,6 +53,11 @@ BAD_INPUT = {
     "complex": (np.array([[1j], [2j]]), {}, TypeError, "X must be numeric"),
     "ragged": ([[1.0], [1.0, 2.0]], {}, ValueError, "rows of equal length"),
     "three dimensions": (np.zeros((4, 2, 2)), {}, ValueError, r"one row per record .* got shape \(4, 2, 2\)"),
+    "a dictionary": ({"a": [1.0, 2.0]}, {}, TypeError, "X must be an array or table with a row for each record, got dict; make a data frame"),
+    "a set": ({1.0, 2.0}, {}, TypeError, "X must be an array or table with a row for each record, got set"),
+    "an iterator": (iter([1.0, 2.0]), {}, TypeError, "X must be an array or table with a row for each record, got list_iterator"),
+    "bytes": (bytearray(b"1234"), {}, TypeError, "X must be an array or table with a row for each record, got bytearray"),
+    "sparse": (sparse.csr_array(X2), {}, TypeError, r"X must be an array or table .* got csr_array; X.toarray"),
     "a scalar": (3.0, {}, ValueError, "one row per record"),
     "NaN": (with_value(np.nan), {}, ValueError, r"X must be finite, got nan in column 'x1' \(row 7, counted from 0\)"),
     "infinite": (with_value(-np.inf), {}, ValueError, "X must be finite, got -inf"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +41,7 @@ def numbers_of(table: Any) -> FloatArray:
                     " spread it over columns of its own"
                 )
         return np.column_stack(columns) if columns else np.empty((len(table), 0))
+    _check_rows(table)
     check_masks(table, name="X")
     mask = np.ma.getmask(table)
     try:
@@ -51,6 +52,16 @@ def numbers_of(table: Any) -> FloatArray:
     if mask is not np.ma.nomask:
         values[mask] = np.nan
     return values[:, None] if values.ndim == 1 else values
+
+
+def _check_rows(table: Any) -> None:
+    """Refuse what NumPy takes for one value, or for the numbers of its bytes."""
+    none = isinstance(table, (str, bytes, bytearray, memoryview, Set, Iterator))
+    help_ = {"Mapping": "make a data frame of it", "sparse": "X.toarray()"}
+    kind = "Mapping" if isinstance(table, Mapping) else "sparse" if hasattr(type(table), "tocsr") else ""
+    if none or kind:
+        hint = f"; {help_[kind]}" if kind else ""
+        raise TypeError(f"X must be an array or table with a row for each record, got {type(table).__name__}{hint}")
 
 
 def _columns(table: Any) -> Iterable[Any]:

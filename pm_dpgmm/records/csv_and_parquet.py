@@ -152,6 +152,8 @@ def _check_header(header: Sequence[str], path: Path) -> None:
         if is_value(text):
             rule = "X must be a file with a header line of column names"
             raise ValueError(f"{rule}, got a number for a name, or a truth value")
+        if "\ufeff" in text:  # a file that was saved twice as "UTF-8 with BOM"
+            raise ValueError(f"X must have names without byte order marks, got {text!r} in the header of {str(path)!r}")
         if not text.strip():
             raise ValueError(
                 f"X must have a name for every column, got none for column {j + 1} of {str(path)!r} (a table written"

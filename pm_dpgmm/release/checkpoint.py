@@ -255,10 +255,8 @@ def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:
     if allowed.resume is None:
         able = [method for statistic, row in ALLOWED.items() if row.resume for method in statistic.methods]
         raise ValueError(f"method must be one of {', '.join(map(repr, able))} to be resumed, got {source.method!r}")
-    n_features = len(source.feature_names)
-    return allowed.resume(
-        Interrupted(source.guarantee, source.raw, source.noise, n_features, source.n_components, numbers)
-    )
+    facts = len(source.feature_names), source.n_components, numbers, source.n_records
+    return allowed.resume(Interrupted(source.guarantee, source.raw, source.noise, *facts))
 
 
 def _crude_outcome(source: Checkpoint) -> Outcome:

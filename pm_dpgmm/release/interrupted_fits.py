@@ -33,6 +33,7 @@ class Interrupted:
     n_features: int
     asked: tuple[int, ...]
     numbers: tuple[int, ...]
+    n_records: int | None = None  # where it is public
 
 
 def resumed_sketch(source: Interrupted) -> Outcome:
@@ -87,7 +88,15 @@ def resumed_slices(source: Interrupted) -> Outcome:
 def resumed_local(source: Interrupted) -> Outcome:
     """From the reports there are: of two rounds the first alone, if the fit ended between them."""
     check_responses(source.numbers, source.n_features)
-    return local.fitted(source.guarantee, source.raw, dict(source.law), source.numbers[0], _silent)
+    search = local.searched(source.raw, source.law, source.numbers[0], _silent)
+    found = local.outcome_of(search, source.guarantee, source.raw, source.law)
+    n_responses, law = search[2], dict(found.noise)
+    if source.n_records is not None and n_responses < source.n_records:
+        early = (
+            f"{n_responses:,} of {source.n_records:,} records had reported when the fit ended, about the first waves"
+        )
+        law["caveats"] = [early, *law["caveats"]]
+    return replace(found, noise=law)
 
 
 def resumed_em(source: Interrupted) -> Outcome:

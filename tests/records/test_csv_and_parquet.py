@@ -239,6 +239,7 @@ REFUSED = {
     "repeated names": (csv("a,b,a\n1,2,3\n2,3,4\n"), ValueError, r"X must have distinct column names, got \['a', 'b', 'a'\]"),
     "empty": (csv(""), ValueError, "X must have a header line and records, got the empty file"),
     "a mark and nothing": (lambda path: path.write_bytes(codecs.BOM_UTF8), ValueError, "got the empty file"),
+    "two marks": (lambda path: path.write_bytes(2 * codecs.BOM_UTF8 + b"a,b\n1,2\n"), ValueError, r"X must have names without byte order marks, got '\\ufeffa' in the header of"),
     "only empty lines": (csv("\n\n"), ValueError, "got the empty file"),
     "a header only": (csv("a,b\n"), ValueError, r"X must have at least one row and one column, got shape \(0, 2\)"),
     "an empty line": (csv("a\n1\n\n2\n"), ValueError, "X must have a record in every line, got none in line 3 of"),

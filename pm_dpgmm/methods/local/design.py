@@ -51,7 +51,11 @@ class Frame:
         if bounds is not None:
             if scale is not None:
                 raise ValueError("scale must be left out where bounds are given, got both")
-            return cls(bounds.mean(axis=1), bounds[:, 1] / 2 - bounds[:, 0] / 2)
+            half = bounds[:, 1] / 2 - bounds[:, 0] / 2
+            if np.abs(bounds).max() > LARGEST or half.min() < 1 / LARGEST:
+                rule = f"bounds must lie within {LARGEST:g} and {1 / LARGEST:g} apart with method 'local'"
+                raise ValueError(f"{rule}, got {bounds.tolist()}; rescale")
+            return cls(bounds.mean(axis=1), half)
         if scale is None:
             raise ValueError(
                 "method 'local' needs bounds, or scale: a public guess of how far records are from centre, to which"

@@ -185,10 +185,14 @@ def test_an_interrupted_fit_is_finished_from_its_reports(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(method, "fit_responses", stop)
-        with pytest.raises(KeyboardInterrupt):
-            fit_two(checkpoint=tmp_path / "kept.json")
-    release = fit_two()
-    assert_array_equal(dpg.resume(tmp_path / "kept.json").means, release.means)
+        for rounds in (1, 2):
+            with pytest.raises(KeyboardInterrupt):
+                fit_two(checkpoint=tmp_path / f"{rounds}.json", rounds=rounds)
+    release, again = fit_two(), dpg.resume(tmp_path / "1.json")
+    assert_array_equal(again.means, release.means)
+    assert again.warnings == release.warnings
+    told = dpg.resume(tmp_path / "2.json").warnings[0]
+    assert " records had reported when the fit ended, about the first waves" in told
 
 
 @pytest.mark.parametrize(
@@ -219,6 +223,14 @@ def test_bad_settings_get_one_clear_error(settings, words):
         ({"randomiser": "symmetric", "n_cells": 65}, "edges must make at most 64 cells"),
         ({"bounds": None, "scale": [1.0, 2.0]}, "scale must be one number or 1"),
         ({"epsilon": 1e-7}, "epsilon must be from 1e-06"),
+        (
+            {"bounds": (-1e308, 1e308)},
+            r"bounds must lie within 1e\+90 and 1e-90 apart with method 'local', got .*; rescale",
+        ),
+        (
+            {"bounds": (0, 1e-310)},
+            r"bounds must lie within 1e\+90 and 1e-90 apart with method 'local', got .*; rescale",
+        ),
     ],
 )
 def test_problems_that_it_cannot_do_cost_nothing(given, words, tmp_path):
