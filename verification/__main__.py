@@ -179,7 +179,8 @@ def _trials(options: argparse.Namespace) -> int:
         if not quiet:
             print(f"{trial.specimen.name}: {trial.seconds:.1f} s", file=sys.stderr)
 
-    trials = run_trials(chosen, seed=options.seed, share=options.share, n_jobs=options.n_jobs, progress=show)
+    early = {"until_refuted": options.command == "targets"}
+    trials = run_trials(chosen, seed=options.seed, share=options.share, n_jobs=options.n_jobs, progress=show, **early)
     sound = sum(not trial.specimen.broken for trial in trials)
     wrong = [trial.specimen.name for trial in trials if not trial.right]
     if options.json:

@@ -73,6 +73,7 @@ def run_trials(
     share: float = 1.0,
     false_alarm: float = FALSE_ALARM,
     n_jobs: int = 1,
+    until_refuted: bool = False,
     progress: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
     """Audit every specimen: against its curve if it claims one, else against its epsilon and delta.
@@ -88,10 +89,14 @@ def run_trials(
         Error probability of each audit; over m sound specimens the run errs with probability at most m times this.
     n_jobs : int
         Specimens that are audited at once, -1 for one on every core.
+    until_refuted : bool
+        Broken specimens are audited as runs come, with half of the error probability, until they are refuted; one that
+        is not is audited again with as many runs in one piece and the other half. What is certified of them is then
+        little more than that the claim is false.
     progress : callable
         Called after each trial.
     """
-    jobs = (delayed(_trial)(specimen, seed, share, false_alarm) for specimen in specimens)
+    jobs = (delayed(_trial)(specimen, seed, share, false_alarm, until_refuted) for specimen in specimens)
     trials = []
     for trial in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
         trials.append(trial)
@@ -99,9 +104,21 @@ def run_trials(
     return trials
 
 
-def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float) -> Trial:
+def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float, until_refuted: bool) -> Trial:
     start = time.perf_counter()
-    result = audit(
+    early = until_refuted and specimen.broken
+    if early:
+        false_alarm /= 2
+        result = _audit(specimen, seed, share, false_alarm, sequential=True)
+    if not early or not result.refuted:
+        result = _audit(specimen, seed, share, false_alarm, sequential=False)
+    return Trial(specimen, result, time.perf_counter() - start)
+
+
+def _audit(
+    specimen: Specimen, seed: int, share: float, false_alarm: float, *, sequential: bool
+) -> AuditResult | CurveAuditResult:
+    return audit(
         specimen.mechanism,
         specimen.x,
         specimen.x_neighbour,
@@ -109,6 +126,6 @@ def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float) -> T
         n_samples=max(1000, round(specimen.n_samples * share)),
         false_alarm=false_alarm,
         level=specimen.level,
+        sequential=sequential,
         rng=np.random.default_rng([seed, *specimen.name.encode()]),
     )
-    return Trial(specimen, result, time.perf_counter() - start)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_broken_specimens_are_refuted_and_sound_ones_are_not(name):
 )
 @pytest.mark.parametrize("name", TARGETS)
 def test_faults_are_caught_and_the_package_is_not_refuted(name):
-    trial = verdict(TARGETS[name], share=0.5)
+    (trial,) = run_trials([TARGETS[name]], seed=SEED, share=0.5, until_refuted=True)
     assert trial.right, str(trial.result)
 
 
@@ -257,3 +258,12 @@ def test_trials_are_the_same_in_processes_of_their_own():
     alone, together = (run_trials(chosen, seed=SEED, share=0.01, n_jobs=n_jobs) for n_jobs in (1, 2))
     assert [trial.specimen.name for trial in together] == ["laplace_half", "laplace_ok"]
     assert [str(trial.result) for trial in together] == [str(trial.result) for trial in alone]
+
+
+def test_broken_specimens_are_audited_until_they_are_refuted_and_in_one_piece_where_that_misses_them():
+    half, sound = SPECIMENS["laplace_half"], SPECIMENS["laplace_ok"]
+    chosen = [half, sound, replace(sound, broken=True)]
+    found = [trial.result for trial in run_trials(chosen, seed=SEED, share=0.02, until_refuted=True)]
+    assert [(result.refuted, result.sequential) for result in found] == [(True, True), (False, False), (False, False)]
+    assert found[0].n_samples < found[1].n_samples == found[2].n_samples == 4_000
+    assert [result.false_alarm for result in found] == [5e-5, 1e-4, 5e-5]
