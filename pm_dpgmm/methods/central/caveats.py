@@ -26,6 +26,13 @@ def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str
     with np.errstate(all="ignore"):
         losses = expected_losses(statistics, mixture)
     found += unmeasured(mixture, few, losses)
+    low, high = statistics.bounds.T
+    at_limit = ((mixture.means <= low) | (mixture.means >= high)).any(axis=1)
+    if mixture.weights[at_limit].sum() > NOTABLE:
+        found.append(
+            f"the mean of {listed(at_limit)} came out at a limit of the bounds, which seem to cut off many records:"
+            " those beyond count as records at the limit, so give wider bounds, unless that many lie just there"
+        )
     if d == 1 and len(statistics.levels) == 1:
         cells = statistics.levels[0].cells
         width = 2 * float(cells.unit[0]) / cells.shape[1]

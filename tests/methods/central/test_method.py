@@ -186,6 +186,16 @@ def test_cells_that_did_not_shrink_to_the_components_are_told(half, told):
     assert told == ("may be noise" in str(release.flag))
 
 
+@pytest.mark.parametrize("low, told", [(0.8, True), (-1.0, False)])
+def test_bounds_that_cut_off_most_records_are_told(low, told):
+    """Lower bounds of .8 cut off 79 % of normal records and gave a mean of .8, in silence; of -1 they gave 0."""
+    X = np.random.default_rng(0).normal(size=(5_000, 1))
+    with pytest.warns(dpg.FitWarning, match="cut off many records") if told else nullcontext():
+        release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(low, 5), method="central", random_seed=1, progress=False)
+    assert told == (release.warnings != ())
+    assert release.means[0, 0] == pytest.approx(0.8 if told else 0.0, abs=0.05)
+
+
 @pytest.mark.thorough
 def test_bounds_much_too_wide_warn_and_found_cells_do_not_need_them():
     records = LINE.sample(20_000, rng=np.random.default_rng(1))
