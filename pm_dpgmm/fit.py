@@ -236,8 +236,9 @@ def fit_gmm(
         if ledger is not None:
             with contextlib.suppress(Exception):  # a note that nothing depends on must not cost the release
                 ledger.link(entry, release)
-    if release.flag and fits_may_warn():  # made of released and public numbers: to warn is free
-        warn_after_spending(warning_about(release), stacklevel=2)
+        warning = warning_about(release) if release.flag and fits_may_warn() else None
+    if warning is not None:  # made of released and public numbers: to warn is free
+        warn_after_spending(warning, stacklevel=2)
     return release
 
 

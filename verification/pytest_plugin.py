@@ -26,7 +26,7 @@ how large a violation the audit would have caught, and of which kinds. A `WeakAu
 the claim or more, when every run failed, or when both data sets are the same;
 ``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
 
-A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.auditing.repeated(mechanism)``.
+A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification.repeated(mechanism)``.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
     except OSError as error:
-        error.filename = str(path)  # the draft's name tells nobody anything
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the draft's name tells nobody anything
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
@@ -38,8 +37,8 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> Path:
         os.replace(temporary, target)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:  # such as a full disk
-            error.filename = str(path)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from None  # without the draft's name
         raise
     return path
 

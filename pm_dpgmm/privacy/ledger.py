@@ -19,6 +19,7 @@ from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.ledger_history import NOTES, LedgerHistory, text_of
 
 ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
+FORBIDDEN = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")
 PATIENCE = 60.0  # seconds to wait for another process
 TABLES = {
     "budget": "(epsilon real, delta real, neighbouring text)",
@@ -145,6 +146,10 @@ class Ledger(LedgerHistory):
                 _tables(connection, found)
                 rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
+            if getattr(error, "sqlite_errorname", "").startswith(FORBIDDEN):
+                raise PermissionError(
+                    f"the ledger {str(path)!r} must be a file that can be written, got {error}"
+                ) from None
             raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
         if len(rows) != 1:
             raise ValueError(f"the ledger {str(path)!r} must hold one budget, got {len(rows)}")
@@ -287,7 +292,7 @@ class Ledger(LedgerHistory):
             )
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return TimeoutError(f"the ledger {place} must be free within {PATIENCE:g} seconds, got {error}")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
+        if name.startswith(FORBIDDEN):
             return PermissionError(f"the ledger {place} must be a file that can be written, got {error}")
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return OSError(f"the ledger {place} must be on a disk that works, got {error}")

@@ -103,3 +103,16 @@ def test_a_folder_that_refuses_is_told_by_the_path_that_was_given(number, tmp_pa
     with pytest.raises(OSError, match=r"a\.json") as caught:
         write_text(tmp_path / "a.json", "{}")
     assert "writing-" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_replaced_is_told_by_the_path_that_was_given(tmp_path, monkeypatch):
+    """Somebody else's, in a folder such as /tmp: the error named the draft, and the file behind an arrow."""
+
+    def refusing(draft, target):
+        raise OSError(errno.EPERM, "Operation not permitted", str(draft), None, str(target))
+
+    monkeypatch.setattr(os, "replace", refusing)
+    with pytest.raises(PermissionError) as caught:
+        write_text(tmp_path / "a.json", "{}")
+    assert str(caught.value) == f"[Errno 1] Operation not permitted: {str(tmp_path / 'a.json')!r}"
+    assert os.listdir(tmp_path) == []

@@ -371,6 +371,19 @@ def test_an_existing_ledger_is_opened_with_its_own_budget_and_never_made(tmp_pat
     assert (tmp_path / "empty").read_bytes() == b""
 
 
+def test_an_existing_ledger_that_may_not_be_opened_is_told_so(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "l.sqlite", epsilon=2.0)
+
+    def refusing(*given, **named):
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", refusing)  # who runs tests may be root, to whom all is open
+    with pytest.raises(PermissionError, match="must be a file that can be written, got unable to open"):
+        Ledger.existing(ledger.path)
+
+
 def test_a_ledger_of_a_process_that_was_killed_while_it_wrote_opens_as_it_was_before(tmp_path):
     """SQLite leaves a journal beside the file, from which the next one who may write undoes the half of an entry."""
     ledger = Ledger(tmp_path / "l.sqlite", epsilon=2.0)

@@ -438,3 +438,9 @@ def test_a_file_that_is_given_twice_is_refused(tmp_path):
     (folder / "b.parquet").symlink_to(folder / "a.parquet")
     with pytest.raises(ValueError, match="every file once"):
         RecordBlocks(folder)
+
+
+def test_a_folder_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # who runs tests may be root, to whom all is open
+    with pytest.raises(PermissionError, match="X must be a folder that can be read, got"):
+        RecordBlocks(tmp_path)

@@ -462,3 +462,14 @@ def test_gaps_alone_are_not_called_fittable(stop_after):
     assert told[2].fittable and dpg.resume(told[2]).n_components == 1
     with pytest.raises(ValueError, match="edges"):
         dpg.resume(told[1])
+
+
+def test_a_fit_that_is_stopped_while_its_warning_is_made_carries_what_it_released(monkeypatch):
+    def stop(release):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(front_door, "warning_about", stop)
+    x = np.random.default_rng(1).normal(size=(60, 1))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dpg.fit_gmm(x, 2, method="histogram", **BUDGET | {"epsilon": 0.1}, **BOUNDS)
+    assert dpg.resume(caught.value).n_components == 2

@@ -107,6 +107,8 @@ def save_certificate(
     try:
         draft.write_text(text + "\n", encoding="utf-8")
         os.replace(draft, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # the draft's name tells nobody anything
     finally:
         draft.unlink(missing_ok=True)
 

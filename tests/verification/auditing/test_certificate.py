@@ -401,11 +401,11 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatc
     result("passed").save(path)
     before = path.read_bytes()
 
-    def full_disk(*given):
-        raise OSError(28, "No space left on device")
+    def full_disk(draft, target):
+        raise OSError(28, "No space left on device", str(draft), None, str(target))
 
     monkeypatch.setattr(os, "replace", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=rf"No space left on device: '{path}'$"):
         save_certificate(result("refuted"), path)
     assert os.listdir(tmp_path) == ["certificate.json"] and path.read_bytes() == before
     monkeypatch.undo()

@@ -127,3 +127,12 @@ def test_a_guarantee_of_any_epsilon_has_a_certificate():
     guarantee = Guarantee(1_000.0, 1e-6, "replace-one", "weak", PointProfile(1_000.0, 1e-6))
     checked = verify(stored(0.1, False, guarantee=guarantee))
     assert checked.holds, str(checked)
+
+
+@pytest.mark.parametrize("claimed", [1e-320, 1e-300, 1e300])
+def test_a_parameter_beyond_floats_is_a_problem_of_the_certificate(claimed):
+    """It ended `verify`, and the command, with a RuntimeError."""
+    found = stored(1.5, False, profile=([0.0, 1.0, 2.0], [0.4, 0.12, 0.02]), delta=1e-6) | {"claimed": claimed}
+    found["digest"] = digest_of(found)
+    checked = verify(found)
+    assert not checked.holds and len(checked.problems) == 1
