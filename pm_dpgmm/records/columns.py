@@ -56,12 +56,15 @@ def numbers_of(table: Any) -> FloatArray:
 
 def _check_rows(table: Any) -> None:
     """Refuse what NumPy takes for one value, or for the numbers of its bytes."""
-    none = isinstance(table, (str, bytes, bytearray, memoryview, Set, Iterator))
-    help_ = {"Mapping": "make a data frame of it", "sparse": "X.toarray()"}
-    kind = "Mapping" if isinstance(table, Mapping) else "sparse" if hasattr(type(table), "tocsr") else ""
-    if none or kind:
-        hint = f"; {help_[kind]}" if kind else ""
-        raise TypeError(f"X must be an array or table with a row for each record, got {type(table).__name__}{hint}")
+    if isinstance(table, Mapping):
+        hint = "; make a data frame of it"
+    elif hasattr(type(table), "tocsr"):
+        hint = "; X.toarray() is one"
+    elif isinstance(table, (str, bytes, bytearray, Set, Iterator)):
+        hint = ""
+    else:
+        return
+    raise TypeError(f"X must be an array or table with a row for each record, got {type(table).__name__}{hint}")
 
 
 def _columns(table: Any) -> Iterable[Any]:
