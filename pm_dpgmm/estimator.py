@@ -22,9 +22,10 @@ from pm_dpgmm.release.release import Release
 class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     """Gaussian mixture fitted under differential privacy, with scikit-learn's interface.
 
-    Every call of ``fit`` spends the whole budget again: searching over settings with cross-validation
-    multiplies the cost; ``n_components=range(1, 6)`` chooses at no cost. Parameters are those of
-    :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
+    Every call of ``fit`` spends the whole budget again, and ``n_components=range(1, 6)`` chooses at no cost. A search
+    by cross-validation has no guarantee at any price: it chooses by ``score``, exact numbers of held-out records that
+    no budget covers, so neither which settings won nor the release that they gave may be published. Parameters are
+    those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
 
     Attributes
     ----------
@@ -143,7 +144,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         return self.release_.log_density(points)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Mean log density of the rows of ``X``."""
+        """Mean log density of the rows of ``X``: of private rows an exact number, which is not private."""
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:

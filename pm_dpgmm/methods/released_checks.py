@@ -97,11 +97,13 @@ def private_in_file(private: Any, guarantee: Guarantee) -> bool:
 
 
 def check_names(names: object) -> None:
-    """Raise unless they are short texts in a list or tuple."""
+    """Raise unless they are short texts in a list or tuple, each there once."""
     if not isinstance(names, (list, tuple)):
         raise ValueError(f"feature_names must be a list, got {shown(names)}")
     for i, name in enumerate(names):
         check_text(longest=LONGEST_NAME, **{f"feature_names[{i}]": name})
+    if len(set(names)) < len(names):
+        raise ValueError(f"feature_names must be distinct, got {shown(names)}")
 
 
 def check_public(guarantee: object, method: object, private: object, version: object, n_records: object) -> None:

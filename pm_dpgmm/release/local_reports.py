@@ -100,8 +100,6 @@ def fit_reports(
     check_names(names)
     if len(names) != first.protocol.n_features:
         raise ValueError(f"feature_names must have {first.protocol.n_features} names, got {len(names)}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"feature_names must be distinct, got {shown(names)}")
     protocol = first.protocol
     frame = Frame(np.array(protocol.centre), np.array(protocol.scale))
     raw, noise = released_numbers(responses, frame, protocol.epsilon)

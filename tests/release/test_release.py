@@ -88,6 +88,7 @@ BROKEN_FILES = {
     ),
     "unknown curve": (lambda f: json.dumps(f | {"guarantee": f["guarantee"] | {"loss": {"kind": "magic"}}}), "kind of privacy loss"),
     "raw as a list": (lambda f: json.dumps(f | {"raw": [1, 2]}), "mappings"),
+    "a name twice": (lambda f: json.dumps(f | {"feature_names": 2 * f["feature_names"][:1]}), "feature_names must be distinct"),
     "names of another number": (lambda f: json.dumps(f | {"feature_names": ["a"]}), "feature_names must have 2 entries"),
     "unknown relation": (lambda f: json.dumps(f | {"guarantee": f["guarantee"] | {"neighbouring": "swap"}}), "neighbouring must be"),
 }  # fmt: skip

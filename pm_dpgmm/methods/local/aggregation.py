@@ -65,6 +65,10 @@ def aggregated(protocol: LocalProtocol, reports: Iterable[bytes], *, strict: boo
     check_flag(strict=strict)
     if isinstance(reports, (bytes, bytearray, memoryview, str)) or not isinstance(reports, Iterable):
         raise TypeError(f"reports must be an iterable of reports, got {shown(reports)}")
+    if getattr(getattr(reports, "dtype", None), "kind", "") == "S":
+        raise TypeError(
+            "reports must be a list, or an array of dtype object, got one of fixed lengths, which drops zeros"
+        )
     seen: set[bytes] = set()
     outputs: Counter[int] = Counter()
     refused: Counter[str] = Counter()

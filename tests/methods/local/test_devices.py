@@ -274,6 +274,10 @@ def test_reports_may_be_any_bytes_and_must_be_some():
     for wrong in (report, "text", 5, None):
         with pytest.raises(TypeError, match="reports must be an iterable of reports"):
             asked.aggregate(wrong)
+    with pytest.raises(
+        TypeError, match="reports must be a list, or an array of dtype object, got one of fixed lengths"
+    ):
+        asked.aggregate(np.array([report, report]))
     with pytest.raises(ValueError, match="reports must hold at least one"):
         asked.aggregate([])
     with pytest.raises(ValueError, match="reports must hold at least one report of this protocol, got none among 1"):
