@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,16 @@ from pm_dpgmm.methods.problem import read_problem
 from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
-from pm_dpgmm.records.categories import Level, RowsOfLevel, check_apart, check_levels, labelled, places_of, rows_at
+from pm_dpgmm.records.categories import (
+    Level,
+    RowsOfLevel,
+    check_apart,
+    check_levels,
+    labelled,
+    places_of,
+    rows_at,
+    table_of_file,
+)
 from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.levels import LevelReleases
 from pm_dpgmm.release.release import Release
@@ -54,12 +64,14 @@ def fit_levels(
 
     Parameters
     ----------
-    X : DataFrame (pandas, polars), Arrow table or array (N, D)
-        The records, one row per person, in memory.
+    X : DataFrame (pandas, polars), Arrow table, array (N, D) or path
+        The records, one row per person, in memory; or a .csv or .parquet file, of which every number is read from its
+        own text or entry.
     n_components : int, sequence of int, or dict of these by level
         As for :func:`pm_dpgmm.fit_gmm`.
     by : str or sequence of N labels
-        The column of categories, which the mixtures are without; or the level of every row.
+        The column of categories, which the mixtures are without; or the level of every row. In a .csv file a level is
+        the text that stands there, or its integer or truth value: ``1``, ``True``.
     levels : sequence of str, int or bool
         All levels that a row may have, from public knowledge: not those that ``X`` happens to have. Of a level without
         a row noise alone is released.
@@ -131,6 +143,9 @@ def fit_levels(
     others = {"learner": None, "n_jobs": None, "ledger": ledger, "progress": progress, "random_seed": random_seed}
     for number in numbers:
         _, _, rng = checked(number, **budget, **others)
+    columns = tuple(columns) if isinstance(columns, Iterator) else columns
+    if isinstance(X, (str, Path)):
+        X = table_of_file(Path(X), by, found, columns)
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")
     public: dict[str, Any] = {"columns": wanted, "bounds": bounds, "resolution": resolution, "transform": transform}

@@ -12,6 +12,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import by_level
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.records.categories import table_of_file
 
 LEVELS = ("f", "m", "x")
 BOUNDS = {"height": (100, 230), "weight": (20, 200)}
@@ -75,6 +76,48 @@ def test_every_kind_of_table_gives_the_same_bits(releases, table):
     asked = ASKED | {"by": table["sex"].map(codes), "levels": [0, 1, 2], "columns": ["height", "weight"]}
     again = dpg.fit_levels(numbers, {0: 1, 1: 1, 2: [1]}, random_seed=1, **asked)
     assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
+
+
+def test_a_file_gives_the_bits_of_its_numbers(releases, table, tmp_path):
+    """Numbers of a .csv file are read from their own texts, which a parser that chooses types of columns need not do."""
+    table.to_csv(tmp_path / "people.csv", index=False)
+    table.to_parquet(tmp_path / "people.parquet", index=False)
+    for name in ("people.csv", "people.parquet"):
+        again = dpg.fit_levels(tmp_path / name, 1, random_seed=1, **ASKED)
+        for level in LEVELS:
+            assert again[level].means.tolist() == releases[level].means.tolist(), name
+    codes = table.assign(sex=table["sex"].map({"f": 0, "m": 1, "x": 2}), left=True, note="n/a")
+    codes.to_csv(tmp_path / "codes.csv", index=False)
+    codes.to_parquet(tmp_path / "codes.parquet", index=False)
+    asked = ASKED | {"levels": [0, 1, 2], "columns": iter(["height", "weight"])}
+    again = dpg.fit_levels(str(tmp_path / "codes.csv"), 1, random_seed=1, **asked)
+    assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
+    for name in ("codes.csv", "codes.parquet"):
+        table = table_of_file(tmp_path / name, "left", (False, True), ["height"])
+        assert table["left"].tolist() == [True] * 6_000 and list(table) == ["height", "left"]
+
+
+FILES = {
+    "no such column": ({"by": "gender"}, ValueError, "by must be the name of a column of X, got 'gender' and the colu"),
+    "labels of their own": ({"by": ["f", "m"]}, TypeError, "by must be the name of a column where X is a file, got"),
+    "categories as numbers": ({"columns": ["height", "sex"]}, ValueError, "columns must be of numbers, without that"),
+    "columns that are not there": ({"columns": ["size"]}, ValueError, "columns must be among"),
+    "columns that are a text": ({"columns": "height"}, TypeError, "columns must be a sequence of column names"),
+    "a label that is no level": ({"levels": ("f", "m")}, ValueError, r"by must be among the levels \('f', 'm'\), got"),
+    "other text": ({"by": "weight", "levels": ["1", "2"]}, TypeError, "X must be numeric, got text in column 'sex'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_that_do_not_fit_are_refused_before_anything_is_spent(case, kind, table, tmp_path):
+    changed, error, words = FILES[case]
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5, neighbouring="add-remove")
+    place = tmp_path / f"people.{kind}"
+    table.to_csv(place, index=False) if kind == "csv" else table.to_parquet(place, index=False)
+    with pytest.raises(error, match=words.replace("text in", "(text|values of other types) in")):
+        dpg.fit_levels(place, 1, ledger=ledger, **ASKED | changed)
+    assert ledger.spent == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("changed", LEVELS)
@@ -150,7 +193,7 @@ def test_a_row_that_cannot_be_read_is_found_before_the_first_level_is_paid_for(t
     ):
         dpg.fit_levels(broken, 1, ledger=ledger, **ASKED)
     assert ledger.spent == (0.0, 0.0)
-    with pytest.raises(TypeError, match="X must be a data frame, Arrow table or array in memory"):
+    with pytest.raises(FileNotFoundError, match=r"X must be an existing file, got .people\.csv"):
         dpg.fit_levels("people.csv", 1, **ASKED)
 
 

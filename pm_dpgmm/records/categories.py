@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
+from pm_dpgmm.records.csv_and_parquet import columns_of_file, file_blocks, labels_of_file
 from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
 
 Level = str | int | bool
@@ -91,6 +93,33 @@ def labelled(
         raise ValueError(f"{parameter} must have a label for each of {len(X)} rows, got {len(labels)}")
     name = getattr(by, "name", None)
     return name if isinstance(name, str) and name else UNNAMED, labels, columns
+
+
+def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequence[str] | None) -> Any:
+    """A file as a data frame: the columns of numbers, each read from its own text or entry, and that of categories.
+
+    Of a .csv file, which knows texts alone, the text of an integer or truth value among ``levels`` is that level.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError, ImportError
+        If there is no such file or column, or a column of numbers has others.
+    """
+    if not isinstance(by, str):
+        raise TypeError(f"by must be the name of a column where X is a file, got {shown(by)}")
+    if columns is not None and not isinstance(columns, str) and by in columns:
+        raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
+    import pandas as pd
+
+    labels = labels_of_file(path, by)
+    if path.suffix == ".csv":
+        known = {str(level): level for level in levels}
+        labels = [known.get(label, label) for label in labels]
+    wanted = [name for name in columns_of_file(path) if name != by] if columns is None else columns
+    blocks, names = zip(*file_blocks(path, columns=wanted), strict=True)
+    table = pd.DataFrame(np.concatenate(blocks), columns=list(names[0]))
+    table[by] = pd.Series(labels, dtype=object)
+    return table
 
 
 def places_of(labels: Sequence[Any], levels: Sequence[Level], name: str) -> NDArray[np.int64]:

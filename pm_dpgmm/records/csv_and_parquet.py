@@ -75,7 +75,68 @@ def check_file(path: Path) -> None:
         raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
 
 
+def labels_of_file(path: Path, name: str) -> list[Any]:
+    """The entries of the column ``name`` of a file: texts as they stand in a .csv file, values of a .parquet file.
+
+    Raises
+    ------
+    ValueError
+        If the file is no such table, or has no such column.
+    FileNotFoundError, ImportError
+        As of :func:`file_blocks`.
+    """
+    check_file(path)
+    if path.suffix == ".csv":
+        with _csv_rows(path) as (header, rows):
+            place = _place(name, header)
+            return [row[place] for _, row in rows]
+    with _parquet(path) as (file, header):
+        _place(name, header)
+        return [label for batch in file.iter_batches(ROWS, columns=[name]) for label in batch.column(name).to_pylist()]
+
+
+def _place(name: str, header: Sequence[str]) -> int:
+    if name not in header:
+        raise ValueError(f"by must be the name of a column of X, got {name!r} and the columns {shown(tuple(header))}")
+    return header.index(name)
+
+
+def columns_of_file(path: Path) -> tuple[str, ...]:
+    """Names of the columns, as of :func:`file_blocks`; no record is read."""
+    check_file(path)
+    if path.suffix == ".csv":
+        with _csv_rows(path) as (header, _):
+            return tuple(header)
+    with _parquet(path) as (_, names):
+        return names
+
+
 def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
+    with _csv_rows(path) as (header, rows):
+        wanted = positions(columns, tuple(header))
+        names = tuple(header[j] for j in wanted)
+        whole = wanted == list(range(len(header)))
+        n_rows = min(n_rows, max(1, CELLS // len(wanted)))
+        texts: list[str] = []
+        lines: list[int] = []
+        n_blocks = 0
+        for line, row in rows:
+            texts += row if whole else [row[j] for j in wanted]
+            lines.append(line)
+            if len(lines) == n_rows:
+                yield _numbers(texts, names, lines), names
+                n_blocks += 1
+                texts, lines = [], []
+        if lines or not n_blocks:
+            yield _numbers(texts, names, lines), names
+
+
+Rows = Iterator[tuple[int, list[str]]]  # the number of its line in the file, and its fields
+
+
+@contextlib.contextmanager
+def _csv_rows(path: Path) -> Iterator[tuple[list[str], Rows]]:
+    """The header of a .csv file, and its records, each with as many fields."""
     # a lone surrogate stands for a byte that is no UTF-8, so that the line can be named; "-sig" drops a leading mark
     with _readable(path), open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(_utf8(file, path), strict=True)
@@ -84,27 +145,18 @@ def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Itera
         if header is None:
             raise ValueError(f"X must have a header line and records, got the empty file {str(path)!r}")
         _check_header(header, path)
-        wanted = positions(columns, tuple(header))
-        names = tuple(header[j] for j in wanted)
-        whole = wanted == list(range(len(header)))
-        n_rows = min(n_rows, max(1, CELLS // len(wanted)))
-        texts: list[str] = []
-        lines: list[int] = []
-        n_blocks = 0
-        for row in rows:
-            if len(row) != len(header):
-                raise ValueError(
-                    f"X must have {len(header)} fields in every line, as in its header, got {len(row)} in line"
-                    f" {reader.line_num} of {str(path)!r}{MORE if len(row) > len(header) else ''}"
-                )
-            texts += row if whole else [row[j] for j in wanted]
-            lines.append(reader.line_num)
-            if len(lines) == n_rows:
-                yield _numbers(texts, names, lines), names
-                n_blocks += 1
-                texts, lines = [], []
-        if lines or not n_blocks:
-            yield _numbers(texts, names, lines), names
+        n_fields = len(header)
+
+        def records() -> Rows:
+            for row in rows:
+                if len(row) != n_fields:
+                    raise ValueError(
+                        f"X must have {n_fields} fields in every line, as in its header, got {len(row)} in line"
+                        f" {reader.line_num} of {str(path)!r}{MORE if len(row) > n_fields else ''}"
+                    )
+                yield reader.line_num, row
+
+        yield header, records()
 
 
 @contextlib.contextmanager
@@ -200,6 +252,19 @@ def _number(text: str, place: tuple[str, int]) -> float:
 
 
 def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
+    with _parquet(path) as (file, header):
+        names = tuple(header[j] for j in positions(columns, header))
+        empty = True
+        for batch in file.iter_batches(n_rows, columns=list(names)):
+            empty = False
+            yield _arrow_numbers(batch, names), names
+        if empty:
+            yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
+
+
+@contextlib.contextmanager
+def _parquet(path: Path) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """A .parquet file, open, and the names of its columns but for those of an index of pandas."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
@@ -219,13 +284,7 @@ def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> I
             what = "an index alone; table.reset_index() makes columns of it" if index else "none"
             raise ValueError(f"X must be a table with columns, got {what} in {str(path)!r}")
         _check_header(header, path)
-        names = tuple(header[j] for j in positions(columns, header))
-        empty = True
-        for batch in file.iter_batches(n_rows, columns=list(names)):
-            empty = False
-            yield _arrow_numbers(batch, names), names
-        if empty:
-            yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
+        yield file, header
 
 
 def _index_columns(schema: Any) -> list[Any]:
