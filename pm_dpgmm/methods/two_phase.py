@@ -108,7 +108,10 @@ class TwoPhase(Method):
         if problem.bounds is not None:
             raise ValueError("bounds must be None with method 'two-phase', which finds them; use 'sketch' with bounds")
         crude, rest = self.phases(problem)
-        self.crude.check(crude)
+        try:
+            self.crude.check(crude)
+        except ValueError as error:
+            raise ValueError(f"{error} (of crude=Populous(...), with method 'two-phase')") from None
         self.sketch.check(rest)
         self.guarantee(problem).check_storable()
 

@@ -159,6 +159,10 @@ def test_what_cannot_run_is_refused_before_anything_is_spent(records):
         dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", bounds=(-1e5, 1e5))
     with pytest.raises(ValueError, match="at least about"):
         dpg.fit_gmm(records[:500], 1, **BUDGET, method="two-phase")
+    with pytest.raises(
+        ValueError, match=r"assumed_records must be given .* \(of crude=Populous\(...\), with method 'two"
+    ):
+        dpg.fit_gmm(records, 1, **BUDGET, method="two-phase", neighbouring="add-remove")
     with pytest.raises(TypeError, match="crude must be a Populous"):
         TwoPhase(crude=SketchMethod())
     with pytest.raises(ValueError, match="crude_share"):
