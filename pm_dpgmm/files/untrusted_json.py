@@ -83,13 +83,13 @@ def check_writable(value: Any, *, name: str) -> str:
 
 def check_depth(value: Any, *, name: str) -> None:
     """ValueError if lists and mappings are nested deeper than any reader of them needs."""
-    level = [value]
+    level = [value] if isinstance(value, (dict, list, tuple)) else []
     for _ in range(MOST_DEPTH):
         level = [
             inner
             for outer in level
-            if isinstance(outer, (dict, list, tuple))
             for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list, tuple))
         ]
         if not level:
             return
@@ -108,6 +108,8 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
+    if len(text) < 19:  # most of them, of which a file may have millions
+        return int(text)
     if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
         raise ValueError(f"integers must fit 64 bits, got {text[:40]}")
     return int(text)

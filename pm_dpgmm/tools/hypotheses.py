@@ -52,7 +52,7 @@ def select_hypothesis(
         warn of on the records is dropped.
     draws : sequence of M arrays
         Public draws from every hypothesis, such as 10,000 each, shaped as the records: they tell the probabilities of
-        the sets on which two hypotheses are compared, to about 1/sqrt(2 n).
+        the sets on which two hypotheses are compared, to about 1/sqrt(2 n). A density must be finite on its own.
     epsilon : float
         Privacy cost; pure.
     accuracy, slack : float
@@ -103,7 +103,7 @@ def select_hypothesis(
     public = [_rows(one, f"draws[{i}]") for i, one in enumerate(draws)]
     if len(public) != m or any(one.shape[1:] != rows.shape[1:] or not len(one) for one in public):
         raise ValueError(f"draws must be {m} arrays shaped as the records, got {[one.shape for one in public]}")
-    own, other = _shares(log_densities, public)
+    own, other = _shares(log_densities, public, accuracy)
     guarantee = spent(
         epsilon, 0.0, relation, "private hypothesis selection (tools/hypotheses.md)", ledger=ledger, private=rng is None
     )
@@ -132,12 +132,22 @@ def _logs(log_densities: Sequence[LogDensity], rows: FloatArray) -> FloatArray:
     return np.nan_to_num(np.array(found), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
-def _shares(log_densities: Sequence[LogDensity], draws: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Probabilities (M, M) of the set where j is larger than l, under j and under l: public."""
+def _shares(
+    log_densities: Sequence[LogDensity], draws: Sequence[FloatArray], accuracy: float
+) -> tuple[FloatArray, FloatArray]:
+    """Probabilities (M, M) of the set where j is larger than l, under j and under l: public.
+
+    ValueError where a density has no number on more than a share ``accuracy`` of its own draws: it is not their law,
+    and what cannot be told from any other is the best choice there is.
+    """
     m = len(draws)
     own, other = np.zeros((m, m)), np.zeros((m, m))
     for i, rows in enumerate(draws):
         logs = _logs(log_densities, rows)
+        without = int((~np.isfinite(logs[i])).sum())
+        if without > accuracy * len(rows):
+            rule = f"log_densities[{i}] must be finite on draws[{i}], which are of its law"
+            raise ValueError(f"{rule}, got NaN, an infinity or a mask on {without} of {len(rows)}")
         own[i] = (logs[i] > logs).mean(axis=1)
         other[:, i] = (logs > logs[i]).mean(axis=1)
     return own, other

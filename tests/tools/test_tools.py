@@ -65,6 +65,16 @@ def test_densities_that_are_no_numbers_or_in_two_columns_do_no_harm():
     assert found.index == 1
 
 
+@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
+def test_a_density_that_is_none_on_its_own_draws_is_refused_before_anything_is_spent(value, tmp_path):
+    """Of a fit that had failed: nothing could be told apart from it, so that it was chosen every time."""
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=2.0)
+    fails = [DENSITIES[0], lambda rows: np.full(len(rows), value), DENSITIES[2]]
+    with pytest.raises(ValueError, match=r"log_densities\[1\] must be finite on draws\[1\], .* on 5000 of 5000"):
+        tools.select_hypothesis(DRAWS[0], fails, DRAWS, ledger=ledger, **CHOICE)
+    assert ledger.spent == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     "changed, error, words",
     [
