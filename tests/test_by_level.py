@@ -12,6 +12,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm import by_level
 from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.records import categories
 from pm_dpgmm.records.categories import table_of_file
 
 LEVELS = ("f", "m", "x")
@@ -92,9 +93,17 @@ def test_a_file_gives_the_bits_of_its_numbers(releases, table, tmp_path):
     asked = ASKED | {"levels": [0, 1, 2], "columns": iter(["height", "weight"])}
     again = dpg.fit_levels(str(tmp_path / "codes.csv"), 1, random_seed=1, **asked)
     assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
-    for name in ("codes.csv", "codes.parquet"):
+    codes.assign(left="TRUE").to_csv(tmp_path / "words.csv", index=False)
+    for name in ("codes.csv", "codes.parquet", "words.csv"):
         table = table_of_file(tmp_path / name, "left", (False, True), ["height"])
         assert table["left"].tolist() == [True] * 6_000 and list(table) == ["height", "left"]
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(table, tmp_path, monkeypatch):
+    table.to_csv(tmp_path / "people.csv", index=False)
+    monkeypatch.setattr(categories, "labels_of_file", lambda path, name: ["f"] * 5_999)
+    with pytest.raises(ValueError, match="X must stay as it is while it is read, got 5999 rows and then 6000"):
+        dpg.fit_levels(tmp_path / "people.csv", 1, **ASKED)
 
 
 FILES = {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._version import __version__
-from pm_dpgmm.cli.exit_status import one_line, run_command
+from pm_dpgmm.cli.exit_status import NEGATIVE, one_line, run_command
 from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.untrusted_json import read_text
 from pm_dpgmm.files.writing import check_destination, make_folder
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        made._negative_number_matcher = NEGATIVE
         made.set_defaults(run=run)
         return made
 

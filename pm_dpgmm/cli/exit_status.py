@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
 BAD_INPUT, INTERRUPTED = 2, 130
 FAULTS = (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error)  # of an input
 

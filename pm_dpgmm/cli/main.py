@@ -13,9 +13,7 @@ from pathlib import Path
 
 from pm_dpgmm._arguments import MOST_CHOICES, shown
 from pm_dpgmm.cli import commands as cli_commands
-from pm_dpgmm.cli.exit_status import run_command
-
-NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
+from pm_dpgmm.cli.exit_status import NEGATIVE, run_command
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
-from pm_dpgmm.records.csv_and_parquet import columns_of_file, file_blocks, labels_of_file
+from pm_dpgmm.records.csv_and_parquet import WORDS, columns_of_file, file_blocks, labels_of_file
 from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
 
 Level = str | int | bool
@@ -98,7 +98,8 @@ def labelled(
 def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequence[str] | None) -> Any:
     """A file as a data frame: the columns of numbers, each read from its own text or entry, and that of categories.
 
-    Of a .csv file, which knows texts alone, the text of an integer or truth value among ``levels`` is that level.
+    A .csv file knows texts alone: that of an integer among ``levels`` is that level; True, true and TRUE are that truth
+    value.
 
     Raises
     ------
@@ -113,13 +114,20 @@ def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequenc
 
     labels = labels_of_file(path, by)
     if path.suffix == ".csv":
-        known = {str(level): level for level in levels}
+        known = {text: level for level in levels for text in _texts(level)}
         labels = [known.get(label, label) for label in labels]
     wanted = [name for name in columns_of_file(path) if name != by] if columns is None else columns
     blocks, names = zip(*file_blocks(path, columns=wanted), strict=True)
     table = pd.DataFrame(np.concatenate(blocks), columns=list(names[0]))
+    if len(labels) != len(table):  # it was read twice
+        raise ValueError(f"X must stay as it is while it is read, got {len(labels)} rows and then {len(table)}")
     table[by] = pd.Series(labels, dtype=object)
     return table
+
+
+def _texts(level: Level) -> list[str]:
+    """How files write it."""
+    return [word for word, value in WORDS.items() if value == level] if isinstance(level, bool) else [str(level)]
 
 
 def places_of(labels: Sequence[Any], levels: Sequence[Level], name: str) -> NDArray[np.int64]:

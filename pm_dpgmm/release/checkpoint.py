@@ -304,6 +304,10 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             error.guarantee = error.guarantee.marked(facts["private"])
         if latest:
             error.released = latest[0]  # type: ignore[attr-defined]
+            if path is not None and written != latest:  # it may have been the writing that was interrupted
+                with contextlib.suppress(Exception):
+                    latest[0].save(path)
+                    written[:] = latest
             where = "its attribute released"
             if written:
                 where += f", and {'' if written == latest else 'an earlier part of it '}in {str(path)!r}"

@@ -473,3 +473,22 @@ def test_a_fit_that_is_stopped_while_its_warning_is_made_carries_what_it_release
     with pytest.raises(KeyboardInterrupt) as caught:
         dpg.fit_gmm(x, 2, method="histogram", **BUDGET | {"epsilon": 0.1}, **BOUNDS)
     assert dpg.resume(caught.value).n_components == 2
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_an_interrupt_while_the_file_is_written_costs_none_of_it(nth, tmp_path, monkeypatch):
+    """The first writing was undone, and its place given up; a later one left an older part."""
+    real, calls = os.fsync, []
+
+    def stop(handle):
+        calls.append(handle)
+        if len(calls) == nth:
+            raise KeyboardInterrupt
+        real(handle)
+
+    x = np.random.default_rng(1).normal([[0.0]] * 300 + [[6.0]] * 300)
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dpg.fit_gmm(x, 2, method="sketch", checkpoint=tmp_path / "kept.json", **BUDGET, **BOUNDS)
+    assert Checkpoint.load(tmp_path / "kept.json").to_dict() == caught.value.released.to_dict()
+    assert os.listdir(tmp_path) == ["kept.json"]

@@ -203,6 +203,10 @@ def test_any_function_can_be_audited_from_the_command_line(capsys):
     assert main(["audit", name, "0", "1", "--epsilon", "3", "--n-samples", "5000", "--seed", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["refuted"] is False
     assert main(["audit", "no.such:thing", "0", "1", "--epsilon", "1"]) == 2
+    assert main(["audit", name, "-1e3", "-2", "--epsilon", "1", "--n-samples", "2000", "--seed", "1"]) == 1
+    capsys.readouterr()
+    assert main(["audit", name, "0", "1", "--mu", "1e-320", "--n-samples", "2000", "--seed", "1"]) == 2
+    assert "mu must be at least 1e-300, got 1e-320" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ whole curves

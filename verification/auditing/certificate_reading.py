@@ -27,6 +27,8 @@ from verification.auditing.result import AuditResult, one_criterion
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_SIMULATED = 10**7  # coins of guesses that were planned and not made: these are drawn again, one by one
 MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
+# of entries that nobody saved; RuntimeError is of curves that floats cannot compute, and of nesting
+FAULTS = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,7 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     not_covered = ONE_RUN_NOT_COVERED if stored["format"] == ONE_RUN_FORMAT else NOT_COVERED
     try:
         found, problems = READERS[stored["format"]](stored)
-    except (
-        *(KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError),
-        RuntimeError,  # of a curve whose parameter is beyond what floats can compute; of nesting, too
-    ) as error:
+    except FAULTS as error:
         return Verification((f"cannot be computed again: {type(error).__name__}: {error}",), "")
     for name, value in found.items():
         if not _same(stored.get(name), value):

@@ -25,7 +25,7 @@ Curve = Callable[[float], float]
 SMALLEST, LARGEST, POINTS = 1e-3, 60.0, 240  # of the epsilons at which a claim is read, beside 0
 ORDERS = 1 + np.geomspace(1e-3, 1e5, 500)  # of Renyi divergences, each of which gives a valid bound
 ROUNDING = 1e-12, 1e-15  # relative and absolute, of a chord
-MOST_MU, MOST_RHO = 200.0, 1e4
+LEAST_MU, MOST_MU, MOST_RHO = 1e-300, 200.0, 1e4
 MOST_POINTS = 10_000  # of a curve; with more a certificate would take minutes
 
 
@@ -43,6 +43,8 @@ class GDP:
 
     def __post_init__(self) -> None:
         check_positive(mu=self.mu)
+        if self.mu < LEAST_MU:
+            raise ValueError(f"mu must be at least {LEAST_MU:g}, got {self.mu}")
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Delta at every ``epsilon`` >= 0, same shape: Dong, Roth and Su (2022), Corollary 2.13."""
