@@ -13,6 +13,8 @@ import numpy as np
 from pm_dpgmm import Mixture, Release, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.distances import bottleneck_assignment
+from pm_dpgmm.mixture.far_rows import far_rows_of
+from pm_dpgmm.mixture.mixture import joined
 from pm_dpgmm.mixture.total_variation import total_variation_1d, total_variation_mixtures
 from verification.benchmarks.peers import DELTA, NotRunError, Peer, ceiling, floored, histogram_em, two_stage
 from verification.benchmarks.sets import DataSet
@@ -180,9 +182,12 @@ def _package(
     except ValueError as error:  # what a method does not support; every set is valid input
         raise NotRunError(str(error)) from None
     seconds = time.perf_counter() - start
-    fitted = density_of(release)
-    fitted = fitted.transformed(np.diag(1 / scale), -offset / scale)
-    return floored(fitted.weights, fitted.means, fitted.covariances, recipe.domain), seconds
+    fitted, far = release.density, far_rows_of(release.noise, release.n_features)
+    back = np.diag(1 / scale), -offset / scale
+    fitted = fitted.transformed(*back)
+    fitted = floored(fitted.weights, fitted.means, fitted.covariances, recipe.domain)
+    # a floor of weights is for components: it would make ten records of half a one
+    return joined(fitted, far and (far[0], far[1].transformed(*back))), seconds
 
 
 # ---------------------------------------------------------------- scores

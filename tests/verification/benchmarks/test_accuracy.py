@@ -12,6 +12,7 @@ import pytest
 
 from pm_dpgmm import Mixture, Unstable
 from pm_dpgmm.mechanisms.gaussian import gaussian_mu
+from pm_dpgmm.mixture.far_rows import WIDTHS
 from verification.benchmarks import accuracy, accuracy_methods, diffprivlib_recipe, peers, random_instances, truths
 from verification.benchmarks.accuracy_methods import METHODS, Score, distance, scores
 from verification.benchmarks.accuracy_targets import SKETCH, summarised, targets
@@ -195,6 +196,14 @@ def test_without_bounds_the_fit_is_mapped_back():
         assert len({one.method for one in found}) == 1 and all(one.ran for one in found)
         assert -0.05 < np.median([one.gap for one in found]) < 0.02
         assert np.median([one.tv for one in found]) < 0.3 and min(one.gap for one in found) > -0.2
+
+
+@pytest.mark.parametrize("method", ["sketch", "sketch, no bounds"])
+def test_a_floor_of_weights_makes_no_more_of_far_rows(method):
+    """It made ten records of half a one: half of a per cent of the density, and ten times the gap of this set."""
+    fitted, _ = METHODS[method](data_set("B-8e3", 0), NOBODY)
+    far = fitted.weights[-len(WIDTHS) :]
+    assert fitted.n_components >= 3 + len(far) and 0 < far.sum() < 1 / 8_000
 
 
 def test_a_refusal_is_a_miss_and_what_cannot_run_is_said(monkeypatch):
