@@ -105,6 +105,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         found["parameter_lower"] = lower
         found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
     fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
+    fields |= {name: math.inf for name in ("epsilon_lower", "detection_limit") if stored[name] == "inf"}
     result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
     return found | {"statement": str(result), "looked_for": list(result.looked_for)}, problems
 
@@ -135,20 +136,19 @@ def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> Claime
 def check_named(claim: ClaimedCurve) -> None:
     """Raise ValueError if the words name a claim whose curve is above the stored one, of which less is refuted.
 
-    Words have four digits of a parameter. Words of other claims say no more than that a curve was given, which is here.
+    Words have four digits of a parameter. A named claim is read at the same epsilons every time, between which there is
+    no room for another point. Words of other claims say no more than that a curve was given, which is here.
     """
     named = re.fullmatch(r"([0-9.e+-]+)-(GDP|zCDP)", claim.words)
     if named is None:
         if not claim.words.startswith(("the curve ", "the two curves ")):
             raise ValueError("claim must be in the words of a curve")
         return
-    profile: Any = CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS))
-    least = claimed_curve(profile=profile)
-    at_stored = profile.delta(claim.epsilons)
-    for values in (claim.first, claim.second):
-        pairs = ((np.interp(least.epsilons, claim.epsilons, values), least.first), (values, at_stored))
-        if not all((stored >= true * (1 - PRECISION[0]) - PRECISION[1]).all() for stored, true in pairs):
-            raise ValueError(f"claim and curve must be those of {claim.words}")
+    least = claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS)))
+    alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
+    allowed = least.first * (1 - PRECISION[0]) - PRECISION[1]
+    if not (alike and (claim.first >= allowed).all() and (claim.second >= allowed).all()):
+        raise ValueError(f"claim and curve must be those of {claim.words}")
 
 
 def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:

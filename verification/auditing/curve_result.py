@@ -92,8 +92,8 @@ class CurveAuditResult:
         return f"{self.detection_limit:.4g}{rho}"
 
     def _of_the_claim(self) -> str:
-        """What the same accountant says of the claim, without which a reader has nothing to compare with."""
-        if self.claimed is None or self.delta is None:
+        """What the same accountant says of the claim, where the claim's own words do not, to compare with."""
+        if self.claimed is None or self.delta is None or not self.family:  # a guarantee's words have its epsilon
             return ""
         return f", and {self.curve.family.epsilon_at(self.claimed, self.delta):.4g} of the claim"
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pm_dpgmm.privacy.curves import GaussianProfile, PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
 from verification import GDP, ZCDP, audit
+from verification.__main__ import main
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate, digest_of
 from verification.auditing.curve_certificate import recomputed
@@ -38,6 +40,22 @@ def test_a_certificate_as_it_was_written_holds(claim, mu, sequential):
     checked = verify(found)
     assert checked.holds, str(checked)
     assert found["refuted"] is (mu == 1.5)
+
+
+def broken(data, n_samples, rng):
+    return data + rng.laplace(scale=0.05, size=n_samples)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("slack", [1e-15, 1e-7])
+def test_a_refuted_guarantee_has_a_certificate_that_holds(slack, sequential, tmp_path, capsys):
+    """An infinite epsilon, text in a file, was formatted as a number; the claim's epsilon forgot the slack."""
+    guarantee = Guarantee(1.0, 1.3e-6, "replace-one", "Gaussian", GaussianProfile(mu=0.2355, slack=slack))
+    rng = np.random.default_rng(1)
+    result = audit(broken, 1.0, 0.0, guarantee=guarantee, n_samples=2_000, sequential=sequential, rng=rng)
+    assert result.refuted and (sequential or result.epsilon_lower == math.inf)
+    result.save(tmp_path / "found.json")
+    assert main(["verify", str(tmp_path / "found.json")]) == 0, capsys.readouterr().out
 
 
 CHANGES = {

@@ -15,7 +15,7 @@ import pytest
 from scipy import optimize, stats
 
 import pm_dpgmm as dpg
-from verification import GDP, one_run
+from verification import GDP, ZCDP, one_run
 from verification.auditing import curve_certificate
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import digest_of
@@ -175,6 +175,16 @@ def forged(stored, **changes):
     return changed | {"digest": digest_of(changed)}
 
 
+@pytest.mark.parametrize("rho", [1e-6, 0.02, 0.5, 10.0])
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_a_certificate_of_a_concentrated_claim_holds(rho, share, tmp_path):
+    """Its curve is read lower than it is given, as that of any claim is convex: it was compared with the one given."""
+    found = audit_sum(1, epsilon=None, profile=ZCDP(rho=rho), mu=0.5, share=share)
+    found.save(tmp_path / "one.json")
+    checked = verify(json.loads((tmp_path / "one.json").read_text()))
+    assert checked.holds, str(checked)
+
+
 def test_a_certificate_cannot_name_a_weaker_claim_than_was_refuted(tmp_path):
     """Counts that refute .1-GDP say nothing of 1-GDP."""
     strict = audit_sum(1, epsilon=None, profile=GDP(mu=0.1), mu=0.5, share=0.1)
@@ -202,12 +212,11 @@ def test_words_need_their_curve_in_both_orders(side):
         curve_certificate.check_named(replace(named, **{side: lower.first}))
 
 
-def test_a_point_between_those_of_the_named_curve_may_not_be_below_it():
+def test_a_named_curve_has_no_points_between_its_own():
     named = claimed_curve(profile=GDP(mu=1.0))
     epsilons = np.insert(named.epsilons, 1, named.epsilons[1] / 2)
     deltas = np.insert(named.first, 1, GDP(mu=1.0).delta(epsilons[1]))
-    curve_certificate.check_named(replace(named, epsilons=epsilons, first=deltas, second=deltas))
-    for value in (0.0, 0.9 * deltas[1]):
+    for value in (0.0, 0.9 * deltas[1], deltas[1]):
         lower = np.insert(named.first, 1, value)
         with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
             curve_certificate.check_named(replace(named, epsilons=epsilons, first=lower, second=deltas))
