@@ -27,6 +27,7 @@ from pm_dpgmm.records.categories import (
     rows_at,
     table_of_file,
 )
+from pm_dpgmm.records.feature_names import listed_names
 from pm_dpgmm.release.late_warnings import warn_after_spending
 from pm_dpgmm.release.levels import LevelReleases
 from pm_dpgmm.release.release import Release
@@ -143,7 +144,7 @@ def fit_levels(
     others = {"learner": None, "n_jobs": None, "ledger": ledger, "progress": progress, "random_seed": random_seed}
     for number in numbers:
         _, _, rng = checked(number, **budget, **others)
-    columns = tuple(columns) if isinstance(columns, Iterator) else columns
+    columns = None if columns is None else listed_names(columns)
     if isinstance(X, (str, Path)):
         X = table_of_file(Path(X), by, found, columns)
     name, labels, wanted = labelled(X, by, columns)

@@ -99,6 +99,18 @@ def test_a_file_gives_the_bits_of_its_numbers(releases, table, tmp_path):
         assert table["left"].tolist() == [True] * 6_000 and list(table) == ["height", "left"]
 
 
+def test_levels_of_a_text_file_are_different_as_texts(table, tmp_path):
+    """The last of them had all rows, and the other was noise."""
+    codes = table.assign(sex=(table["sex"] == "f").astype(int))
+    codes.to_csv(tmp_path / "codes.csv", index=False)
+    codes.to_parquet(tmp_path / "codes.parquet", index=False)
+    for levels in ([0, 1, "1"], [0, "1", 1], [True, "true", 0]):
+        with pytest.raises(ValueError, match="levels must be different from each other as texts"):
+            dpg.fit_levels(tmp_path / "codes.csv", 1, **ASKED | {"levels": levels})
+    found = table_of_file(tmp_path / "codes.parquet", "sex", [0, 1, "1"], None)
+    assert found["sex"].tolist() == codes["sex"].tolist()
+
+
 def test_a_file_that_grows_while_it_is_read_is_refused(table, tmp_path, monkeypatch):
     table.to_csv(tmp_path / "people.csv", index=False)
     monkeypatch.setattr(categories, "labels_of_file", lambda path, name: ["f"] * 5_999)
@@ -112,6 +124,7 @@ FILES = {
     "categories as numbers": ({"columns": ["height", "sex"]}, ValueError, "columns must be of numbers, without that"),
     "columns that are not there": ({"columns": ["size"]}, ValueError, "columns must be among"),
     "columns that are a text": ({"columns": "height"}, TypeError, "columns must be a sequence of column names"),
+    "columns that are a number": ({"columns": 3}, TypeError, "columns must be a sequence of column names, got 3"),
     "a label that is no level": ({"levels": ("f", "m")}, ValueError, r"by must be among the levels \('f', 'm'\), got"),
     "other text": ({"by": "weight", "levels": ["1", "2"]}, TypeError, "X must be numeric, got text in column 'sex'"),
 }  # fmt: skip

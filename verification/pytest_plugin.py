@@ -62,8 +62,9 @@ class DpAudit:
     error probability 1e-4 * 6 / (pi^2 i^2), and these sum to 1e-4. That is over seeds. With the seed of its name a test
     gives the same verdict in every run of the same code. `must_refute` takes no part in this.
 
-    Under Hypothesis' ``@given`` all examples of a test share one fixture and so the error probability; to search a
-    failing pair use `verification.auditing.worst_pair.minimal_pair`.
+    Under Hypothesis' ``@given`` all examples of a test share one fixture and so the error probability, which needs
+    ``@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])``; to search a failing pair use
+    `verification.auditing.worst_pair.minimal_pair`.
     """
 
     def __init__(self, test: str, *, seed: int, n_samples: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,6 @@ def labelled(
     no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
     if no_table or hasattr(type(X), "compute"):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
-    columns = tuple(columns) if isinstance(columns, Iterator) else columns
     rule = f"{parameter} must be the name of a column of X, or labels of the rows in their order"
     if isinstance(by, str):
         names = names_of_records(X)
@@ -108,13 +107,17 @@ def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequenc
     """
     if not isinstance(by, str):
         raise TypeError(f"by must be the name of a column where X is a file, got {shown(by)}")
-    if columns is not None and not isinstance(columns, str) and by in columns:
+    if columns is not None and by in columns:
         raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
     import pandas as pd
 
     labels = labels_of_file(path, by)
     if path.suffix == ".csv":
-        known = {text: level for level in levels for text in _texts(level)}
+        written = [(text, level) for level in levels for text in _texts(level)]
+        known = dict(written)
+        if len(known) < len(written):  # 1 and "1", True and "true"
+            rule = "levels must be different from each other as texts, which is all that a .csv file has"
+            raise ValueError(f"{rule}, got {shown(levels)}")
         labels = [known.get(label, label) for label in labels]
     wanted = [name for name in columns_of_file(path) if name != by] if columns is None else columns
     blocks, names = zip(*file_blocks(path, columns=wanted), strict=True)

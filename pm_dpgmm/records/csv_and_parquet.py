@@ -65,13 +65,17 @@ def file_blocks(path: Path, *, n_rows: int = ROWS, columns: Sequence[str] | None
 
 def check_file(path: Path) -> None:
     """Refuse a path that is no .csv or .parquet file."""
-    if path.is_dir() and path.suffix not in SUFFIXES:
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        raise ValueError(f"X must be a path, got {shown(str(path))}") from None
+    if is_folder and path.suffix not in SUFFIXES:
         raise ValueError(
             f"X must be a file, got the folder {str(path)!r}; RecordBlocks reads folders of .parquet files"
         )
     if path.suffix not in SUFFIXES:
         raise ValueError(f"X must be a path that ends in {' or '.join(SUFFIXES)}, got {str(path)!r}")
-    if not path.is_file():
+    if not is_file:
         raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
 
 

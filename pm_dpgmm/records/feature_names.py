@@ -162,7 +162,7 @@ def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """
     if columns is None:
         return list(range(len(names)))
-    wanted = _in_order(columns)
+    wanted = listed_names(columns)
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted:
         raise ValueError(f"columns must be among {shown(tuple(names))}, got {shown(unknown) if unknown else 'none'}")
@@ -171,7 +171,7 @@ def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     return [list(names).index(name) for name in wanted]
 
 
-def _in_order(columns: Any) -> list[str]:
+def listed_names(columns: Any) -> list[str]:
     """Names as they were listed; TypeError for one text, for what has no order, and for names that are no texts."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
@@ -190,7 +190,7 @@ def names_given(columns: Sequence[str], n_columns: int) -> tuple[str, ...]:
     TypeError, ValueError
         If ``columns`` is no sequence of so many distinct names.
     """
-    names = tuple(_in_order(columns))
+    names = tuple(listed_names(columns))
     if len(names) != n_columns or len(set(names)) < n_columns:
         raise ValueError(f"columns must be {n_columns} distinct names, one for each column of X, got {shown(names)}")
     if not all(name and not is_value(name) for name in names):

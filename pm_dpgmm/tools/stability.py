@@ -107,7 +107,12 @@ def propose_test_release(
     for name, function in {"stability": stability, "release": release}.items():
         if not callable(function):
             raise TypeError(f"{name} must be a function, got {shown(function)}")
-    table = pass_probabilities(PointProfile(float(release_epsilon), float(release_delta)), epsilon=epsilon, delta=delta)
+    try:
+        released = PointProfile(float(release_epsilon), float(release_delta))
+        table = pass_probabilities(released, epsilon=epsilon, delta=delta)
+    except ValueError:
+        rule = f"release_epsilon and release_delta must leave room for the test in epsilon {epsilon:g}, delta {delta:g}"
+        raise ValueError(f"{rule}, got {release_epsilon:g} and {release_delta:g}") from None
     words = "propose, test, release (tools/stability.md)"
     guarantee = spent(epsilon, delta, relation, words, ledger=ledger, private=rng is None, loss=table.curve)
     with accounted(guarantee), unheard():  # a warning would tell of a record

@@ -147,7 +147,7 @@ def test_a_learner_that_draws_as_often_as_its_subset_says_moves_no_other_answer(
     [
         ({"delta": 0.0}, ValueError, "delta must"),
         ({"release_epsilon": -1.0}, ValueError, "release_epsilon must"),
-        ({"release_epsilon": 1.0}, ValueError, "loss must leave room"),
+        ({"release_epsilon": 1.0}, ValueError, "release_epsilon and release_delta must leave room"),
         ({"stability": 3}, TypeError, "stability must be a function"),
         ({"stability": lambda votes: 0.5}, ValueError, "stability must give a whole number"),
         ({"stability": lambda votes: -1}, ValueError, "stability must give a whole number"),

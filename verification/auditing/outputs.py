@@ -136,8 +136,12 @@ def run_both(
     else:
         from joblib import Parallel, delayed
 
-        drawn = []
-        for block in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(runner.draw)(*task) for task in tasks):
+        drawn, calls_of = [], [delayed(runner.draw)(*task) for task in tasks]
+        try:
+            blocks = Parallel(n_jobs=n_jobs, return_as="generator")(calls_of)
+        except ValueError:  # a backend of the user's that gives no answers as they come
+            blocks = Parallel(n_jobs=n_jobs)(calls_of)
+        for block in blocks:
             drawn.append(block)
             progress(len(block[0][0]))
     shapes = {(is_tuple, tuple(part.shape[1:] for part in block)) for block, is_tuple in drawn}
