@@ -122,14 +122,15 @@ def reserved(path: str | os.PathLike[str], *, name: str = "path", never: Iterabl
         raise FileExistsError(f"{name} must be a new file, got {str(given)!r}, {_why_there(target)}") from None
     except OSError as error:
         raise PermissionError(f"{name} must be a file that can be made, got {str(given)!r}: {error.strerror}") from None
-    made = os.fstat(handle)
-    os.close(handle)
+    made = None
     try:
+        made = os.fstat(handle)
+        os.close(handle)
         yield Reserved(Path(os.path.abspath(given)))  # wherever the working directory is by then; a link stays one
     finally:
         with contextlib.suppress(OSError):
             found = os.stat(target)
-            if found.st_size == 0 and os.path.samestat(found, made):
+            if found.st_size == 0 and (made is None or os.path.samestat(found, made)):
                 os.unlink(target)
 
 
