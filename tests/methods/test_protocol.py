@@ -70,7 +70,7 @@ BAD = {
         (problem(n_components=65), "n_components must be at most 64"),
         (problem(n_features=20, n_components=2), "a mixture has at most 256 numbers"),
         (problem(epsilon=1e-9), "epsilon must be from 1e-06"),
-        (problem(bounds=BOUNDS * 1e100), "centre and scale must be finite"),
+        (problem(bounds=BOUNDS * 1e100), "bounds must lie within 1e"),
     ],
     "gaps": [
         (problem(delta=0.0), "needs delta"),
