@@ -483,3 +483,10 @@ def test_durations_are_no_numbers(unit):
     """Months and nanoseconds lost their unit."""
     with pytest.raises(TypeError, match="X must be numeric"):
         read_records(np.array([np.timedelta64(2, unit), 1.5, 2.5], dtype=object))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ""])
+def test_a_name_that_no_file_can_have_is_told_so(suffix):
+    """Where the system looks before the suffix does: it was an error of the system's, in its own words."""
+    with pytest.raises((ValueError, FileNotFoundError), match=r"^X must be (a path|an existing file)"):
+        read_records("x" * 300 + suffix)

@@ -274,6 +274,14 @@ def test_workers_do_not_change_the_result(delta):
         assert findings(laplace, sequential=True, n_jobs=2) == findings(laplace, sequential=True)
 
 
+def test_a_backend_that_gives_no_answers_as_they_come_gives_the_same_ones():
+    label = np.arange(1_000) % 2 == 0
+    (alone,), _ = run_both(Runner(laplace, (0, 1)), label, np.random.default_rng(3))
+    with joblib.parallel_config(backend="multiprocessing"):
+        (found,), _ = run_both(Runner(laplace, (0, 1)), label, np.random.default_rng(3), n_jobs=2)
+    assert np.array_equal(found, alone)
+
+
 def test_workers_take_a_mechanism_that_has_no_name_and_their_errors_keep_the_cause():
     place = {os.getpid()}
     label = np.arange(1_000) % 2 == 0
