@@ -145,6 +145,8 @@ def fit_levels(
     for number in numbers:
         _, _, rng = checked(number, **budget, **others)
     columns = None if columns is None else listed_names(columns)
+    if isinstance(by, str) and by in (columns or ()):
+        raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
     if isinstance(X, (str, Path)):
         X = table_of_file(Path(X), by, found, columns)
     name, labels, wanted = labelled(X, by, columns)

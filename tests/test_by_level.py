@@ -113,7 +113,7 @@ def test_levels_of_a_text_file_are_different_as_texts(table, tmp_path):
 
 def test_a_file_that_grows_while_it_is_read_is_refused(table, tmp_path, monkeypatch):
     table.to_csv(tmp_path / "people.csv", index=False)
-    monkeypatch.setattr(categories, "labels_of_file", lambda path, name: ["f"] * 5_999)
+    monkeypatch.setattr(categories, "labels_of_file", lambda path, name: (["f"] * 5_999, tuple(table)))
     with pytest.raises(ValueError, match="X must stay as it is while it is read, got 5999 rows and then 6000"):
         dpg.fit_levels(tmp_path / "people.csv", 1, **ASKED)
 

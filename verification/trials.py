@@ -106,11 +106,11 @@ def run_trials(
 
 def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float, until_refuted: bool) -> Trial:
     start = time.perf_counter()
-    early = until_refuted and specimen.broken
-    if early:
-        false_alarm /= 2
-        result = _audit(specimen, seed, share, false_alarm, sequential=True)
-    if not early or not result.refuted:
+    if until_refuted and specimen.broken:
+        result = _audit(specimen, seed, share, false_alarm / 2, sequential=True)
+        if not result.refuted:
+            result = _audit(specimen, seed, share, false_alarm / 2, sequential=False)
+    else:
         result = _audit(specimen, seed, share, false_alarm, sequential=False)
     return Trial(specimen, result, time.perf_counter() - start)
 

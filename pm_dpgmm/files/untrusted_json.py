@@ -108,8 +108,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) < 19:  # most of them, of which a file may have millions
-        return int(text)
-    if len(text) > 20 or abs(int(text)) > LARGEST_INTEGER:
+    # 18 digits fit, and a file may have millions of such numbers
+    if len(text) > 18 and (len(text) > 20 or abs(int(text)) > LARGEST_INTEGER):
         raise ValueError(f"integers must fit 64 bits, got {text[:40]}")
     return int(text)

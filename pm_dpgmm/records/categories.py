@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
-from pm_dpgmm.records.csv_and_parquet import WORDS, columns_of_file, file_blocks, labels_of_file
+from pm_dpgmm.records.csv_and_parquet import WORDS, file_blocks, labels_of_file
 from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
 
 Level = str | int | bool
@@ -80,8 +80,6 @@ def labelled(
             raise ValueError(f"{rule}, got {by!r} and the columns {shown(names)}")
         if columns is None:
             columns = [column for column in names if column != by]
-        elif by in columns:
-            raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
         return by, _listed(_column(X, names.index(by))), columns
     if isinstance(by, (bytes, bytearray, Mapping, Set)) or not hasattr(by, "__len__"):
         raise TypeError(f"{rule}, got {shown(by)}")
@@ -107,24 +105,22 @@ def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequenc
     """
     if not isinstance(by, str):
         raise TypeError(f"by must be the name of a column where X is a file, got {shown(by)}")
-    if columns is not None and by in columns:
-        raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
-    import pandas as pd
-
-    labels = labels_of_file(path, by)
+    known: dict[Any, Level] = {}
     if path.suffix == ".csv":
         written = [(text, level) for level in levels for text in _texts(level)]
         known = dict(written)
         if len(known) < len(written):  # 1 and "1", True and "true"
             rule = "levels must be different from each other as texts, which is all that a .csv file has"
             raise ValueError(f"{rule}, got {shown(levels)}")
-        labels = [known.get(label, label) for label in labels]
-    wanted = [name for name in columns_of_file(path) if name != by] if columns is None else columns
+    import pandas as pd
+
+    labels, every = labels_of_file(path, by)
+    wanted = [name for name in every if name != by] if columns is None else columns
     blocks, names = zip(*file_blocks(path, columns=wanted), strict=True)
     table = pd.DataFrame(np.concatenate(blocks), columns=list(names[0]))
     if len(labels) != len(table):  # it was read twice
         raise ValueError(f"X must stay as it is while it is read, got {len(labels)} rows and then {len(table)}")
-    table[by] = pd.Series(labels, dtype=object)
+    table[by] = pd.Series([known.get(label, label) for label in labels] if known else labels, dtype=object)
     return table
 
 

@@ -79,8 +79,10 @@ def check_file(path: Path) -> None:
         raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
 
 
-def labels_of_file(path: Path, name: str) -> list[Any]:
-    """The entries of the column ``name`` of a file: texts as they stand in a .csv file, values of a .parquet file.
+def labels_of_file(path: Path, name: str) -> tuple[list[Any], tuple[str, ...]]:
+    """The entries of the column ``name`` of a file, and the names of all of its columns, as of :func:`file_blocks`.
+
+    Entries are texts as they stand in a .csv file, or values of a .parquet file.
 
     Raises
     ------
@@ -93,26 +95,17 @@ def labels_of_file(path: Path, name: str) -> list[Any]:
     if path.suffix == ".csv":
         with _csv_rows(path) as (header, rows):
             place = _place(name, header)
-            return [row[place] for _, row in rows]
-    with _parquet(path) as (file, header):
-        _place(name, header)
-        return [label for batch in file.iter_batches(ROWS, columns=[name]) for label in batch.column(name).to_pylist()]
+            return [row[place] for _, row in rows], tuple(header)
+    with _parquet(path) as (file, names):
+        _place(name, names)
+        batches = file.iter_batches(ROWS, columns=[name])
+        return [label for batch in batches for label in batch.column(name).to_pylist()], names
 
 
 def _place(name: str, header: Sequence[str]) -> int:
     if name not in header:
         raise ValueError(f"by must be the name of a column of X, got {name!r} and the columns {shown(tuple(header))}")
     return header.index(name)
-
-
-def columns_of_file(path: Path) -> tuple[str, ...]:
-    """Names of the columns, as of :func:`file_blocks`; no record is read."""
-    check_file(path)
-    if path.suffix == ".csv":
-        with _csv_rows(path) as (header, _):
-            return tuple(header)
-    with _parquet(path) as (_, names):
-        return names
 
 
 def _csv_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:

@@ -280,12 +280,14 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
     latest: list[Checkpoint] = []
     written: list[Checkpoint] = []  # what the file holds
 
-    def write() -> None:
-        if path is None:
-            return
-        try:
+    def store() -> None:
+        if path is not None and written != latest:
             latest[0].save(path)
             written[:] = latest
+
+    def write() -> None:
+        try:
+            store()
         except (OSError, TypeError, ValueError) as error:
             # the budget is spent: the fit goes on, and its numbers are still in memory
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -304,10 +306,8 @@ def keeping(path: Path | None, **facts: Any) -> Iterator[Listener]:
             error.guarantee = error.guarantee.marked(facts["private"])
         if latest:
             error.released = latest[0]  # type: ignore[attr-defined]
-            if path is not None and written != latest:  # it may have been the writing that was interrupted
-                with contextlib.suppress(Exception):
-                    latest[0].save(path)
-                    written[:] = latest
+            with contextlib.suppress(Exception):  # it may have been the writing that was interrupted
+                store()
             where = "its attribute released"
             if written:
                 where += f", and {'' if written == latest else 'an earlier part of it '}in {str(path)!r}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm import Mixture, Release, Unstable, fit_gmm
+from pm_dpgmm import Mixture, Unstable, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mixture.distances import bottleneck_assignment
 from pm_dpgmm.mixture.far_rows import far_rows_of
@@ -43,11 +43,6 @@ class Score:
     def ran(self) -> bool:
         """Whether there is a figure."""
         return not math.isnan(self.gap)
-
-
-def density_of(release: Release) -> Mixture:
-    """The mixture that a release is scored by."""
-    return release.row_density
 
 
 def by_sketch(data: DataSet, peer: Peer) -> tuple[Mixture, float]:

@@ -33,7 +33,6 @@ from pm_dpgmm.methods.sketch.fit import refined
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.rounds import n_frames, whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from verification.benchmarks.accuracy_methods import density_of
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE, two_stage
 from verification.benchmarks.seeds import seed_parser
 from verification.benchmarks.sets import Domain
@@ -178,7 +177,7 @@ def fit(problem: Instance, training: FloatArray, method: str) -> tuple[Mixture, 
         random_seed=problem.seed,
         progress=False,
     )
-    return density_of(release), release
+    return release.row_density, release
 
 
 def result(seed: int, method: str) -> Result:
