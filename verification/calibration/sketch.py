@@ -23,6 +23,7 @@ EPSILON, DELTA = 1.0, 1e-6
 BOUNDS = (-9.0, 9.0)  # four standard deviations and more beyond the means
 N_DRAWS = 2000
 BLOCK = 500  # points at a time: bounds the memory
+NEAR = 128  # of thousands of numbers each: a few megabytes
 
 
 def one_column(n_replications: int, *, seed: int) -> list[Row]:
@@ -168,7 +169,14 @@ def _exact(
 def plug_in_log_densities(
     law: SketchLaw, plug_in: PlugInCovariance, weights: FloatArray, means: FloatArray, factors: FloatArray
 ) -> FloatArray:
-    """Of many mixtures (W, K), (W, K, D), (W, K, D, D) at once, shape (W,)."""
+    """Of many mixtures (W, K), (W, K, D), (W, K, D, D), shape (W,), in blocks that stay near the processor."""
+    blocks = (slice(start, start + NEAR) for start in range(0, len(weights), NEAR))
+    return np.concatenate([_plug_in(law, plug_in, weights[one], means[one], factors[one]) for one in blocks])
+
+
+def _plug_in(
+    law: SketchLaw, plug_in: PlugInCovariance, weights: FloatArray, means: FloatArray, factors: FloatArray
+) -> FloatArray:
     if law.rounded is None:
         own = waves(law, law.frequencies, weights, means, factors)
     else:
