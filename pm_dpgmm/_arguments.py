@@ -210,13 +210,13 @@ def read_path(path: Any, *, name: str = "path") -> Path:
     return Path(path)
 
 
-def generator_of(random_seed: Any) -> np.random.Generator:
+def generator_of(seed: Any, name: str = "random_seed") -> np.random.Generator:
     """A generator from None (fresh entropy), an integer of at least 0 or a generator; TypeError or ValueError else."""
-    if isinstance(random_seed, np.random.Generator):
-        return random_seed
-    if random_seed is not None:
-        check_count(least=0, random_seed=random_seed)
-    return np.random.default_rng(random_seed)
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if seed is not None:
+        check_count(least=0, **{name: seed})
+    return np.random.default_rng(seed)
 
 
 def frozen(array: Any) -> FloatArray:

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from pm_dpgmm._arguments import FloatArray, check_count, check_real, finite_numbers, frozen, read_numbers, shown
+from pm_dpgmm._arguments import (
+    FloatArray,
+    check_count,
+    check_real,
+    finite_numbers,
+    frozen,
+    generator_of,
+    read_numbers,
+    shown,
+)
 from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
@@ -120,9 +129,10 @@ class Mixture:
                 log_joint[far] = self.component_log_densities(points[far]) + log_weights
         return shares_of(log_joint, log_weights)
 
-    def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:
-        """Draw ``n_points`` independent rows, shape (n_points, D)."""
+    def sample(self, n_points: int, *, rng: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw ``n_points`` independent rows, shape (n_points, D), from a generator, a seed or fresh entropy."""
         check_count(n_points=n_points)
+        rng = generator_of(rng, "rng")
         labels = rng.choice(self.n_components, size=n_points, p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)
         standard = rng.standard_normal((n_points, self.n_features))

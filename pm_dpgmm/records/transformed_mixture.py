@@ -83,6 +83,9 @@ class TransformedMixture:
         moved[nowhere] = 0.0
         return np.where(nowhere, -np.inf, self.mixture.log_density(moved) + np.where(nowhere, 0.0, slopes))
 
-    def sample(self, n_points: int, *, rng: np.random.Generator) -> FloatArray:
-        """Draw ``n_points`` independent rows, shape (n_points, D), in the unit of the records."""
+    def sample(self, n_points: int, *, rng: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw ``n_points`` independent rows, shape (n_points, D), in the unit of the records.
+
+        From a generator, a seed or fresh entropy.
+        """
         return self.transformations.to_units(self.mixture.sample(n_points, rng=rng))

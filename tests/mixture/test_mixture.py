@@ -7,6 +7,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.records.transformation import Transformation
+from pm_dpgmm.records.transformed_columns import TransformedColumns
+from pm_dpgmm.records.transformed_mixture import TransformedMixture
 from tests.builders.examples import examples
 from verification.claims.common.strategies import mixtures
 
@@ -44,6 +47,17 @@ def test_samples_have_the_moments_of_the_mixture():
     points = TWO.sample(40_000, rng=np.random.default_rng(1))
     assert points.mean(axis=0) == pytest.approx(TWO.mean(), abs=6 * 2.5 / 200)
     assert np.cov(points.T) == pytest.approx(TWO.covariance(), abs=6 * 9 / 200)
+
+
+def test_samples_are_of_a_generator_a_seed_or_fresh_entropy():
+    seeded = TWO.sample(3, rng=5)
+    assert (seeded == TWO.sample(3, rng=np.random.default_rng(5))).all()
+    assert (TWO.sample(3) != TWO.sample(3)).any()
+    with pytest.raises(ValueError, match="rng must be at least 0, got -1"):
+        TWO.sample(3, rng=-1)
+    law = TransformedMixture(TWO, TransformedColumns((Transformation.log(1.0), Transformation.asinh(1.0))))
+    assert law.sample(3, rng=5) == pytest.approx(law.transformations.to_units(seeded), rel=1e-12)
+    assert law.sample(3).shape == (3, 2)
 
 
 def test_rows_whose_distances_overflow_belong_to_the_broadest_component_of_their_direction():
