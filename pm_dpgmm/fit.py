@@ -114,11 +114,11 @@ def fit_gmm(
         multiples of h of values from the mixture (ages in completed years: add a half); 0 or no name for others.
         Parameters are those of the mixture before it is rounded. "sketch" and "histogram" alone know of it. Nothing
         is asked of the records: others than multiples fit the model badly, that is all.
-    transform : None, "log", "logit", "asinh", Transformation, list of D of these or dict by name of column, optional
+    transform : None, "log", "logit", "asinh", Transformation, list of D of these, dict by name of column, optional
         Public maps of columns before anything else; the mixture is that of the mapped records, which a learner sees,
         too; what the release says of records is in their own unit. "log" has its floor from the bounds (a millionth of
         the upper one, where the lower is not above 0), "logit" its ends; smaller and larger values count as the
-        nearest. See :class:`pm_dpgmm.Transformation`.
+        nearest. ``release.transformations`` of another release are taken, too. See :class:`pm_dpgmm.Transformation`.
     method : str or settings object
         "auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
         "populous-single", "gaps" or "local". "auto" takes "sketch" with delta; without it, and with bounds,

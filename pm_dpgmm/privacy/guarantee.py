@@ -163,6 +163,11 @@ class Guarantee:
         if again != self:
             raise ValueError(f"epsilon must survive a file, got {self.epsilon!r}, read as {again.epsilon!r}")
 
+    def __repr__(self) -> str:
+        """The fields, and in words if it is not private: reprs of what has a guarantee show this one."""
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in Guarantee.__slots__)
+        return f"Guarantee({fields}{'' if self.private else f', {NOT_PRIVATE}'})"
+
     def __str__(self) -> str:
         kind = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else " (pure)")
         mark = "" if self.private else f", {NOT_PRIVATE}"

@@ -80,7 +80,8 @@ class TransformedColumns:
             found[j] = one.of_records(limits[j])
             ends = found[j] if one.law is not None else one.of_points(np.clip(limits[j], *one.domain))[0]
             if not (np.isfinite(ends).all() and ends[0] < ends[1]):
-                rule = f"bounds of column {names[j]!r} must become two finite numbers by transform ({one.told})"
+                whole = f"two finite numbers, of finite slopes, by transform ({one.told})"
+                rule = f"bounds of column {names[j]!r} must become {whole}"
                 raise ValueError(f"{rule}, got {shown(limits[j].tolist())}, which become {shown(ends.tolist())}")
         return found
 
@@ -143,6 +144,8 @@ def read_transform(
 ) -> TransformedColumns | None:
     """From None, one for all columns, one for each, or a mapping from names of columns; None where none is transformed.
 
+    Those of a release are taken, too.
+
     Raises
     ------
     TypeError, ValueError
@@ -152,6 +155,8 @@ def read_transform(
     if transform is None:
         return None
     d = len(feature_names)
+    if isinstance(transform, TransformedColumns):
+        transform = transform.columns
     if isinstance(transform, Mapping):
         unknown = [name for name in transform if name not in feature_names]
         if unknown:

@@ -68,16 +68,22 @@ class Answer:
         columns = {"value": self.values, "error": self.errors, "low": low, "high": high}
         return pd.DataFrame(columns, index=pd.Index(self.names, name="number"))
 
-    def summary(self) -> str:
-        """The first numbers with their standard errors, in one line."""
+    @property
+    def told(self) -> str:
+        """The first numbers with their standard errors, alone."""
         rows = self._rows()
         more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
         return f"Answer: {', '.join(rows[:SHOWN])}{more}"
 
+    def summary(self) -> str:
+        """The first numbers with their standard errors, in one line, and what speaks against them."""
+        return "; ".join([self.told, *self._marks()])
+
     def __repr__(self) -> str:
-        rows = self._rows()
-        marks = ([] if self.private else [NOT_PRIVATE]) + ([f"WARNING: {self.flag}"] if self.flag else [])
-        return f"Answer({', '.join([*rows, *marks])})"
+        return f"Answer({', '.join([*self._rows(), *self._marks()])})"
+
+    def _marks(self) -> list[str]:
+        return ([] if self.private else [NOT_PRIVATE]) + ([f"WARNING: {self.flag}"] if self.flag else [])
 
     def _rows(self) -> list[str]:
         numbers = zip(self.names, self.values.tolist(), self.errors.tolist(), strict=True)

@@ -70,7 +70,7 @@ def summary(release: Released) -> str:
             " plot and prior in that of the records"
         )
     if "answer" in release.raw:
-        lines.append(f"{answer_of(release).summary()}; the mixture is that of the sketch:")
+        lines.append(f"{answer_of(release).told}; the mixture is that of the sketch:")
     deviations = np.sqrt(np.diagonal(release.covariances, axis1=1, axis2=2))
     width = max(9, *map(len, names))
     lines.append("component  weight  " + "  ".join(f"{name:>{width}} {'(sd)':>9}" for name in names))

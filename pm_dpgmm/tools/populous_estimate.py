@@ -215,7 +215,7 @@ def populous_estimate(
 
     Examples
     --------
-    The quartiles, an interval that holds the middle half of the records:
+    The quartiles, an interval that holds the middle half of the records, each with noise of 23 cm:
 
     >>> heights = np.random.default_rng(1).normal(170.0, 9.0, size=60_000)
     >>> space = Numbers([4.0, 4.0], epsilon=0.5)

@@ -16,6 +16,7 @@ from pm_dpgmm.privacy.curves import (
 )
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable, compose, smallest_epsilon, split_budget
 from pm_dpgmm.privacy.noise import laplace_scale
+from pm_dpgmm.tools.populous_estimate import Estimate
 from tests.builders.examples import examples
 
 REPLACE = Neighbouring.REPLACE_ONE
@@ -60,6 +61,14 @@ def test_curve_takes_arrays_and_refuses_negative_epsilon():
 def test_json_round_trip(loss):
     g = guarantee(loss, delta=0.5)
     assert Guarantee.from_dict(g.to_dict()) == g
+
+
+def test_the_repr_has_all_fields_and_says_in_words_what_is_not_private():
+    """Reprs of what has a guarantee (results of tools, say) show it; they said private=False, among a dozen fields."""
+    g = guarantee(GaussianProfile(0.7), delta=0.5)
+    assert "NOT PRIVATE" not in repr(g) and f"loss={g.loss!r}, private=True)" in repr(g)
+    assert repr(g.marked(False)) == repr(g).replace("private=True)", "private=False, NOT PRIVATE (seeded))")
+    assert "NOT PRIVATE" in repr([Estimate(1.0, g.marked(False), 3)])
 
 
 def test_composition_of_gaussians_is_close_to_the_exact_one_and_never_below_it():

@@ -201,7 +201,9 @@ def test_texts_take_their_parameters_from_public_bounds():
 def test_bounds_become_finite_and_apart_or_are_refused():
     columns = TransformedColumns((T.log(1.0), None))
     assert columns.of_bounds(np.array([[0.0, math.e], [1.0, 2.0]]), "ab").tolist() == [[0.0, 1.0], [1.0, 2.0]]
-    with pytest.raises(ValueError, match="bounds of column 'a' must become two finite numbers by transform"):
+    with pytest.raises(
+        ValueError, match="bounds of column 'a' must become two finite numbers, of finite slopes, by transform"
+    ):
         columns.of_bounds(np.array([[0.0, 0.5], [1.0, 2.0]]), "ab")
 
 

@@ -186,12 +186,12 @@ def test_another_mixture_of_the_same_numbers_keeps_them(released):
 def test_sites_need_equal_transformations(tmp_path):
     settings = {"method": "sketch", "epsilon": 3.0, "delta": 1e-5}
     north, ledger = fitted(people(1_500), 1, **settings), dpg.Ledger(tmp_path / "l.sqlite", epsilon=9.0, delta=1e-3)
-    with pytest.raises(ValueError, match=r"transform must be that of like, .*log, floor 1.*, got .*floor 2"):
+    with pytest.raises(ValueError, match=r"transform must be that of like, .income: log, floor 1.*, got .*floor 2"):
         fitted(people(1_500, 2), 1, like=north, transform={"income": T.log(2.0)}, ledger=ledger, **settings)
     with pytest.raises(ValueError, match=r"transform must be that of like, .*, got None"):
         fitted(people(1_500, 2), 1, like=north, transform=[None, None], ledger=ledger, **settings)
     assert ledger.spent == (0.0, 0.0)
-    south = fitted(people(1_500, 2), 1, like=north, **settings)
+    south = fitted(people(1_500, 2), 1, like=north, transform=north.transformations, **settings)
     both = dpg.combine([north, south])
     assert both.transformations == north.transformations and both.select_k([1]).release.transformations is not None
     with pytest.raises(ValueError, match="releases must have equal transformations"):

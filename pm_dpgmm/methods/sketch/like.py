@@ -23,6 +23,7 @@ from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_size
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 SHARE_STEPS, LEAST_SHARE = 10**9, 10**3  # shares of the budget are integers over their sum, about SHARE_STEPS
@@ -116,8 +117,12 @@ class Reference:
                 f" got {str(self.evidence.neighbouring)!r}"
             )
         if problem.transformations != self.transformations:
-            rule = f"transform must be that of like, {shown(self.transformations)}"
-            raise ValueError(f"{rule}, got {shown(problem.transformations)}")
+            names = self.feature_names or names_of_features(None, problem.n_features)
+            wanted, given = (
+                "None" if one is None else shown(one.told(names))
+                for one in (self.transformations, problem.transformations)
+            )
+            raise ValueError(f"transform must be that of like, {wanted} (transform=like.transformations), got {given}")
         known = self.evidence.resolution
         if problem.resolution is not None and (known is None or not np.array_equal(problem.resolution, known)):
             told = shown(None if known is None else known.tolist())

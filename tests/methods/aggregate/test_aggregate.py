@@ -258,7 +258,11 @@ def test_an_answer_may_be_numbers_of_any_unit(table, of_line, tmp_path):
     assert "Answer: slope 0." in of_line.summary() and "intercept" in of_line.summary()
     card = of_line.card(tmp_path / "card.md").read_text()
     assert "noise_scale of the sum of answers 1: " in card and "radius of the sum of answers 1: " in card
-    assert "WARNING: odd" in repr(dataclasses.replace(of_line.answer, flag="odd"))
+    for text in (repr, dpg.Answer.summary):
+        assert text(of_line.answer).count("NOT PRIVATE") == 1
+        assert text(dataclasses.replace(of_line.answer, flag="odd")).endswith("WARNING: odd" + ")" * (text is repr))
+        assert "NOT PRIVATE" not in text(dataclasses.replace(of_line.answer, private=True))
+    assert of_line.summary().count("NOT PRIVATE") == 1
     assert of_line.noise["average"]["fused"] is False
     assert of_line.statistic is Statistic.SKETCH  # the mixture is that of the sketch, with all that it can do
     assert of_line.standard_errors().means.shape == (1, 2)
