@@ -11,8 +11,11 @@ from itertools import accumulate
 from typing import Any
 
 from verification._arguments import check_probability, check_real, printable, shown
+from verification.auditing.curve_result import CurveAuditResult
+from verification.auditing.one_run_result import OneRunResult
 from verification.auditing.result import AuditResult
 
+Result = AuditResult | CurveAuditResult | OneRunResult
 SHOWN_NAMES = 8  # refuted names in the text of a report; all of them are in ``rejected``
 
 
@@ -49,12 +52,12 @@ class FamilyReport:
         )
 
 
-def family(results: Mapping[str, AuditResult], *, error: float = 0.05) -> FamilyReport:
+def family(results: Mapping[str, Result], *, error: float = 0.05) -> FamilyReport:
     """Decide which of many audited claims are refuted, with one error probability for all of them.
 
     Parameters
     ----------
-    results : mapping of str to AuditResult
+    results : mapping of str to AuditResult, CurveAuditResult or OneRunResult
         One audit per mechanism, or per neighbouring pair; at least one. They may share samples.
     error : float
         Probability, at most, that any claim that holds is refuted.
@@ -86,12 +89,14 @@ def family(results: Mapping[str, AuditResult], *, error: float = 0.05) -> Family
     """
     _check_mapping("results", results)
     for name, result in results.items():
-        if not (hasattr(result, "p_value") and hasattr(result, "e_value")):
+        if not hasattr(result, "p_value"):
             raise TypeError(
-                f"results[{name!r}] must be an AuditResult, got {shown(result)} of type {type(result).__name__}"
+                f"results[{name!r}] must be a result of audit or one_run, got {shown(result)} of type"
+                f" {type(result).__name__}"
             )
     evidence: Mapping[str, Any] = results
-    e_values = {name: result.e_value for name, result in evidence.items() if result.e_value is not None}
+    found = {name: getattr(result, "e_value", None) for name, result in evidence.items()}  # one_run has none
+    e_values = {name: value for name, value in found.items() if value is not None}
     if len(e_values) == len(results):
         return e_holm(e_values, error=error)
     _check_e_values("e_value", e_values)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
+from verification import GDP, audit, one_run
 from verification.multiplicity import average_e, e_holm, family, holm
 
 p_lists = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.01, 0.5, 5e-324]), min_size=1, max_size=6)
@@ -161,6 +162,29 @@ def test_family_chooses_the_rule_by_the_evidence():
     assert family({"a": SketchStatistics(0.5, math.inf), "b": SketchStatistics(0.5)}).rejected == ("a",)
 
 
+def test_a_family_may_have_audits_of_one_run_and_of_curves():
+    canaries = np.arange(40.0)
+    one = one_run(
+        lambda rows: rows,  # published as they are
+        np.empty(0),
+        canaries,
+        epsilon=1.0,
+        score=lambda rows, asked: np.isin(asked, rows),
+        rng=np.random.default_rng(1),
+    )
+    curve = audit(
+        lambda data, n, rng: data + rng.normal(size=n),
+        0.0,
+        1.0,
+        profile=GDP(1.0),
+        n_samples=1_000,
+        rng=np.random.default_rng(1),
+    )
+    report = family({"published": one, "normal": curve})
+    assert report == holm({"published": one.p_value, "normal": curve.p_value}, error=0.05)
+    assert report.rejected == ("published",)
+
+
 def test_report_states_the_family_wise_error():
     report = holm({"laplace": 0.5, "svt": 1e-9, "argmax": 1e-4}, error=0.05)
     text = str(report)
@@ -191,11 +215,15 @@ def test_report_states_the_family_wise_error():
         (lambda: average_e([]), ValueError, "e_values must hold at least one e-value"),
         (lambda: average_e([-1.0]), ValueError, r"e_values\[0\] must be at least 0"),
         (lambda: family({}), ValueError, "results must hold at least one entry"),
-        (lambda: family({"a": 0.1}), TypeError, r"results\['a'\] must be an AuditResult, got 0.1 of type float"),
+        (
+            lambda: family({"a": 0.1}),
+            TypeError,
+            r"results\['a'\] must be a result of audit or one_run, got 0.1 of type float",
+        ),
         (
             lambda: family({"a": SketchStatistics(0.1), "b": None}),
             TypeError,
-            r"results\['b'\] must be an AuditResult, got None",
+            r"results\['b'\] must be a result of audit or one_run, got None",
         ),
         (lambda: family([SketchStatistics(0.1)]), TypeError, "results must be a mapping"),
         (lambda: family({"a": SketchStatistics(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
