@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from numbers import Real
 from typing import Any
 
 from verification._arguments import check_probability, check_real, printable, shown
@@ -263,5 +264,5 @@ def _check_mapping(name: str, value: Any) -> None:
 
 def _check_e_values(name: str, values: Mapping[Any, Any]) -> None:
     for key, value in values.items():
-        if not (isinstance(value, float) and value == math.inf):
+        if not (isinstance(value, Real) and value == math.inf):
             check_real(f"{name}[{key!r}]", value, -math.ulp(0.0), math.inf, rule="be at least 0")

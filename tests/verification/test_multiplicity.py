@@ -191,6 +191,7 @@ def test_report_states_the_family_wise_error():
     assert text.startswith("2 of 3 claims refuted: svt, argmax; with probability at least 95 % no sound mechanism is")
     assert text.endswith("among the 2 refuted (Holm); a pass is not a proof")
     assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["rejected"] == ["svt", "argmax"]
+    assert e_holm({"a": np.float32("inf")}, error=0.05).rejected == ("a",)
     assert str(e_holm({"a": 1.0}, error=0.05)).startswith("none of 1 claims refuted (e-Holm, error probability 0.05")
     assert "probability at least 1 - 1e-09" in str(holm({"a": 0.0}, error=1e-9))
     assert "q7, ..." in str(holm({f"q{i}": 0.0 for i in range(20)}, error=0.05))
