@@ -148,7 +148,8 @@ def fit_gmm(
         A new file that holds what has been released so far, and nothing else about the records, at any moment of the
         fit: after a crash :func:`pm_dpgmm.resume` fits to it. It is made before anything is spent, so no two fits have
         one. Only its owner can read it; delete it when the release is saved. Without it, an exception that ends the
-        fit carries the same as its attribute ``released``.
+        fit carries the same as its attribute ``released``. "populous" and "populous-single" release nothing before
+        their end, and leave none.
     **settings
         Settings of the method, such as ``n_bins`` for "histogram" and "slices" or ``n_subsets`` for "populous-single".
         ``like``, a release of other people's records, makes a "sketch" that :func:`pm_dpgmm.combine` can add to it;
