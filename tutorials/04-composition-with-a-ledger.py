@@ -56,10 +56,10 @@ print(f"after a year the average is right to {averages[:, -1].std():.2f} patient
 assert abs(averages[:, -1].std() / spread[-1] - 1) < 0.25  # five standard errors of the spread of 200 years
 
 # %% [markdown]
-# A patient who knows the other 136 is as good as known. No day broke its promise: promises add up. If $M_1$ is
-# $\varepsilon_1$-DP, and $M_2$ is $\varepsilon_2$-DP *whatever $M_1$ has answered*, then for every pair of answers the
-# two ratios multiply, and both together are $(\varepsilon_1 + \varepsilon_2)$-DP (**basic composition**). After a year
-# that is $\varepsilon = 36.5$.
+# To somebody who knows the other 136, a patient is as good as known. No day broke its promise: promises add up. If
+# $M_1$ is $\varepsilon_1$-DP, and $M_2$ is $\varepsilon_2$-DP *whatever $M_1$ has answered*, then for every pair of
+# answers the two ratios multiply, and both together are $(\varepsilon_1 + \varepsilon_2)$-DP (**basic composition**).
+# After a year that is $\varepsilon = 36.5$.
 #
 # ## How fast does it really add up?
 #

@@ -114,8 +114,8 @@ assert near > 0.5  # of 60
 # %% [markdown]
 # ## The server collects
 #
-# Ten thousand users, of two kinds. Not everybody plays by the rules: one sends rubbish, one sends a report twice, one
-# answers another protocol. `strict=False` leaves such reports out and counts them; a single one does not stop a survey.
+# Twenty thousand users, of two kinds. Not everybody plays by the rules: one sends rubbish, one sends a report twice,
+# one answers another protocol. `strict=False` leaves such reports out and counts them; one alone stops no survey.
 
 # %%
 TRUTH = dpg.Mixture([0.6, 0.4], [[2.5], [7.0]], [[[0.81]], [[2.25]]])

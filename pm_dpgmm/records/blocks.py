@@ -196,7 +196,8 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if not os.access(path, os.R_OK | os.X_OK):
         raise PermissionError(f"X must be a folder that can be read, got {str(path)!r}")
-    files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    named = (file for file in path.rglob("*") if file.suffix.lower() == ".parquet")
+    files = sorted(file for file in named if not file.name.startswith((".", "_")))
     if not files or any(file.parent != path for file in files):
         raise ValueError(f"X must be a folder that holds .parquet files, none in folders inside it, got {str(path)!r}")
     return files

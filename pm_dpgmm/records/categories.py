@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
-from pm_dpgmm.records.csv_and_parquet import WORDS, file_blocks, labels_of_file
+from pm_dpgmm.records.csv_and_parquet import WORDS, file_blocks, is_csv, labels_of_file
 from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
 
 Level = str | int | bool
@@ -106,7 +106,7 @@ def table_of_file(path: Path, by: Any, levels: Sequence[Level], columns: Sequenc
     if not isinstance(by, str):
         raise TypeError(f"by must be the name of a column where X is a file, got {shown(by)}")
     known: dict[Any, Level] = {}
-    if path.suffix == ".csv":
+    if is_csv(path):
         written = [(text, level) for level in levels for text in _texts(level)]
         known = dict(written)
         if len(known) < len(written):  # 1 and "1", True and "true"

@@ -60,7 +60,12 @@ def file_blocks(path: Path, *, n_rows: int = ROWS, columns: Sequence[str] | None
         If it is a .parquet file and pyarrow is not installed.
     """
     check_file(path)
-    return (_csv_blocks if path.suffix == ".csv" else _parquet_blocks)(path, n_rows, columns)
+    return (_csv_blocks if is_csv(path) else _parquet_blocks)(path, n_rows, columns)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the name ends in .csv, in small letters or capital ones."""
+    return path.suffix.lower() == ".csv"
 
 
 def check_file(path: Path) -> None:
@@ -69,11 +74,11 @@ def check_file(path: Path) -> None:
         is_folder, is_file = path.is_dir(), path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         raise ValueError(f"X must be a path, got {shown(str(path))}") from None
-    if is_folder and path.suffix not in SUFFIXES:
+    if is_folder and path.suffix.lower() not in SUFFIXES:
         raise ValueError(
             f"X must be a file, got the folder {str(path)!r}; RecordBlocks reads folders of .parquet files"
         )
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"X must be a path that ends in {' or '.join(SUFFIXES)}, got {str(path)!r}")
     if not is_file:
         raise FileNotFoundError(f"X must be an existing file, got {str(path)!r}")
@@ -92,7 +97,7 @@ def labels_of_file(path: Path, name: str) -> tuple[list[Any], tuple[str, ...]]:
         As of :func:`file_blocks`.
     """
     check_file(path)
-    if path.suffix == ".csv":
+    if is_csv(path):
         with _csv_rows(path) as (header, rows):
             place = _place(name, header)
             return [row[place] for _, row in rows], tuple(header)

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.columns import floats_of, numbers_of
-from pm_dpgmm.records.csv_and_parquet import file_blocks
+from pm_dpgmm.records.csv_and_parquet import file_blocks, labels_of_file
 from pm_dpgmm.records.reading import read_records
 from tests.builders.examples import examples
 
@@ -288,6 +288,19 @@ def test_a_file_may_be_written_in_many_ways(content, tmp_path):
     records, names = read_records(tmp_path / "x.csv")
     assert names == ("a", "b") and records.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert np.array_equal(blocks(tmp_path / "x.csv", 1), records)
+
+
+def test_capital_letters_end_names_too(tmp_path):
+    """One of two parts of a folder, PART.PARQUET, would have been left out without a word."""
+    frame = pd.DataFrame({"a": [1.0, 3.0], "b": [2.0, 4.0], "by": ["x", "y"]})
+    frame.to_csv(tmp_path / "X.CSV", index=False)
+    (tmp_path / "parts").mkdir()
+    for name in ("0.parquet", "1.Parquet"):
+        frame[["a"]].to_parquet(tmp_path / "parts" / name)
+    assert read_records(tmp_path / "X.CSV", columns=["a", "b"])[0].tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert read_records(tmp_path / "parts" / "1.Parquet")[0].tolist() == [[1.0], [3.0]]
+    assert labels_of_file(tmp_path / "X.CSV", "by")[0] == ["x", "y"]
+    assert np.concatenate(list(RecordBlocks(tmp_path / "parts"))).tolist() == 2 * [[1.0], [3.0]]
 
 
 def test_folders_are_no_files(tmp_path):
