@@ -173,7 +173,7 @@ def worst_pair(
     n_rounds = math.ceil(math.log2(len(found)))
     budget = math.floor(search_share * n_samples) // max(1, n_rounds)  # of a round
     told = f"{len(found)} or more" if len(found) == most else str(len(found))
-    if n_rounds and min(budget // len(found), (1 - search_share) * n_samples) < LEAST_RUNS:
+    if n_rounds and min(budget // len(found), n_samples - n_rounds * budget) < LEAST_RUNS:
         raise ValueError(
             f"n_samples must allow {LEAST_RUNS} runs on each of {told} pairs in {n_rounds} rounds of the search"
             f" and {LEAST_RUNS} for the certificate, got {n_samples} with search_share {search_share:g}"

@@ -344,6 +344,13 @@ def test_equal_data_have_equal_bytes_and_other_data_others(values, cut):
         assert shrink._bytes((array[:cut], array[cut:])) != shrink._bytes(later)
 
 
+def test_the_runs_of_the_certificate_are_counted_in_integers(audits):
+    """(1 - 0.9) * 2,500 is 249.99999999999994 in floats, and the search was refused."""
+    pairs = [(0.0, distance) for distance in (1.0, 0.5, 0.25, 0.125)]
+    worst_pair(laplace, pairs, epsilon=1.0, n_samples=2_500, search_share=0.9)
+    assert audits[-1][2] >= 250 and sum(call[2] for call in audits) == 2_500
+
+
 def test_only_strategies_need_hypothesis(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     assert worst_pair(laplace, [(0.0, 3.0)], epsilon=1.0, n_samples=1_000).refuted
