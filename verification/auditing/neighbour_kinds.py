@@ -47,7 +47,7 @@ def neighbours_of(
         - "crowd": the others are all in the lowest corner; it joins them, or is alone in the highest one.
         - "equals": the others are all in the centre; it is one of them, or in the highest corner.
         - "halves": the others are in the two corners, as many in each, give or take one, and it changes sides.
-        - "copy": it is another's copy, or in the centre.
+        - "copy": it is another's copy, or in the centre; in the highest corner where the other is in the centre.
         - "alone": there are no others.
         - "missing", "infinite": with ``missing``.
 
@@ -88,7 +88,7 @@ def neighbours_of(
         "crowd": (np.broadcast_to(low, rest.shape), high, low),
         "equals": (np.broadcast_to(centre, rest.shape), centre, high),
         "halves": (sides, low, high),
-        "copy": (rest, rest[0], centre),
+        "copy": (rest, rest[0], centre if (rest[0] != centre).any() else high),
         "alone" if neighbours == "replace-one" else "last": (rest[:0], low, high),
     }
     if missing:

@@ -26,6 +26,11 @@ def test_pairs_differ_in_one_record(n, d, missing):
         assert len(x) == len(y) + 1 and np.array_equal(x[1:], y, equal_nan=True)
 
 
+def test_no_pair_is_twice_the_same_data():
+    for first, second in neighbours_of(np.zeros((3, 1)), bounds=(-1.0, 1.0)).values():
+        assert (first != second).any()
+
+
 def test_every_kind_is_what_its_name_says():
     pairs = neighbours_of(RECORDS, bounds=([-1, -2], [1, 2]), missing=True)
     assert list(pairs) == [
