@@ -85,9 +85,9 @@ assert found["histogram of 3 bins"] == [1, 2]  # replaced: one bin loses, anothe
 
 # %% [markdown]
 # Three lessons. The two relations give different numbers, and neither is always the smaller one. The sum depends on
-# the bounds, so without bounds there is no sensitivity. And mean and median of three people can move as much as
-# their bounds allow; the mean of many cannot (divide by $n$), but the median of a thousand can still move by half the
-# range: of 500 people of 18 and 500 of 90, one more decides.
+# the bounds, so without bounds there is no sensitivity. And where one of three people is replaced the mean moves by up
+# to a third of their range, the median by all of it; the mean of many hardly moves (divide by $n$), but the median of a
+# thousand can still move by half the range: of 500 people of 18 and 500 of 90, one more decides.
 #
 # ## Laplace noise
 #
