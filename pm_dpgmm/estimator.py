@@ -24,8 +24,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     Every call of ``fit`` spends the whole budget again, and ``n_components=range(1, 6)`` chooses at no cost. A search
     by cross-validation has no guarantee at any price: it chooses by ``score``, exact numbers of held-out records that
-    no budget covers, so neither which settings won nor the release that they gave may be published. Parameters are
-    those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
+    no budget covers, so neither which settings won nor the release that they gave may be published. Nor has a pipeline
+    one that learns from the records before this step: ``StandardScaler``, ``PCA`` or an imputer are moved in all rows
+    by one of them. Scale by public numbers (``FunctionTransformer``, ``transform``), or not at all: a fit needs no
+    scaled columns. Parameters are those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
 
     Attributes
     ----------

@@ -19,7 +19,6 @@ from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.ledger_history import NOTES, LedgerHistory, text_of
 
 ROUNDING = Fraction(1, 10**9)  # relative: ten releases at epsilon 0.1 fit a budget of 1
-FORBIDDEN = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")
 PATIENCE = 60.0  # seconds to wait for another process
 TABLES = {
     "budget": "(epsilon real, delta real, neighbouring text)",
@@ -132,8 +131,13 @@ class Ledger(LedgerHistory):
         FileNotFoundError, TypeError, ValueError
             If there is no such file, or it is no ledger; otherwise as the constructor.
         """
-        found = read_path(path).resolve()
-        if not found.is_file():
+        found = read_path(path)
+        try:
+            found = found.resolve()
+            is_file = found.is_file()
+        except OSError:  # a name that no file can have
+            is_file = False
+        if not is_file:
             raise FileNotFoundError(
                 f"the ledger must be an existing file (pm-dpgmm ledger makes one), got {str(path)!r}"
             )
@@ -146,11 +150,8 @@ class Ledger(LedgerHistory):
                 _tables(connection, found)
                 rows = connection.execute("select epsilon, delta, neighbouring from budget").fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if getattr(error, "sqlite_errorname", "").startswith(FORBIDDEN):
-                raise PermissionError(
-                    f"the ledger {str(path)!r} must be a file that can be written, got {error}"
-                ) from None
-            raise ValueError(f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}") from None
+            other = f"the ledger must be a file made by pm-dpgmm ledger, got {str(path)!r}: {error}"
+            raise _outside(error, str(path), PATIENCE) or ValueError(other) from None
         if len(rows) != 1:
             raise ValueError(f"the ledger {str(path)!r} must hold one budget, got {len(rows)}")
         epsilon, delta, neighbouring = rows[0]
@@ -266,37 +267,45 @@ class Ledger(LedgerHistory):
             raise ValueError(f"the ledger {str(self.path)!r} must be as it was written, got {what}: restore a backup")
 
     @contextlib.contextmanager
-    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+    def _opened(self, mode: str, patience: float | None = None) -> Iterator[sqlite3.Connection]:
         """One exclusive transaction: two processes cannot both see the last of the budget.
 
         With mode "rw" the file is never made: a ledger that was deleted is not one with a fresh budget.
         """
+        patience = PATIENCE if patience is None else patience
         try:
             connection = sqlite3.connect(
-                f"{self.path.as_uri()}?mode={mode}", timeout=PATIENCE, isolation_level=None, uri=True
+                f"{self.path.as_uri()}?mode={mode}", timeout=patience, isolation_level=None, uri=True
             )
             with contextlib.closing(connection):  # closing without commit rolls back
                 connection.execute("begin immediate")
                 yield connection
                 connection.execute("commit")
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._explained(error) from None
+            raise self._explained(error, patience) from None
 
-    def _explained(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
-        place, name = repr(str(self.path)), getattr(error, "sqlite_errorname", "")
+    def _explained(self, error: sqlite3.Error | UnicodeDecodeError, patience: float) -> Exception:
+        place = repr(str(self.path))
         if not os.path.exists(self.path):
             return FileNotFoundError(
                 f"the ledger {place} must stay in its place, got no file"
                 if self._identity
                 else f"path must be a file in a folder that exists and can be written, got {place}"
             )
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return TimeoutError(f"the ledger {place} must be free within {PATIENCE:g} seconds, got {error}")
-        if name.startswith(FORBIDDEN):
-            return PermissionError(f"the ledger {place} must be a file that can be written, got {error}")
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-            return OSError(f"the ledger {place} must be on a disk that works, got {error}")
-        return ValueError(f"the ledger {place} must be an SQLite file that a Ledger made, got {error}")
+        other = f"the ledger {place} must be an SQLite file that a Ledger made, got {error}"
+        return _outside(error, str(self.path), patience) or ValueError(other)
+
+
+def _outside(error: sqlite3.Error | UnicodeDecodeError, place: str, patience: float) -> Exception | None:
+    """What to raise where a file could not be used for what is outside it: a lock, permissions, a disk; else None."""
+    name, path = getattr(error, "sqlite_errorname", ""), repr(place)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return TimeoutError(f"the ledger {path} must be free within {patience:g} seconds, got {error}")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
+        return PermissionError(f"the ledger {path} must be a file that can be written, got {error}")
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return OSError(f"the ledger {path} must be on a disk that works, got {error}")
+    return None
 
 
 def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:

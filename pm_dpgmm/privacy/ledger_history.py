@@ -23,6 +23,7 @@ NOTES = {  # tables of a ledger beside its costs: nothing that is charged depend
     "releases": "(entry integer, release text, guarantee text)",
 }
 SAME = 1e-9  # relative: pure guarantees may be stated a float away from what was charged
+BRIEFLY = 5.0  # seconds that a finished fit waits for another process: a note is not worth more
 LONGEST_GUARANTEE = 1_000_000  # characters; a longer one is not kept, and its entry counts by its stated pair
 
 
@@ -53,7 +54,7 @@ class LedgerHistory:
         @property
         def remaining(self) -> tuple[float, float]: ...
         def entries(self) -> list[Entry]: ...
-        def _opened(self, mode: str) -> AbstractContextManager[sqlite3.Connection]: ...
+        def _opened(self, mode: str, patience: float | None = None) -> AbstractContextManager[sqlite3.Connection]: ...
         def _verify(self, connection: sqlite3.Connection) -> tuple[Fraction, Fraction]: ...
 
     def history(self) -> Any:
@@ -89,11 +90,12 @@ class LedgerHistory:
         Raises
         ------
         ValueError, OSError
-            If there is no such entry, it has a release already, or the release cannot be saved.
+            If there is no such entry, it has a release already, or the release cannot be saved; TimeoutError if another
+            process has the file for five seconds.
         """
         found = linked(release)
         check_count(entry=entry)
-        with self._opened("rw") as connection:
+        with self._opened("rw", BRIEFLY) as connection:  # a finished release waits
             self._verify(connection)
             (n_entries,) = connection.execute("select count(*) from spending").fetchone()
             query = "select 1 from releases where entry = ?"  # SQLite takes integers of 64 bits only

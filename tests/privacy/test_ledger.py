@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pm_dpgmm
-from pm_dpgmm.privacy import ledger as module
+import pm_dpgmm as dpg
+from pm_dpgmm.privacy import ledger as module, ledger_history
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.ledger import BudgetExceeded, Ledger
+from verification.fuzz.releases import FILES
 
 REPLACE = Neighbouring.REPLACE_ONE
 
@@ -276,11 +277,30 @@ def test_a_locked_file_is_said_to_be_locked(tmp_path, monkeypatch):
     ledger = filled(tmp_path / "l.sqlite")
     monkeypatch.setattr(module, "PATIENCE", 0.1)
     other = sqlite3.connect(ledger.path, isolation_level=None)
-    other.execute("begin immediate")
-    with pytest.raises(TimeoutError, match=r"must be free within 0.1 seconds, got database is locked"):
-        ledger.reserve(0.1, 0.0, REPLACE, "sketch")
+    other.execute("begin exclusive")  # others may not even read
+    ways = [lambda: ledger.reserve(0.1, 0.0, REPLACE, "sketch"), lambda: Ledger.existing(ledger.path)]
+    for way in ways:
+        with pytest.raises(TimeoutError, match=r"must be free within 0.1 seconds, got database is locked"):
+            way()
     other.close()
-    ledger.reserve(0.1, 0.0, REPLACE, "sketch")
+    for way in ways:
+        way()
+
+
+def test_a_finished_release_does_not_wait_a_minute_for_its_note(tmp_path, monkeypatch):
+    ledger = filled(tmp_path / "l.sqlite")
+    monkeypatch.setattr(ledger_history, "BRIEFLY", 0.1)
+    release = dpg.load(FILES / "sketch_one_column.json")
+    with contextlib.closing(sqlite3.connect(ledger.path, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(TimeoutError, match=r"must be free within 0.1 seconds"):
+            ledger.link(1, release)
+    ledger.link(1, release)
+
+
+def test_a_name_that_no_file_can_have_is_no_ledger(tmp_path):
+    with pytest.raises(FileNotFoundError, match="the ledger must be an existing file"):
+        Ledger.existing(tmp_path / ("x" * 300))
 
 
 @pytest.fixture
@@ -401,7 +421,7 @@ def test_a_ledger_of_a_process_that_was_killed_while_it_wrote_opens_as_it_was_be
 
 
 def test_only_one_module_knows_the_tables_of_a_ledger():
-    package = Path(pm_dpgmm.__file__).parent
+    package = Path(dpg.__file__).parent
     knows = [
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
