@@ -190,14 +190,25 @@ def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ..
 
 
 def _files(path: Path) -> list[Path]:
-    """``path``, or the .parquet files of the folder ``path`` by name; what begins with . or _ is no data."""
+    """``path``, or the .parquet files of the folder ``path`` by name: nothing else may be there that could be records.
+
+    Files that begin with . or _ are none, and folders that begin with . hold none.
+    """
     if not path.is_dir():
         check_file(path)
         return [path]
     if not os.access(path, os.R_OK | os.X_OK):
         raise PermissionError(f"X must be a folder that can be read, got {str(path)!r}")
-    named = (file for file in path.rglob("*") if file.suffix.lower() == ".parquet")
-    files = sorted(file for file in named if not file.name.startswith((".", "_")))
-    if not files or any(file.parent != path for file in files):
-        raise ValueError(f"X must be a folder that holds .parquet files, none in folders inside it, got {str(path)!r}")
+    files = sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and not _beside(entry))
+    rule = "X must be a folder that holds .parquet files, none in folders inside it"
+    if not files:
+        raise ValueError(f"{rule}, got {str(path)!r}")
+    other = [file.name for file in files if file.is_dir() or file.suffix.lower() != ".parquet"]
+    if other:
+        raise ValueError(f"{rule}, and no others, got {str(path)!r} with {shown(other[0])}")
     return files
+
+
+def _beside(entry: Path) -> bool:
+    """Whether it is a file such as _SUCCESS or _metadata, which writers of parts leave."""
+    return entry.name.startswith("_") and not entry.is_dir()

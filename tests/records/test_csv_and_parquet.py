@@ -303,6 +303,28 @@ def test_capital_letters_end_names_too(tmp_path):
     assert np.concatenate(list(RecordBlocks(tmp_path / "parts"))).tolist() == 2 * [[1.0], [3.0]]
 
 
+@pytest.mark.parametrize("name", ["0.parquet.gz", "b.csv", "part-0004", "linked", "_delta_log"])
+def test_nothing_in_a_folder_of_parts_is_left_out_in_silence(name, tmp_path):
+    """Parts with other endings, or in a folder that is a link, were."""
+    folder, elsewhere = tmp_path / "parts", tmp_path / "elsewhere"
+    folder.mkdir(), elsewhere.mkdir()
+    frame = pd.DataFrame({"a": [1.0, 3.0]})
+    frame.to_parquet(folder / "0.parquet")
+    frame.to_parquet(elsewhere / "1.parquet")
+    for beside in ("_SUCCESS", ".0.parquet.crc"):
+        (folder / beside).touch()
+    (folder / ".ipynb_checkpoints").mkdir()
+    assert RecordBlocks(folder).n_records == 2
+    if name == "linked":
+        (folder / name).symlink_to(elsewhere)
+    elif name == "_delta_log":
+        (folder / name).mkdir()
+    else:
+        (folder / name).touch()
+    with pytest.raises(ValueError, match=f"none in folders inside it, and no others, got .* with '{name}'"):
+        RecordBlocks(folder)
+
+
 def test_folders_are_no_files(tmp_path):
     (tmp_path / "parts").mkdir()
     (tmp_path / "x.csv").mkdir()
