@@ -33,10 +33,11 @@ class RecordBlocks:
     ----------
     X : array (N, D) or (N,), memmap, DataFrame, Arrow table, Dask array or DataFrame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
-        files; no file may be there twice. In a list every part is a table of two dimensions or a path, with the same
-        columns; a list of anything else is a list of rows. Not copied: X must hold the same rows as long as the blocks
-        are in use. Dask partitions are computed at every iteration; store or persist what is expensive. A .parquet file
-        is read about ten times as fast as a .csv file.
+        files and of nothing else, but for what begins with . and files that begin with _; no file may be there twice.
+        In a list every part is a table of two dimensions or a path, with the same columns; a list of anything else is a
+        list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions are
+        computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times as fast
+        as a .csv file.
     rows_per_block : int
         No block has more rows.
 
@@ -192,14 +193,15 @@ def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ..
 def _files(path: Path) -> list[Path]:
     """``path``, or the .parquet files of the folder ``path`` by name: nothing else may be there that could be records.
 
-    Files that begin with . or _ are none, and folders that begin with . hold none.
+    What begins with . is none, nor is a file that begins with _: writers of parts leave _SUCCESS and _metadata.
     """
     if not path.is_dir():
         check_file(path)
         return [path]
     if not os.access(path, os.R_OK | os.X_OK):
         raise PermissionError(f"X must be a folder that can be read, got {str(path)!r}")
-    files = sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and not _beside(entry))
+    visible = (entry for entry in path.iterdir() if not entry.name.startswith("."))
+    files = sorted(entry for entry in visible if entry.is_dir() or not entry.name.startswith("_"))
     rule = "X must be a folder that holds .parquet files, none in folders inside it"
     if not files:
         raise ValueError(f"{rule}, got {str(path)!r}")
@@ -207,8 +209,3 @@ def _files(path: Path) -> list[Path]:
     if other:
         raise ValueError(f"{rule}, and no others, got {str(path)!r} with {shown(other[0])}")
     return files
-
-
-def _beside(entry: Path) -> bool:
-    """Whether it is a file such as _SUCCESS or _metadata, which writers of parts leave."""
-    return entry.name.startswith("_") and not entry.is_dir()

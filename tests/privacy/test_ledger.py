@@ -273,11 +273,12 @@ def test_a_ledger_of_before_identities_is_read(tmp_path):
         ledger.reserve(0.1, 0.0, REPLACE, "sketch")
 
 
-def test_a_locked_file_is_said_to_be_locked(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lock", ["immediate", "exclusive"])  # others may read, or not even that
+def test_a_locked_file_is_said_to_be_locked(lock, tmp_path, monkeypatch):
     ledger = filled(tmp_path / "l.sqlite")
     monkeypatch.setattr(module, "PATIENCE", 0.1)
     other = sqlite3.connect(ledger.path, isolation_level=None)
-    other.execute("begin exclusive")  # others may not even read
+    other.execute(f"begin {lock}")
     ways = [lambda: ledger.reserve(0.1, 0.0, REPLACE, "sketch"), lambda: Ledger.existing(ledger.path)]
     for way in ways:
         with pytest.raises(TimeoutError, match=r"must be free within 0.1 seconds, got database is locked"):

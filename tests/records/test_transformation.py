@@ -194,6 +194,7 @@ def test_texts_take_their_parameters_from_public_bounds():
     limits = np.array([[2.0, 9.0], [0.0, 1e6], [0.0, 100.0], [-1.0, 1.0], [0.0, 1.0]])
     found = read_transform(["log", "log", "logit", "asinh", None], tuple("abcde"), limits)
     assert found.columns == (T.log(2.0), T.log(1.0), T.logit(0, 100), T.asinh(1.0), None)
+    assert read_transform(found, tuple("abcde"), None) == found  # of a release: they need no bounds
     with pytest.raises(ValueError, match=r"public upper bound above 0, or a floor.*got bounds \[-2.0, 0.0\]"):
         read_transform(["log"], ("a",), np.array([[-2.0, 0.0]]))
 

@@ -191,7 +191,7 @@ def test_sites_need_equal_transformations(tmp_path):
     with pytest.raises(ValueError, match=r"transform must be that of like, .*, got None"):
         fitted(people(1_500, 2), 1, like=north, transform=[None, None], ledger=ledger, **settings)
     assert ledger.spent == (0.0, 0.0)
-    south = fitted(people(1_500, 2), 1, like=north, transform=north.transformations, **settings)
+    south = fitted(people(1_500, 2), 1, like=north, **settings)
     both = dpg.combine([north, south])
     assert both.transformations == north.transformations and both.select_k([1]).release.transformations is not None
     with pytest.raises(ValueError, match="releases must have equal transformations"):
