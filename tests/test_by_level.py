@@ -93,8 +93,8 @@ def test_a_file_gives_the_bits_of_its_numbers(releases, table, tmp_path):
     asked = ASKED | {"levels": [0, 1, 2], "columns": iter(["height", "weight"])}
     again = dpg.fit_levels(str(tmp_path / "codes.csv"), 1, random_seed=1, **asked)
     assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
-    codes.assign(left="TRUE").to_csv(tmp_path / "words.csv", index=False)
-    for name in ("codes.csv", "codes.parquet", "words.csv"):
+    codes.assign(left="TRUE").to_csv(tmp_path / "words.CSV", index=False)
+    for name in ("codes.csv", "codes.parquet", "words.CSV"):
         table = table_of_file(tmp_path / name, "left", (False, True), ["height"])
         assert table["left"].tolist() == [True] * 6_000 and list(table) == ["height", "left"]
 

@@ -303,7 +303,7 @@ def test_capital_letters_end_names_too(tmp_path):
     assert np.concatenate(list(RecordBlocks(tmp_path / "parts"))).tolist() == 2 * [[1.0], [3.0]]
 
 
-@pytest.mark.parametrize("name", ["0.parquet.gz", "b.csv", "part-0004", "linked", "_delta_log"])
+@pytest.mark.parametrize("name", ["0.parquet.gz", "b.csv", "part-0004", "linked", "_delta_log", "1.parquet"])
 def test_nothing_in_a_folder_of_parts_is_left_out_in_silence(name, tmp_path):
     """Parts with other endings, or in a folder that is a link, were."""
     folder, elsewhere = tmp_path / "parts", tmp_path / "elsewhere"
@@ -317,7 +317,7 @@ def test_nothing_in_a_folder_of_parts_is_left_out_in_silence(name, tmp_path):
     assert RecordBlocks(folder).n_records == 2
     if name == "linked":
         (folder / name).symlink_to(elsewhere)
-    elif name == "_delta_log":
+    elif name in ("_delta_log", "1.parquet"):
         (folder / name).mkdir()
     else:
         (folder / name).touch()

@@ -371,6 +371,11 @@ def test_only_strategies_need_hypothesis(monkeypatch):
         ({"n_samples": 999}, ValueError, "n_samples must allow 250 runs on each of 2 pairs in 1 rounds"),
         ({"pairs": repeat((0, 1))}, ValueError, "must allow 250 runs on each of 9 or more pairs in 4 rounds"),
         ({"search_share": 0.9999}, ValueError, "and 250 for the certificate, got 2000 with search_share 0.9999"),
+        (
+            {"pairs": [(0, i) for i in range(1, 5)], "n_samples": 2_400, "search_share": 0.9},
+            ValueError,
+            "4 pairs in 2 rounds of the search and 250 for the certificate, got 2400",
+        ),
         ({"n_pairs": 0}, ValueError, "n_pairs must be at least 1"),
         ({"progress": True}, TypeError, "progress must be callable, got True"),
         ({"pairs": []}, ValueError, "pairs must hold at least one pair"),
