@@ -72,7 +72,8 @@ for j in range(J):
 #
 # **Hierarchical.** The means are draws from $N(\mu, \tau^2)$, and $\mu$ and $\tau$ are unknown, too. PyMC gets the
 # *releases* as evidence, one `observe` for each. Its first argument is any object with `weights` $(K,)$, `means`
-# $(K, D)$ and `chol` $(K, D, D)$; here $K = D = 1$.
+# $(K, D)$ and `chol` $(K, D, D)$; here $K = D = 1$. A warning says that one release also found a background of 1 %:
+# noise can look like one. The model keeps it as released, and its means are those of the components: what we want.
 
 # %%
 with pm.Model(coords={"hospital": NAMES}) as model:

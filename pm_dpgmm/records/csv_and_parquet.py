@@ -74,7 +74,7 @@ def check_file(path: Path) -> None:
         is_folder, is_file = path.is_dir(), path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         raise ValueError(f"X must be a path, got {shown(str(path))}") from None
-    if is_folder and path.suffix.lower() not in SUFFIXES:
+    if is_folder:
         raise ValueError(
             f"X must be a file, got the folder {str(path)!r}; RecordBlocks reads folders of .parquet files"
         )
