@@ -219,7 +219,8 @@ if not QUICK:
 
 # %% [markdown]
 # Known $\alpha$ and $\beta$ would make the untreated half superfluous: its only use is to measure them. The standard
-# error falls from $2\sigma/\sqrt n$ towards $\sigma/\sqrt{n/2}$, by up to 29 %. It is as if you had twice the patients.
+# error falls from $2\sigma/\sqrt n$ towards $\sigma/\sqrt{n/2}$, by up to 29 % where both halves are of one age, as if
+# you had twice the patients. (The figure above is one of draws, and has an error of some per cent.)
 #
 # ## What if your town is different?
 #

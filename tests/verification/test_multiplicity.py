@@ -41,7 +41,7 @@ def mean_test(e_values):
 
 
 @dataclass
-class SketchStatistics:
+class AuditStub:
     """What a family needs of an audit result."""
 
     p_value: float
@@ -153,13 +153,13 @@ def test_capital_of_sound_bets_stopped_at_their_own_levels_rarely_refutes():
 
 
 def test_family_chooses_the_rule_by_the_evidence():
-    fixed = {"a": SketchStatistics(0.001), "b": SketchStatistics(0.03), "c": SketchStatistics(0.04)}
+    fixed = {"a": AuditStub(0.001), "b": AuditStub(0.03), "c": AuditStub(0.04)}
     assert family(fixed) == holm({"a": 0.001, "b": 0.03, "c": 0.04}, error=0.05)
-    sequential = {"a": SketchStatistics(0.001, 900.0), "b": SketchStatistics(0.9, 1.0)}
+    sequential = {"a": AuditStub(0.001, 900.0), "b": AuditStub(0.9, 1.0)}
     assert family(sequential, error=0.01) == e_holm({"a": 900.0, "b": 1.0}, error=0.01)
-    mixed = {"a": SketchStatistics(0.001), "b": SketchStatistics(0.01, 50.0), "c": SketchStatistics(1.0, 0.0)}
+    mixed = {"a": AuditStub(0.001), "b": AuditStub(0.01, 50.0), "c": AuditStub(1.0, 0.0)}
     assert family(mixed) == holm({"a": 0.001, "b": 0.02, "c": 1.0}, error=0.05)
-    assert family({"a": SketchStatistics(0.5, math.inf), "b": SketchStatistics(0.5)}).rejected == ("a",)
+    assert family({"a": AuditStub(0.5, math.inf), "b": AuditStub(0.5)}).rejected == ("a",)
 
 
 def test_a_family_may_have_audits_of_one_run_and_of_curves():
@@ -222,12 +222,12 @@ def test_report_states_the_family_wise_error():
             r"results\['a'\] must be a result of audit or one_run, got 0.1 of type float",
         ),
         (
-            lambda: family({"a": SketchStatistics(0.1), "b": None}),
+            lambda: family({"a": AuditStub(0.1), "b": None}),
             TypeError,
             r"results\['b'\] must be a result of audit or one_run, got None",
         ),
-        (lambda: family([SketchStatistics(0.1)]), TypeError, "results must be a mapping"),
-        (lambda: family({"a": SketchStatistics(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
+        (lambda: family([AuditStub(0.1)]), TypeError, "results must be a mapping"),
+        (lambda: family({"a": AuditStub(0.1)}, error=2.0), ValueError, "error must lie strictly between"),
     ],
 )
 def test_bad_arguments_are_named(call, error, message):
