@@ -79,6 +79,11 @@ class KSelection:
         return self.releases[self._best]
 
     @property
+    def private(self) -> bool:
+        """As the releases say."""
+        return self.release.private
+
+    @property
     def _best(self) -> int:
         return min(range(len(self.scores)), key=self.scores.__getitem__)
 
@@ -91,7 +96,7 @@ class KSelection:
             lines.append(f"{k:>10}  {score - least:16.1f} {misfit:8.1f}{mark}")
         if self.release.flag:
             lines.append(f"WARNING: {self.release.flag}.")
-        if not self.release.private:
+        if not self.private:
             lines.append(f"{NOT_PRIVATE}.")
         return "\n".join(lines)
 
@@ -102,7 +107,7 @@ class KSelection:
         """Chosen number, and lists of numbers, scores and misfits; JSON-ready where all are finite."""
         return {
             "chosen": self.chosen,
-            "private": self.release.private,
+            "private": self.private,
             "penalty": self.penalty,
             "n_components": list(self.n_components),
             "scores": list(self.scores),

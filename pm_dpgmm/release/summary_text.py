@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,7 +53,7 @@ def summary(release: Released) -> str:
         of_components = issubclass(warning_for([reason]), ComponentWarning)
         lines.append(f"WARNING{', of components only' if of_components else ''}: {reason}.")
     if release.misfit is not None:
-        lines.append(f"{release.misfit.summary()}.")
+        lines.append(f"{replace(release.misfit, private=True).summary()}.")  # the mark stands above
     if release.background is not None:
         lines.append(
             f"Background: {release.background_weight:.2g} of the density is one broad Gaussian, for records in no"

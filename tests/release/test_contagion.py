@@ -1,8 +1,10 @@
 """What is made from a release that is not private says so, too."""
 
+import importlib
 import inspect
 import json
 import pickle
+import pkgutil
 import re
 import tempfile
 from dataclasses import replace
@@ -11,7 +13,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray
 
+import pm_dpgmm
 import pm_dpgmm as dpg
 from verification.fuzz.releases import FILES
 
@@ -96,8 +100,8 @@ PRINTED = {
     "Release.params": by_params,
     "Release.summary": lambda release: [release.summary()],
 }
-# Numbers without a word about where they are from, or of which the draws are another's.
-BARE = {"Mixture", "ModeCheck"}
+# Numbers without a word about where they are from.
+BARE = {"Mixture"}
 KNOWN = {
     "Any",
     "FloatArray",
@@ -141,11 +145,16 @@ def test_what_has_no_text_but_its_repr_carries_the_mark_too(seeded):
     from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
 
     private = replace(seeded, private=True)
+    draws = xarray.Dataset(
+        {"x": (("chain", "draw", "feature"), seeded.sample(4_000, random_seed=1).reshape(4, 1_000, 1))}
+    )
     for release, times in ((seeded, 1), (private, 0)):
         prior = release.as_prior()
         with pm.Model():
             term = release.observe(release.params("g", prior="weak"))
-        texts = [repr(release.misfit), repr(prior), repr(MixturePrior.from_dict(prior.to_dict()))]
+        texts = [repr(release.misfit), release.misfit.summary(), repr(prior)]
+        texts.append(repr(MixturePrior.from_dict(prior.to_dict())))
+        texts.append(repr(dpg.check_modes(draws, release, name="x", random_seed=1)))
         for text in (*texts, term.str_repr(), term.str_repr(formatting="latex"), term._repr_latex_()):
             assert text.count("NOT PRIVATE") == times, text
         assert "release ~ Potential(" in term.str_repr()
@@ -171,6 +180,17 @@ def test_no_result_that_is_printed_is_forgotten():
     for name, told in kept.items():
         kinds = set(re.findall(r"[A-Za-z_]+", told))
         assert kinds <= texts | BARE | KNOWN | {"Statistic"}, f"{name} gives {told}: does it say what is not private?"
+
+
+def test_every_class_with_a_summary_knows_whether_it_is_private():
+    found = set()
+    for module in pkgutil.walk_packages(pm_dpgmm.__path__, "pm_dpgmm."):
+        if not module.name.endswith("__main__"):
+            for name, kind in vars(importlib.import_module(module.name)).items():
+                if inspect.isclass(kind) and kind.__module__ == module.name and "summary" in vars(kind):
+                    found.add(name)
+                    assert name == "PresentationMethods" or hasattr(kind, "private"), name  # methods of Release
+    assert found >= {"Misfit", "ModeCheck", "Answer", "FitCheck", "KSelection", "LevelReleases"}
 
 
 def gives_releases(function, kinds=("Release", "KSelection"), owner=None):

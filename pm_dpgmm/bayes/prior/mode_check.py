@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, check_flag
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 
 MARGIN = 0.02  # differences of a component's probability below it are never reported
 LEAST_EFFECTIVE = 5.0  # importance points at an average state, below which the estimate is not relied on
@@ -41,6 +42,8 @@ class ModeCheck:
     label_gap, label_tolerance : ndarray, shape (C + 1, N, K), or None
         Share of the draws with a label less the mean responsibility of its component, in every chain and then in all;
         and what of it chance and 0.02 explain. None where there are no labels, or they are read elsewhere.
+    private : bool
+        As the release says; True for a bare Mixture.
     """
 
     name: str
@@ -55,6 +58,10 @@ class ModeCheck:
     false_alarm: float
     label_gap: FloatArray | None = None
     label_tolerance: FloatArray | None = None
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag(private=self.private)
 
     @property
     def reliable(self) -> bool:
@@ -114,8 +121,9 @@ class ModeCheck:
             FROM_MODEL: "importance sampling with the model, one vector at a time, other variables at posterior draws",
             EXTRAPOLATED: "a Gaussian likelihood fitted to the draws",
         }
+        mark = "" if self.private else f", {NOT_PRIVATE}"
         lines = [
-            f"{self.name}: {verdict} (false alarm at most {self.false_alarm:g})",
+            f"{self.name}: {verdict} (false alarm at most {self.false_alarm:g}){mark}",
             f"expected from {words[self.source]}",
         ]
         if not self.reliable:
@@ -149,6 +157,7 @@ class ModeCheck:
             "reliable": self.reliable,
             "source": self.source,
             "false_alarm": self.false_alarm,
+            "private": self.private,
             "occupancy": self.occupancy.tolist(),
             "expected": self.expected.tolist(),
             "low": self.low.tolist(),

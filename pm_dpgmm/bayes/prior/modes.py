@@ -157,7 +157,7 @@ def check_modes(
             expected, expected_error, effective = run.estimate(draws, rng=rng)
         reach = stats.t.isf(level, N_STATES - 1) * expected_error
         low, high, source = expected - reach, expected + reach, FROM_MODEL
-    gaps = None if labels is None else label_gaps(labels, shares, level=level)
+    label_gap, label_tolerance = (None, None) if labels is None else label_gaps(labels, shares, level=level)
     return ModeCheck(
         name,
         occupancy,
@@ -169,7 +169,9 @@ def check_modes(
         source,
         effective,
         false_alarm,
-        *(gaps or ()),
+        label_gap,
+        label_tolerance,
+        private=getattr(release, "private", True),
     )
 
 

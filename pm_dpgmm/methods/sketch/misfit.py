@@ -165,7 +165,10 @@ class Misfit:
         )
 
     def summary(self) -> str:
-        """One sentence: the statistic and both sizes."""
+        """One sentence: the statistic and both sizes; and whether the release is not private."""
+        return f"{self._sizes_in_words()}{'' if self.private else f'; {NOT_PRIVATE}'}"
+
+    def _sizes_in_words(self) -> str:
         told = f"Misfit: {self.statistic:.1f} (right mixtures: below about 5)"
         if self.contradiction:
             told += ": the released numbers contradict the mixture"
