@@ -107,8 +107,8 @@ def fit_gmm(
         default. Of an array, which has no names: names for all of its columns.
     bounds : None, (low, high), array (D, 2) or dict by name of column, optional
         Public limits of the columns, in their units: from knowledge of the field, never from ``X``. Values outside
-        count as the nearest limit ("local" cuts nothing; bounds say where to look). Labels of a data frame's rows, or
-        the keys of a dict, must be the names of the columns, in any order.
+        count as the nearest limit ("local" cuts nothing; bounds say where to look). The keys of a dict, or labels of
+        a data frame's rows or columns, must be the names of the columns, in any order.
     resolution : None, number, sequence of D numbers or dict by name of column, optional
         Steps h of columns that are rounded or whole by public knowledge: records are then taken for the nearest
         multiples of h of values from the mixture (ages in completed years: add a half); 0 or no name for others.

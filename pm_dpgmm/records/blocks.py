@@ -18,7 +18,7 @@ from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_two_dimensional, numbers_of
 from pm_dpgmm.records.csv_and_parquet import check_file, file_blocks
 from pm_dpgmm.records.feature_names import names_of_features, names_of_records
-from pm_dpgmm.records.reading import check_finite, check_varies
+from pm_dpgmm.records.reading import check_finite, check_varies, computed
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -144,8 +144,9 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
         if hasattr(source, "rechunk"):
             check_two_dimensional(source.shape)
             source = source.rechunk({1: -1}) if source.ndim == 2 else source  # whole rows
+        names = names_of_records(source)
         for i in range(source.npartitions):
-            yield from _slices(source.partitions[i].compute(), n_rows)
+            yield from _slices(computed(source.partitions[i], names), n_rows)
     else:
         yield from _slices(source, n_rows)
 

@@ -73,6 +73,23 @@ def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: s
     return values
 
 
+def as_mapping(values: Any) -> Any:
+    """A Series, or an array of one dimension, that is labelled by texts as a dict; anything else as it is."""
+    labels = axis_labels(values, 0) if getattr(values, "ndim", 0) == 1 else None
+    return values if labels is None else dict(zip(labels, values.to_numpy().tolist(), strict=True))
+
+
+def check_unlabelled(values: Any, *, name: str) -> None:
+    """TypeError if entries, or columns of rows, have names: ``name`` is a setting, which takes them by place."""
+    by_axis = hasattr(type(values), "iloc") or is_labelled_array(values)
+    labels = axis_labels(values, values.ndim - 1) if by_axis else names_of(values)
+    if labels:
+        raise TypeError(
+            f"{name} must be numbers in the order of the columns of X, got names, {shown(tuple(labels))}: nothing would"
+            " match them; give the numbers alone, in that order"
+        )
+
+
 def names_of(table: Any) -> tuple[str, ...] | None:
     """Names of the columns of a data frame or Arrow table as text; None for anything else."""
     labels = labels_of(table)

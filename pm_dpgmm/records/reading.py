@@ -15,8 +15,12 @@ from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks
 from pm_dpgmm.records.feature_names import (
+    as_mapping,
     axes_in_order,
+    axis_labels,
+    in_order,
     names_given,
+    names_of,
     names_of_features,
     names_of_records,
     positions,
@@ -72,7 +76,7 @@ def read_records(
         if columns is not None and names is not None:
             wanted = positions(columns, names_of_features(names, len(names)))
             X, names = selected(X, wanted), tuple(names[j] for j in wanted)
-        records = numbers_of(_computed(X, names) if hasattr(type(X), "compute") else X)
+        records = numbers_of(computed(X, names) if hasattr(type(X), "compute") else X)
     if 0 in records.shape[int(few) :]:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
     if names is None and columns is not None:
@@ -84,7 +88,7 @@ def read_records(
     return records, feature_names
 
 
-def _computed(X: Any, names: tuple[str, ...] | None) -> Any:
+def computed(X: Any, names: tuple[str, ...] | None) -> Any:
     """A Dask collection in memory; its partitions need not have the columns, or their order, that it says it has."""
     if names is None:
         return X.compute()
@@ -100,7 +104,7 @@ def _computed(X: Any, names: tuple[str, ...] | None) -> Any:
         raise ValueError(f"{rule}, got others: {' '.join(str(error).split())}") from None
     if found is None or sorted(found) != sorted(names):
         raise ValueError(f"{rule}, got {shown(found)}")
-    return selected(table, [found.index(name) for name in names])
+    return table if found == names else selected(table, [found.index(name) for name in names])
 
 
 def check_finite(records: FloatArray, feature_names: tuple[str, ...], *, first_row: int = 0) -> None:
@@ -128,8 +132,9 @@ def check_varies(low: FloatArray, high: FloatArray, n_records: int, feature_name
 def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | None = None) -> FloatArray | None:
     """Bounds as an array (D, 2), from None, (low, high) for all columns, (D, 2), or a mapping by name of column.
 
-    With two columns, a 2 x 2 array is read as one (low, high) pair per column. Rows of a data frame that are labelled
-    by texts are matched with ``feature_names``, the names of the columns where they have some.
+    With two columns, a 2 x 2 array is read as one (low, high) pair per column. Of a data frame either the rows are
+    labelled by the names of the columns, or its own columns have them, and low and high are its two rows; rows that are
+    labelled by other texts are refused where ``feature_names``, the names of the columns, are known.
 
     Raises
     ------
@@ -138,22 +143,40 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
     """
     if bounds is None:
         return None
-    if isinstance(bounds, Mapping):
-        bounds = _listed(bounds, names_of_features(feature_names, n_features))
-    if feature_names is not None:
+    own = names_of_features(feature_names, n_features)
+    by_name = as_mapping(bounds)
+    if isinstance(by_name, Mapping) and (by_name is bounds or set(by_name) & set(own)):
+        bounds = _listed(by_name, own)
+    elif _has_columns(bounds, own):
+        bounds = read_numbers(in_order(bounds, own, name="bounds"), "bounds").T
+    elif feature_names is not None:
         bounds = axes_in_order(bounds, (feature_names, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))
     if values.shape != (n_features, 2):
         raise ValueError(f"bounds must be (low, high) or have shape ({n_features}, 2), got shape {values.shape}")
-    names = names_of_features(feature_names, n_features)
-    for name, (low, high) in zip(names, values.tolist(), strict=True):
+    for name, (low, high) in zip(own, values.tolist(), strict=True):
         if not np.isfinite([low, high]).all():
             raise ValueError(f"bounds must be finite, got {shown([low, high])} for column {shown(name)}")
         if not low < high:
             raise ValueError(f"bounds must have low < high, got {shown([low, high])} for column {shown(name)}")
     return values
+
+
+def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
+    """Whether the columns of a data frame, and not its rows, are named as the columns of X are, one or more of them."""
+    columns = names_of(bounds)
+    if columns is None or not set(columns) & set(names):
+        return False
+    rows = axis_labels(bounds, 0)
+    of_rows = rows is not None and set(rows) == set(names)
+    if of_rows and set(columns) == set(names):
+        raise ValueError(
+            f"bounds must be a dict by name of column, got a table of which rows and columns are both named"
+            f" {shown(tuple(names))}"
+        )
+    return not of_rows
 
 
 def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:

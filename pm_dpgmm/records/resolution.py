@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_masks, finite_numbers, shown
+from pm_dpgmm.records.feature_names import as_mapping
 
 LEAST, MOST = 1e-100, 1e100  # steps for which nothing that a fit computes overflows or vanishes
 FARTHEST = 2.0**40  # steps from 0 up to which multiples are told apart as numbers, with room to spare
@@ -16,7 +17,8 @@ FARTHEST = 2.0**40  # steps from 0 up to which multiples are told apart as numbe
 def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: FloatArray | None) -> FloatArray | None:
     """Steps of the columns, shape (D,), 0 where one is not rounded; None where none is.
 
-    From None, a number for all columns, one for each, or a mapping from names of columns, the others not rounded.
+    From None, a number for all columns, one for each, or a mapping (or labelled Series) from names of columns, the
+    others not rounded.
 
     Raises
     ------
@@ -27,6 +29,7 @@ def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: Flo
         return None
     d = len(feature_names)
     rule = f"resolution must be a number, {d} numbers (one for each column) or a dict of them by column"
+    resolution = as_mapping(resolution)
     if isinstance(resolution, Mapping):
         unknown = [name for name in resolution if name not in feature_names]
         if unknown:

@@ -2,8 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import xarray as xr
 
+import pm_dpgmm as dpg
+from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.records.reading import read_bounds, read_records
 
 VALUES = np.array([3.0, 1.0, 2.0])
@@ -39,3 +44,72 @@ def test_a_series_of_polars_keeps_its_name():
 def test_errors_about_bounds_name_the_column(bounds, words):
     with pytest.raises(ValueError, match=words):
         read_bounds(bounds, 2, ("age", "fee"))
+
+
+LIMITS = {"weight": [20.0, 300.0], "age": [0.0, 110.0]}
+FRAMES = {
+    "columns of pandas": pd.DataFrame(LIMITS),
+    "columns of pandas, rows named": pd.DataFrame(LIMITS, index=["low", "high"]),
+    "columns of polars": pl.DataFrame(LIMITS),
+    "columns of Arrow": pa.table(LIMITS),
+    "columns of xarray": xr.DataArray(
+        [[20.0, 0.0], [300.0, 110.0]], coords={"limit": ["low", "high"], "column": ["weight", "age"]}
+    ),
+    "rows of pandas": pd.DataFrame(LIMITS).T,
+    "rows of pandas, columns named": pd.DataFrame(LIMITS, index=["age", "high"]).T,
+    "pairs": pd.Series({"weight": (20.0, 300.0), "age": (0.0, 110.0)}),
+    "places": pd.DataFrame({"low": [0.0, 20.0], "high": [110.0, 300.0]}),
+}
+
+
+@pytest.mark.parametrize("bounds", FRAMES.values(), ids=list(FRAMES))
+def test_bounds_in_tables_belong_to_the_columns_that_they_name(bounds):
+    assert read_bounds(bounds, 2, ("age", "weight")).tolist() == [[0.0, 110.0], [20.0, 300.0]]
+
+
+def test_columns_of_bounds_are_no_rows_where_columns_of_x_are_named():
+    """In two columns the table read the other way round is a table of bounds, too: (0, 20) and (110, 300)."""
+    X = pd.DataFrame({"age": [40.0, 50.0], "weight": [70.0, 80.0]})
+    assert read_bounds(pd.DataFrame({"age": [0, 110], "weight": [20, 300]}), 2, tuple(X))[0].tolist() == [0.0, 110.0]
+    assert read_bounds(pd.DataFrame({"x0": [0, 110], "x1": [20, 300]}), 2)[0].tolist() == [0.0, 110.0]
+
+
+@pytest.mark.parametrize(
+    "bounds, words",
+    [
+        (pd.DataFrame({"age": [0, 110], "wieght": [20, 300]}), "bounds must have the columns .* and no others"),
+        (pd.DataFrame({"age": [0, 110]}), "bounds must have the columns .* and no others"),
+        (pd.DataFrame({"age": [0, 1, 2], "weight": [1, 2, 3]}), r"bounds must be \(low, high\) or have shape"),
+        (pd.Series({"age": 0.0, "weight": 110.0}), r"bounds must be \(low, high\), got 0.0 for column 'age'"),
+        (
+            pd.DataFrame([[0, 1], [2, 3]], index=["age", "weight"], columns=["weight", "age"]),
+            "bounds must be a dict by name of column, got a table of which rows and columns are both named",
+        ),
+    ],
+)
+def test_tables_of_bounds_with_other_names_are_refused(bounds, words):
+    with pytest.raises(ValueError, match=words):
+        read_bounds(bounds, 2, ("age", "weight"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda given: SketchMethod(reg_covar=given),
+        lambda given: dpg.LocalMethod(centre=given),
+        lambda given: dpg.LocalMethod(scale=given),
+        lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, centre=given, scale=1.0),
+        lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, scale=given),
+        lambda given: dpg.EM(estimate="k-means", start=given.to_frame().T),
+        lambda given: dpg.EM(estimate="k-means", start=pl.from_pandas(given.to_frame().T)),
+    ],
+)
+def test_settings_that_know_no_names_take_none(setting):
+    with pytest.raises(TypeError, match=r"must be numbers in the order of the columns of X, got names, \('b', 'a'\)"):
+        setting(pd.Series({"b": 1.0, "a": 2.0}))
+
+
+def test_settings_without_names_may_be_series():
+    given = pd.Series([1.0, 2.0])
+    assert SketchMethod(reg_covar=given).reg_covar == dpg.LocalMethod(scale=given).scale == (1.0, 2.0)
+    assert dpg.EM(estimate="k-means", start=given.to_frame().T).start == ((1.0, 2.0),)

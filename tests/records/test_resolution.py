@@ -1,7 +1,9 @@
 """Steps of rounded columns: read from what users give, and refused in clear words."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 from pm_dpgmm.records.resolution import near_enough, on_grid, read_resolution
 
@@ -19,6 +21,9 @@ BOUNDS = np.array([[0.0, 120.0], [1.0, 2.5]])
         (0.5, [0.5, 0.5]),
         (np.array([1, 0]), [1.0, 0.0]),
         ({"height": 0.01}, [0.0, 0.01]),
+        (pd.Series({"height": 0.01, "age": 1.0}), [1.0, 0.01]),
+        (pd.Series([1.0, 0.01]), [1.0, 0.01]),
+        (xr.DataArray([0.01, 1.0], coords={"column": ["height", "age"]}), [1.0, 0.01]),
     ],
 )
 def test_what_may_be_given(given, expected):
@@ -28,7 +33,7 @@ def test_what_may_be_given(given, expected):
 
 @pytest.mark.parametrize(
     "given", ["1", True, [1.0], [1, 2, 3], [[1.0, 1.0]], [[1.0], [1.0, 2.0]], -1.0, np.nan, np.inf, 1e-200, 1e101,
-              {"weight": 1.0}, {"age": "1"}, {"age": None}, [0.0, 1.6], 1j]
+              {"weight": 1.0}, pd.Series({"weight": 1.0, "age": 1.0}), {"age": "1"}, {"age": None}, [0.0, 1.6], 1j]
 )  # fmt: skip
 def test_bad_input_is_one_error_that_names_resolution(given):
     with pytest.raises((TypeError, ValueError), match=r"^resolution must .*got"):

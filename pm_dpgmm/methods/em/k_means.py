@@ -49,6 +49,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.feature_names import check_unlabelled
 
 PREFIX = "kmeans_"
 OF_STEPS = ("centres", "origins", "radii", "counts", "sums", "scales")
@@ -69,6 +70,7 @@ Start = tuple[tuple[float, ...], ...]
 # ---------------------------------------------------------------------- public choices
 def read_start(given: Any) -> Start:
     """Public centres as plain numbers; TypeError or ValueError unless they are finite rows of equal lengths."""
+    check_unlabelled(given, name="start")
     check_masks(given, name="start", alone=True)
     found = finite_numbers(given, "start")
     if found.ndim != 2 or not 0 < found.size <= MOST_START:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pm_dpgmm._arguments import FloatArray, check_choice, check_count, check_positive, frozen, read_numbers, shown
 from pm_dpgmm.methods.local.randomisers import KINDS
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.records.feature_names import check_unlabelled
 from pm_dpgmm.records.reading import read_bounds
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Frame:
                 "method 'local' needs bounds, or scale: a public guess of how far records are from centre, to which"
                 " nothing is clipped, got neither"
             )
+        for one, name in ((centre, "centre"), (scale, "scale")):
+            check_unlabelled(one, name=name)
         rows = [read_numbers(0.0 if one is None else one, name) for one, name in ((centre, "centre"), (scale, "scale"))]
         for row, name in zip(rows, ("centre", "scale"), strict=True):
             if row.shape not in ((), (n_features,)):

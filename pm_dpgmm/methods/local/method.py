@@ -23,6 +23,7 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng, permutation
+from pm_dpgmm.records.feature_names import check_unlabelled
 
 MOST_COMPONENTS = 64
 MOST_NUMBERS = 256  # of a mixture: far more than reports of any number of people tell, and the fit takes minutes
@@ -75,6 +76,7 @@ class LocalMethod(Method):
             value = getattr(self, name)
             if value is None:
                 continue
+            check_unlabelled(value, name=name)
             numbers = read_numbers(value, name)
             if numbers.ndim > 1 or not np.isfinite(numbers).all() or (name == "scale" and (numbers <= 0).any()):
                 rule = "greater than 0 and " if name == "scale" else ""

@@ -50,6 +50,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
 from pm_dpgmm.privacy.noise import Rng
+from pm_dpgmm.records.feature_names import check_unlabelled
 
 FAILURE_SHARE = 0.1  # of delta, without bounds
 COUNT_SHARE = Fraction(1, 100)  # of mu^2, under add-remove neighbours
@@ -107,6 +108,7 @@ class SketchMethod(Method):
         if self.like is not None:
             object.__setattr__(self, "like", Reference.of(self.like))
         check_choice(COVARIANCE_TYPES, covariance_type=self.covariance_type)
+        check_unlabelled(self.reg_covar, name="reg_covar")
         given = np.asarray(self.reg_covar)
         if given.dtype.kind not in "fiu" or given.ndim > 1 or not (np.isfinite(given).all() and (given >= 0).all()):
             rule = "reg_covar must be a finite number of at least 0, or one for each column"
