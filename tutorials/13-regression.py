@@ -148,8 +148,8 @@ if not QUICK:
 # %% [markdown]
 # Fifteen surveys are few. In a hundred, five of the six shares were .88 to .93; that of the standard deviation at 50,
 # where the curve passes from one component to another, was .81: intervals of a strongly curved function are a little
-# too narrow. And these are surveys of a population that *is* a mixture of three Gaussians. Where it is not, the curve is that of the
-# best mixture that the released numbers support, and the band is about this one. `release.misfit` and
+# too narrow. And these are surveys of a population that *is* a mixture of three Gaussians. Where it is not, the curve
+# is that of the best mixture that the released numbers support, and the band is about this one. `release.misfit` and
 # `release.check_fit()` see what is visible in the released numbers.
 #
 # ## A prior for a regression of your own
