@@ -30,59 +30,82 @@ def labels_of(table: Any) -> list[Any] | None:
     if hasattr(kind, "collect_schema") and not hasattr(kind, "to_series"):  # a lazy frame of polars
         return list(table.collect_schema().names())
     if is_labelled_array(table):
-        return axis_labels(table, 1) if table.ndim == 2 else None
+        return axis_labels(table, 1, ()) if table.ndim == 2 else None
     return list(table.columns) if hasattr(kind, "columns") else None
 
 
 def is_labelled_array(table: Any) -> bool:
     """Whether it is a DataArray of xarray, whose dimensions may have labels."""
     kind = type(table)
-    return kind.__module__.partition(".")[0] == "xarray" and hasattr(kind, "isel") and hasattr(kind, "to_numpy")
+    return kind.__module__.partition(".")[0] == "xarray" and hasattr(kind, "coords") and hasattr(kind, "to_numpy")
 
 
-def axis_labels(values: Any, axis: int) -> list[str] | None:
-    """Texts that label an axis of a Series, data frame or DataArray; None where there are none, or other labels."""
+def column_labels(table: Any, names: Sequence[str]) -> list[str] | None:
+    """Labels of the columns of a table: of pandas and xarray as :func:`axis_labels`, of others all; else None."""
+    if len(getattr(table, "shape", ())) != 2:
+        return None
+    return axis_labels(table, 1, names) if _has_axes(table) else list(names_of(table) or ()) or None
+
+
+def _has_axes(values: Any) -> bool:
+    """Whether it is of pandas or xarray, where what labels an axis need not be names."""
+    return hasattr(type(values), "iloc") or is_labelled_array(values)
+
+
+def axis_labels(values: Any, axis: int, names: Sequence[str]) -> list[str] | None:
+    """Texts that label an axis of a Series, data frame or DataArray; None where there are none.
+
+    Labels that are no texts, such as numbers or those of several header lines, count as texts where they are ``names``,
+    in any order, and are none elsewhere: an index tells rows apart, too.
+    """
+    labels = _labels_along(values, axis)
+    if labels and all(isinstance(label, str) for label in labels):
+        return labels
+    texts = list(map(str, labels))
+    return texts if labels and sorted(texts) == sorted(names) else None
+
+
+def _labels_along(values: Any, axis: int) -> list[Any]:
+    """Labels of an axis as they are, empty where it has none, or 0, 1 and so on, which is where pandas has none."""
+    labels: list[Any] = []
     if is_labelled_array(values):
         dim = values.dims[axis]
         labels = values.coords[dim].to_numpy().tolist() if dim in values.coords else []
     elif hasattr(type(values), "iloc"):
         labels = list(values.axes[axis])
-    else:
-        return None
-    return labels if labels and all(isinstance(label, str) for label in labels) else None
+    return [] if labels == list(range(len(labels))) else labels
 
 
 def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: str) -> Any:
-    """A Series, data frame or DataArray whose labels are texts in the order of ``names``, for every axis those or None.
+    """A Series, data frame or DataArray with its labels in the order of ``names``, for every axis those or None.
 
-    Anything else, and an axis for which there are no names, or whose labels are no texts, stays as it is: its entries
-    count by place. ValueError, about the parameter ``name``, where labels are others than the names.
+    Anything else, and an axis for which there are no names, or which has no labels (:func:`axis_labels`), stays as it
+    is: its entries count by place. ValueError, about the parameter ``name``, where labels are others than the names.
     """
     for axis, wanted in enumerate(names):
         if wanted is None or getattr(values, "ndim", 0) != len(names):
             continue
-        labels = axis_labels(values, axis)
+        labels = axis_labels(values, axis, list(map(str, wanted)))
         if labels is None or labels == list(wanted):
             continue
         if sorted(labels) != sorted(map(str, wanted)):
             rule = f"{name} must be labelled {shown(tuple(wanted))} and nothing else"
             raise ValueError(f"{rule}, got {shown(tuple(labels))}; rename them, or give an array in that order")
-        places = [labels.index(label) for label in wanted]
+        places = [labels.index(str(label)) for label in wanted]
         where = (*(slice(None) for _ in range(axis)), places)
         values = values[where] if is_labelled_array(values) else values.iloc[where]
     return values
 
 
-def as_mapping(values: Any) -> Any:
-    """A Series, or an array of one dimension, that is labelled by texts as a dict; anything else as it is."""
-    labels = axis_labels(values, 0) if getattr(values, "ndim", 0) == 1 else None
+def as_mapping(values: Any, names: Sequence[str]) -> Any:
+    """A Series or DataArray of one dimension that has labels (:func:`axis_labels`) as a dict; all else as it is."""
+    labels = axis_labels(values, 0, names) if getattr(values, "ndim", 0) == 1 else None
     return values if labels is None else dict(zip(labels, values.to_numpy().tolist(), strict=True))
 
 
 def check_unlabelled(values: Any, *, name: str) -> None:
     """TypeError if entries, or columns of rows, have names: ``name`` is a setting, which takes them by place."""
-    by_axis = hasattr(type(values), "iloc") or is_labelled_array(values)
-    labels = axis_labels(values, values.ndim - 1) if by_axis else names_of(values)
+    labels = _labels_along(values, values.ndim - 1) if _has_axes(values) else names_of(values)
     if labels:
         raise TypeError(
             f"{name} must be numbers in the order of the columns of X, got names, {shown(tuple(labels))}: nothing would"

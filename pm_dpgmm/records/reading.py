@@ -18,9 +18,9 @@ from pm_dpgmm.records.feature_names import (
     as_mapping,
     axes_in_order,
     axis_labels,
+    column_labels,
     in_order,
     names_given,
-    names_of,
     names_of_features,
     names_of_records,
     positions,
@@ -144,13 +144,13 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
     if bounds is None:
         return None
     own = names_of_features(feature_names, n_features)
-    by_name = as_mapping(bounds)
+    by_name = as_mapping(bounds, own)
     if isinstance(by_name, Mapping) and (by_name is bounds or set(by_name) & set(own)):
         bounds = _listed(by_name, own)
     elif _has_columns(bounds, own):
         bounds = read_numbers(in_order(bounds, own, name="bounds"), "bounds").T
-    elif feature_names is not None:
-        bounds = axes_in_order(bounds, (feature_names, None), name="rows of bounds")
+    elif feature_names is not None or set(axis_labels(bounds, 0, own) or ()) & set(own):
+        bounds = axes_in_order(bounds, (own, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))
@@ -166,12 +166,11 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
 
 def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
     """Whether the columns of a data frame, and not its rows, are named as the columns of X are, one or more of them."""
-    columns = names_of(bounds)
-    if columns is None or not set(columns) & set(names):
+    columns, rows = column_labels(bounds, names), axis_labels(bounds, 0, names)
+    if not set(columns or ()) & set(names):
         return False
-    rows = axis_labels(bounds, 0)
     of_rows = rows is not None and set(rows) == set(names)
-    if of_rows and set(columns) == set(names):
+    if of_rows and set(columns or ()) == set(names):
         raise ValueError(
             f"bounds must be a dict by name of column, got a table of which rows and columns are both named"
             f" {shown(tuple(names))}"

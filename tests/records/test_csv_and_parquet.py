@@ -198,6 +198,7 @@ def test_integers_of_128_bits_are_read_as_the_nearest_floats():
 )
 def test_labels_of_an_array_are_names(read):
     values = np.random.default_rng(1).normal(size=(5, 2))
+    assert read_records(xarray.Variable(("patient", "lab"), values))[0].tolist() == values.tolist()
     table = xarray.DataArray(values, dims=("patient", "lab"), coords={"lab": ["dia", "sys"]})
     records, names = read(table)
     assert names == ("dia", "sys") and records.tobytes() == values.tobytes()

@@ -10,6 +10,7 @@ import xarray as xr
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.records.reading import read_bounds, read_records
+from pm_dpgmm.records.resolution import read_resolution
 
 VALUES = np.array([3.0, 1.0, 2.0])
 
@@ -65,6 +66,32 @@ FRAMES = {
 @pytest.mark.parametrize("bounds", FRAMES.values(), ids=list(FRAMES))
 def test_bounds_in_tables_belong_to_the_columns_that_they_name(bounds):
     assert read_bounds(bounds, 2, ("age", "weight")).tolist() == [[0.0, 110.0], [20.0, 300.0]]
+
+
+LEVELS = pd.MultiIndex.from_tuples([("blood", "age"), ("body", "weight")])
+OTHER_LABELS = {
+    "no names": (["x1", "x0"], None),
+    "numbers": ([1, 0], ("0", "1")),
+    "several header lines": (LEVELS[::-1], tuple(map(str, LEVELS))),
+}
+
+
+@pytest.mark.parametrize("labels, names", OTHER_LABELS.values(), ids=list(OTHER_LABELS))
+def test_labels_that_are_no_texts_belong_to_the_columns_that_they_name(labels, names):
+    rows = pd.DataFrame([[20.0, 300.0], [0.0, 110.0]], index=labels)
+    pairs = pd.Series([(20.0, 300.0), (0.0, 110.0)], index=labels)
+    for bounds in (rows, rows.T, pairs, xr.DataArray(rows.to_numpy(), coords={"column": labels}, dims=["column", "b"])):
+        assert read_bounds(bounds, 2, names).tolist() == [[0.0, 110.0], [20.0, 300.0]]
+    steps = read_resolution(pd.Series([5.0, 1.0], index=labels), names or ("x0", "x1"), None)
+    assert steps.tolist() == [1.0, 5.0]
+
+
+def test_numbers_of_rows_are_no_labels():
+    """An index that is left of a larger table, or 0 and 1, of which each could be a row or a column."""
+    table = pd.DataFrame([[0.0, 110.0], [20.0, 300.0]])
+    for index in ([0, 1], [7, 3]):
+        for names in (None, ("0", "1"), ("a", "b")):
+            assert read_bounds(table.set_axis(index), 2, names).tolist() == [[0.0, 110.0], [20.0, 300.0]]
 
 
 def test_columns_of_bounds_are_no_rows_where_columns_of_x_are_named():

@@ -155,7 +155,7 @@ def run_both(
             f"{ONE_SHAPE} on x and x_neighbour (pad with NaN), got "
             + " and ".join(f"{holder(is_tuple)}{shown(list(shape))}" for is_tuple, shape in sorted(shapes))
         )
-    runner.types.update(tuple(part.dtype.name for part in block) for block, _ in drawn)
+    runner.types.update(tuple(str(part.dtype) for part in block) for block, _ in drawn)
     made = Calls(runner.probed) if calls is None else calls
     for (block, _), (which, _, _) in zip(drawn, tasks, strict=True):
         made.see(as_rows(block), which)

@@ -180,8 +180,8 @@ class Repeated:
                 raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shape} and {value.shape}")
             elif before != kind:
                 raise OutputError(
-                    f"mechanism must return one type of number in every run, got {before} and {kind}; the type is an"
-                    " output too: convert with float(...)"
+                    f"mechanism must return one type of number in every run, got {shown(before)} and {shown(kind)}; the"
+                    " type is an output too: convert with float(...)"
                 )
 
 
@@ -215,10 +215,16 @@ def _parts(output: Any) -> Parts:
 
 
 def _types(value: Any, array: NDArray[Any]) -> Any:
-    """Type of the numbers; of a list also that of each entry, as NumPy gives all of them one."""
-    if not isinstance(value, list) or array.ndim != 1:
-        return array.dtype
-    return (array.dtype, *(np.asarray(entry).dtype for entry in value))
+    """Type of the numbers; of lists and tuples also those of what is in them, as NumPy gives all entries one."""
+    whole = str(array.dtype)  # with the order of bytes, where it is not the usual one
+    return (whole, *_nested(value)) if isinstance(value, (list, tuple)) else whole
+
+
+def _nested(value: Any) -> Any:
+    """Types of the numbers in lists and tuples, inside each other, with their own."""
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, *map(_nested, value))
+    return str(np.asarray(value).dtype)
 
 
 def _way_of_rng(mechanism: Callable[..., Any]) -> str:

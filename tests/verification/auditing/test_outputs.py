@@ -220,6 +220,14 @@ def test_a_type_that_depends_on_the_data_is_noted_and_an_error_at_the_level_of_b
         run(mechanism, level="bit", **settings)
 
 
+def test_the_order_of_bytes_is_part_of_a_type():
+    def mechanism(data, n, rng):
+        return rng.laplace(size=n).astype(">f8" if data else "<f8")
+
+    with pytest.raises(ValueError, match=r"one type of number on x and x_neighbour at the level of bits.* >f8"):
+        run(mechanism, level="bit")
+
+
 def test_large_integers_are_named_also_where_the_other_data_set_gives_another_type():
     def mechanism(data, n, rng):
         return 2**60 + rng.integers(9, size=n) if data == 0.0 else rng.random(n)
