@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import xarray
 
 import pm_dpgmm as dpg
 from pm_dpgmm import by_level
@@ -77,6 +78,10 @@ def test_every_kind_of_table_gives_the_same_bits(releases, table):
     asked = ASKED | {"by": table["sex"].map(codes), "levels": [0, 1, 2], "columns": ["height", "weight"]}
     again = dpg.fit_levels(numbers, {0: 1, 1: 1, 2: [1]}, random_seed=1, **asked)
     assert again.by == "sex" and again[2].means.tolist() == releases["x"].means.tolist()
+    rows = xarray.DataArray(numbers, dims=("patient", "what"), coords={"what": ["height", "weight"]})
+    asked = ASKED | {"by": xarray.DataArray(table["sex"].to_numpy(), dims="patient")}
+    again = dpg.fit_levels(rows, 1, random_seed=1, **asked)
+    assert again.by == "level" and again["x"].means.tolist() == releases["x"].means.tolist()
 
 
 def test_a_file_gives_the_bits_of_its_numbers(releases, table, tmp_path):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
 from pm_dpgmm.records.csv_and_parquet import WORDS, file_blocks, is_csv, labels_of_file
-from pm_dpgmm.records.feature_names import LONGEST_NAME, labels_of, names_of_records
+from pm_dpgmm.records.feature_names import LONGEST_NAME, is_labelled_array, labels_of, names_of_records
 
 Level = str | int | bool
 MOST_LEVELS = 1000  # a fit for each
@@ -71,7 +71,7 @@ def labelled(
         of another index.
     """
     no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
-    if no_table or hasattr(type(X), "compute"):
+    if no_table or (hasattr(type(X), "compute") and not is_labelled_array(X)):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
     rule = f"{parameter} must be the name of a column of X, or labels of the rows in their order"
     if isinstance(by, str):
@@ -160,6 +160,7 @@ def _column(X: Any, place: int) -> Any:
 
 
 def _listed(column: Any) -> list[Any]:
+    column = column.to_numpy() if is_labelled_array(column) else column
     for method in AS_LISTS:
         if hasattr(column, method):
             return list(getattr(column, method)())

@@ -281,7 +281,7 @@ def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:
     >>> in_order(pd.DataFrame({"b": [1], "a": [2]}), ("a", "b"), name="points").columns.tolist()
     ['a', 'b']
     """
-    given = names_of(table)
+    given = names_of(table) or tuple(column_labels(table, features) or ()) or None
     if given is None or given == tuple(features):
         return table
     if sorted(given) != sorted(features):

@@ -9,6 +9,7 @@ import xarray as xr
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.records.feature_names import in_order
 from pm_dpgmm.records.reading import read_bounds, read_records
 from pm_dpgmm.records.resolution import read_resolution
 
@@ -84,6 +85,11 @@ def test_labels_that_are_no_texts_belong_to_the_columns_that_they_name(labels, n
         assert read_bounds(bounds, 2, names).tolist() == [[0.0, 110.0], [20.0, 300.0]]
     steps = read_resolution(pd.Series([5.0, 1.0], index=labels), names or ("x0", "x1"), None)
     assert steps.tolist() == [1.0, 5.0]
+
+
+def test_points_with_numbers_for_labels_belong_to_columns_of_those_numbers():
+    points = xr.DataArray([[2.0, 1.0]], dims=("point", "column"), coords={"column": [1, 0]})
+    assert in_order(points, ("0", "1"), name="points").to_numpy().tolist() == [[1.0, 2.0]]
 
 
 def test_numbers_of_rows_are_no_labels():

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.records.feature_names import axes_in_order
+from pm_dpgmm.records.feature_names import axes_in_order, axis_labels
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -40,7 +40,8 @@ def gaussian_posterior(
     release : Release or Mixture
         K components in D dimensions; a background of a release is one more, the last.
     observed : array_like, shape (M,)
-        NaN where nothing was measured.
+        NaN where nothing was measured. Labels of a Series, as of ``noise_cov`` and ``offset``, are matched with the
+        features, or with the labels of the rows of ``design``.
     noise_cov : array_like, shape (M, M)
         Covariance of the noise, in the unit of ``observed`` squared.
     design : array_like, shape (M, D), optional
@@ -117,9 +118,11 @@ def prior_of(release: Any) -> Mixture:
 def labelled(features: Sequence[str] | None, observed: Any, noise: Any, design: Any, offset: Any) -> tuple[Any, ...]:
     """Measurement, noise, design and offset, those with texts for labels in the order of ``features``.
 
-    Without a design measurements are features; with one only its columns are. ValueError where labels are others.
+    Without a design measurements are features; with one its columns are, and measurements have the labels of its rows,
+    where those are texts. ValueError where labels are others.
     """
-    own = features if design is None else None
+    of_rows = axis_labels(design, 0, ()) if getattr(design, "ndim", 0) == 2 else None
+    own = features if design is None else of_rows
     return (
         axes_in_order(observed, (own,), name="observed"),
         axes_in_order(noise, (own, own), name="noise_cov"),

@@ -284,6 +284,13 @@ def test_labels_of_measurement_and_noise_are_those_of_the_release():
         design = pd.DataFrame(np.eye(2)[::-1], ["dia", "sys"], ["sys", "dia"])
         found = gaussian_posterior(release, given, turned.to_numpy(), design=design[["dia", "sys"]])
         np.testing.assert_allclose(found.means, right.means, rtol=1e-12)
+    lines = pd.DataFrame([[1.0, 1.0], [0.0, 1.0]], ["sum", "low"], ["sys", "dia"])  # a design with names for its rows
+    of_lines, values = pd.Series({"low": 70.0, "sum": 200.0}), np.array([200.0, 70.0])
+    right = gaussian_posterior(release, values, noise, design=lines.to_numpy())
+    found = gaussian_posterior(release, of_lines, noise, design=lines)
+    np.testing.assert_allclose(found.means, right.means, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"observed must be labelled .*'sum', 'low'"):
+        gaussian_posterior(release, series, noise, design=lines)
     table = pd.DataFrame({"dia": [70.0], "sys": [130.0]})
     with pytest.raises(ValueError, match="noise_cov must be labelled"):
         gaussian_posterior(release, y, turned.rename(columns=str.upper))
