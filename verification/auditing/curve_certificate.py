@@ -134,7 +134,8 @@ def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> Claime
 
 
 def check_named(claim: ClaimedCurve) -> None:
-    """Raise ValueError if the words name a claim whose curve is above the stored one, of which less is refuted.
+    """Raise ValueError unless the stored curve is that of the words: of one below less is refuted, of one above more
+    is passed.
 
     Words have four digits of a parameter. A named claim is read at the same epsilons every time, between which there is
     no room for another point. Words of other claims say no more than that a curve was given, which is here.
@@ -144,10 +145,13 @@ def check_named(claim: ClaimedCurve) -> None:
         if not claim.words.startswith(("the curve ", "the two curves ")):
             raise ValueError("claim must be in the words of a curve")
         return
-    least = claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 - FOUR_DIGITS)))
+    least, most = (
+        claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 + change)))
+        for change in (-FOUR_DIGITS, FOUR_DIGITS)
+    )
     alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
-    allowed = least.first * (1 - PRECISION[0]) - PRECISION[1]
-    if not (alike and (claim.first >= allowed).all() and (claim.second >= allowed).all()):
+    low, high = least.first * (1 - PRECISION[0]) - PRECISION[1], most.first * (1 + PRECISION[0]) + PRECISION[1]
+    if not (alike and all(((low <= side) & (side <= high)).all() for side in (claim.first, claim.second))):
         raise ValueError(f"claim and curve must be those of {claim.words}")
 
 

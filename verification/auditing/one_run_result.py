@@ -160,7 +160,7 @@ def judged(
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a certificate of one run must say, from its counts; KeyError, TypeError or ValueError if it is none.
 
-    A claimed curve is taken as it is stored, under the words that are, which must not name a weaker claim.
+    A claimed curve is taken as it is stored, under the words that are; where these name a claim it must be that one's.
     """
     check_probability(false_alarm=stored["false_alarm"])
     check_choice(NEIGHBOURS, neighbours=stored["neighbours"])

@@ -7,6 +7,7 @@ Rates: every seed is fixed. A false alarm rate is compared with what 200 or more
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -203,13 +204,32 @@ def test_a_certificate_cannot_name_a_weaker_claim_than_was_refuted(tmp_path):
         assert not verify(forged(plain, epsilon=value)).holds, value
 
 
+@pytest.mark.parametrize("mu", [0.1, 3.0], ids=["stricter", "weaker"])
 @pytest.mark.parametrize("side", ["first", "second"])
-def test_words_need_their_curve_in_both_orders(side):
+def test_words_need_their_curve_in_both_orders(side, mu):
+    """Less is refuted of a stricter one, and more passes of a weaker one."""
     named = claimed_curve(profile=GDP(mu=1.0))
     curve_certificate.check_named(named)
-    lower = claimed_curve(profile=GDP(mu=0.1))
+    other = claimed_curve(profile=GDP(mu=mu))
     with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
-        curve_certificate.check_named(replace(named, **{side: lower.first}))
+        curve_certificate.check_named(replace(named, **{side: other.first}))
+
+
+@pytest.mark.parametrize("kind", [lambda value: GDP(mu=value), lambda value: ZCDP(rho=value)], ids=["GDP", "zCDP"])
+def test_words_of_four_digits_fit_the_curves_of_any_parameter(kind):
+    for value in np.exp(np.random.default_rng(1).uniform(math.log(1e-6), math.log(8.0), size=60)):
+        curve_certificate.check_named(claimed_curve(profile=kind(float(value))))
+
+
+def test_a_certificate_cannot_pass_by_a_weaker_curve_than_it_names(tmp_path):
+    """Counts that refute .1-GDP, under its words, with a curve that allows everything."""
+    strict = audit_sum(1, epsilon=None, profile=GDP(mu=0.1), mu=0.5, share=0.1)
+    strict.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert strict.refuted and verify(forged(stored)).holds
+    curve = stored["curve"] | {side: [1.0] * len(stored["curve"][side]) for side in ("first", "second")}
+    checked = verify(forged(stored, curve=curve, refuted=False))
+    assert not checked.holds and "claim and curve must be those of 0.1-GDP" in str(checked)
 
 
 def test_a_named_curve_has_no_points_between_its_own():
