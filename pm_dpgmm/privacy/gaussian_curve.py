@@ -17,6 +17,6 @@ def gaussian_deltas(epsilons: FloatArray | np.float64, mu: float) -> FloatArray:
     """:func:`gaussian_delta` at every one of ``epsilons``, any shape."""
     first = special.log_ndtr(mu / 2 - epsilons / mu)
     second = epsilons + special.log_ndtr(-mu / 2 - epsilons / mu)
-    # never 0, whatever underflows: no finite epsilon holds at delta = 0
-    found: FloatArray = np.maximum(np.exp(first) * -np.expm1(np.minimum(0.0, second - first)), 1e-300)
+    with np.errstate(under="ignore"):  # never 0, whatever underflows: no finite epsilon holds at delta = 0
+        found: FloatArray = np.maximum(np.exp(first) * -np.expm1(np.minimum(0.0, second - first)), 1e-300)
     return found

@@ -225,3 +225,9 @@ def test_a_kind_of_curve_whose_cost_nobody_stated_is_not_read(monkeypatch):
     monkeypatch.setitem(PROFILES, "new", PointProfile)
     with pytest.raises(KeyError, match="new"):
         profile_from_dict({"kind": "new", "epsilon0": 1.0})
+
+
+def test_underflow_is_no_error_where_the_caller_made_it_one():
+    with np.errstate(all="raise"):
+        assert GaussianProfile(mu=0.01).delta(50.0) == 1e-300
+        assert GaussianProfile(mu=0.3).delta(1e-9) == pytest.approx(0.1192354, rel=1e-6)

@@ -66,6 +66,11 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     ------
     ValueError
         If ``stored`` is no certificate of this format.
+
+    Notes
+    -----
+    Curves of GDP and zCDP are compared with those of the parameter in the words of the claim. Any other claimed curve
+    is the one that is stored: of a guarantee it must hold the epsilon and delta in the words, which say no more of it.
     """
     if not isinstance(stored, Mapping) or not isinstance(stored.get("format"), str) or stored["format"] not in READERS:
         raise ValueError(f"certificate must have format {', '.join(map(repr, READERS))}, got {shown(stored)}")

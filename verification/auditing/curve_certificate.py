@@ -28,7 +28,7 @@ from verification.auditing.guessing import MOST_RUNS
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
-FOUR_DIGITS = 1e-3  # relative, of a parameter in words
+FOUR_DIGITS, SIX_DIGITS = 1e-3, 1e-5  # relative, of a parameter in words, and of a guarantee's
 MOST_LEARNERS = 64  # more would take minutes
 
 
@@ -43,9 +43,9 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     Guarantee
     ---------
     None: the counts are as stored. A claim of GDP or zCDP must be that of its parameter. Other claims have the curve
-    that is stored, under the words that are. Of the Gaussian family of a guarantee (family "") the parameter must not
-    exceed that of GDP, whose curves are nowhere above; the epsilon is taken as it stands, as is the detection limit of
-    a sequential audit, which is a simulation.
+    that is stored, under the words that are; under those of a guarantee it must hold epsilon and delta. Of the Gaussian
+    family of a guarantee (family "") the parameter must not exceed that of GDP, whose curves are nowhere above; the
+    epsilon is taken as it stands, as is the detection limit of a sequential audit, which is a simulation.
     """
     error, problems = stored["false_alarm"], list[str]()
     check_probability(false_alarm=error)
@@ -130,7 +130,23 @@ def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> Claime
     delta = stored["delta"]
     if delta is not None:
         check_non_negative(delta=delta)
-    return ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+    claim = ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
+    _check_pair(claim)
+    return claim
+
+
+def _check_pair(claim: ClaimedCurve) -> None:
+    """Raise ValueError if the words are those of a guarantee, and the curve does not hold its epsilon and delta.
+
+    A guarantee's curve may be far below its pair, so that a curve below is no contradiction.
+    """
+    pair = re.fullmatch(r"the curve of \(epsilon = ([0-9.e+-]+), delta = ([0-9.e+-]+)\)", claim.words)
+    if pair is None or float(pair[1]) > claim.epsilons[-1]:
+        return
+    there = np.isclose(claim.epsilons, float(pair[1]), rtol=SIX_DIGITS, atol=0.0)
+    highest = max(side[there].min(initial=1.0) for side in (claim.first, claim.second))
+    if highest > float(pair[2]) * (1 + SIX_DIGITS) + PRECISION[1]:
+        raise ValueError(f"{claim.words} must be at most {pair[2]} at epsilon {pair[1]}, got {highest:.4g}")
 
 
 def check_named(claim: ClaimedCurve) -> None:

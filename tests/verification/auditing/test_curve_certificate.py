@@ -121,6 +121,10 @@ FORGED = {
         {"family": "", "claim": "the curve given", "parameter_lower": 50.0},
         "parameter_lower: at most",
     ),
+    "a guarantee that the curve has not": (
+        {"family": "", "claim": "the curve of (epsilon = 1, delta = 1e-07)", "parameter_lower": 1.0},
+        "must be at most 1e-07 at epsilon 1",
+    ),
     "a claim of a guarantee": (
         {"family": "", "claim": "the curve given", "parameter_lower": 1.0, "claimed": 50.0},
         "claimed does not fit the curve",
@@ -139,6 +143,26 @@ def test_no_bound_follows_from_a_claim_that_the_curve_is_not(name, sequential):
     changed["digest"] = digest_of(changed)
     checked = verify(changed)
     assert not checked.holds and len(checked.problems) == 1 and words in str(checked)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_guarantee_passes_by_no_curve_above_it(sequential):
+    changed = stored(1.5, sequential, guarantee=GUARANTEE)
+    wide = [float(delta) for delta in GDP(2.5).delta(np.array(changed["curve"]["epsilons"]))]
+    changed["curve"] |= {"first": wide, "second": wide}
+    changed |= {"refuted": False, "statement": changed["statement"].replace("refuted", "not refuted")}
+    changed["digest"] = digest_of(changed)
+    assert "the curve of (epsilon = 1, delta = 1.01e-06) must be at most 1.01e-06 at epsilon 1" in str(verify(changed))
+
+
+@pytest.mark.parametrize("epsilon", np.geomspace(1e-9, 50, 25))
+def test_guarantees_of_all_epsilons_hold_their_pairs_in_six_digits(epsilon):
+    profile = GaussianProfile(mu=0.2367)
+    for delta in (profile.delta(epsilon), min(1.0, 3 * profile.delta(epsilon))):
+        if delta > 1e-290:
+            guarantee = Guarantee(float(epsilon), delta, "replace-one", "Gaussian", profile)
+            checked = verify(stored(0.1, False, guarantee=guarantee))
+            assert checked.holds, str(checked)
 
 
 def test_a_guarantee_of_any_epsilon_has_a_certificate():
