@@ -17,7 +17,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_two_dimensional, numbers_of
 from pm_dpgmm.records.csv_and_parquet import check_file, file_blocks
-from pm_dpgmm.records.feature_names import names_of_features, names_of_records
+from pm_dpgmm.records.feature_names import is_labelled_array, names_of_features, names_of_records
 from pm_dpgmm.records.reading import check_finite, check_varies, computed
 
 
@@ -138,6 +138,9 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
     elif _is_list_of_tables(source):
         for part in source:
             yield from _pieces(part, n_rows)
+    elif is_labelled_array(source) and source.chunks is not None:  # of xarray, with an array of Dask in it
+        names = names_of_records(source)
+        yield from ((numbers, names) for numbers, _ in _pieces(source.data, n_rows))
     elif isinstance(getattr(source, "npartitions", None), int):  # Dask
         if not hasattr(source, "partitions"):
             raise TypeError(f"X must be an array or data frame of Dask, got a {type(source).__name__}")

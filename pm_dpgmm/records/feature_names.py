@@ -103,9 +103,14 @@ def as_mapping(values: Any, names: Sequence[str]) -> Any:
     return values if labels is None else dict(zip(labels, values.to_numpy().tolist(), strict=True))
 
 
-def check_unlabelled(values: Any, *, name: str) -> None:
-    """TypeError if entries, or columns of rows, have names: ``name`` is a setting, which takes them by place."""
+def check_unlabelled(values: Any, *, name: str, rows: bool = False) -> None:
+    """TypeError if entries, or columns of rows, have names: ``name`` is a setting, which takes them by place.
+
+    ``rows``: nor may the rows have names.
+    """
     labels = _labels_along(values, values.ndim - 1) if _has_axes(values) else names_of(values)
+    if rows and not labels and _has_axes(values):
+        labels = _labels_along(values, 0)
     if labels:
         raise TypeError(
             f"{name} must be numbers in the order of the columns of X, got names, {shown(tuple(labels))}: nothing would"

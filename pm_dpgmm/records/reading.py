@@ -27,6 +27,9 @@ from pm_dpgmm.records.feature_names import (
     selected,
 )
 
+# names of columns of a table of bounds, in small letters
+ENDS = [("low", "high"), ("lower", "upper"), ("min", "max"), ("minimum", "maximum"), ("from", "to"), ("left", "right")]
+
 
 def read_records(
     X: Any, *, columns: Sequence[str] | None = None, few: bool = False
@@ -134,7 +137,8 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
 
     With two columns, a 2 x 2 array is read as one (low, high) pair per column. Of a data frame either the rows are
     labelled by the names of the columns, or its own columns have them, and low and high are its two rows; rows that are
-    labelled by other texts are refused where ``feature_names``, the names of the columns, are known.
+    labelled by other texts are refused where ``feature_names``, the names of the columns, are known, and 2 x 2 numbers
+    whose columns have other names than low and high or the like.
 
     Raises
     ------
@@ -149,8 +153,10 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
         bounds = _listed(by_name, own)
     elif _has_columns(bounds, own):
         bounds = read_numbers(in_order(bounds, own, name="bounds"), "bounds").T
-    elif feature_names is not None or set(axis_labels(bounds, 0, own) or ()) & set(own):
-        bounds = axes_in_order(bounds, (own, None), name="rows of bounds")
+    else:
+        _check_ends(bounds, own)
+        if feature_names is not None or set(axis_labels(bounds, 0, own) or ()) & set(own):
+            bounds = axes_in_order(bounds, (own, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))
@@ -176,6 +182,18 @@ def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
             f" {shown(tuple(names))}"
         )
     return not of_rows
+
+
+def _check_ends(bounds: Any, names: Sequence[str]) -> None:
+    """Refuse 2 x 2 numbers in a table whose rows have no names and whose columns have other names than ENDS."""
+    columns = column_labels(bounds, names)
+    if columns is None or len(names) != 2 or axis_labels(bounds, 0, names) is not None:
+        return
+    if tuple(column.strip().lower() for column in columns) not in ENDS and bounds.shape == (2, 2):
+        raise ValueError(
+            f"bounds must have the columns {shown(tuple(names))}, or 'low' and 'high', or names for its rows, got"
+            f" {shown(tuple(columns))}: which way round two by two numbers are to be read does not show"
+        )
 
 
 def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import xarray
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms import box
@@ -81,7 +82,13 @@ SOURCES = {
         folder(p / "parts", FRAME[1500:]),
     ],
     "dask delayed": lambda p: dask.delayed(X.copy)(),
+    "xarray frame": lambda p: labelled(X),
+    "xarray frame of dask": lambda p: labelled(da.from_array(X, chunks=(700, 2))),
 }
+
+
+def labelled(values):
+    return xarray.DataArray(values, dims=("patient", "column"), coords={"column": list(NAMES)})
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -222,11 +229,12 @@ def test_dask_computes_a_partition_at_a_time():
         return block + 0.0
 
     source = da.from_array(X, chunks=(100, 3)).map_blocks(chunk, dtype=float, meta=np.zeros((0, 3)))
-    blocks = iter(RecordBlocks(source))
-    running[0], most[0] = 0, 0
-    for _ in blocks:
-        running[0] = 0
-    assert most[0] == 1
+    for given in (source, labelled(source)):
+        blocks = iter(RecordBlocks(given))
+        running[0], most[0] = 0, 0
+        for _ in blocks:
+            running[0] = 0
+        assert most[0] == 1
 
 
 def with_value(value, row=1_700):

@@ -105,12 +105,18 @@ def test_columns_of_bounds_are_no_rows_where_columns_of_x_are_named():
     X = pd.DataFrame({"age": [40.0, 50.0], "weight": [70.0, 80.0]})
     assert read_bounds(pd.DataFrame({"age": [0, 110], "weight": [20, 300]}), 2, tuple(X))[0].tolist() == [0.0, 110.0]
     assert read_bounds(pd.DataFrame({"x0": [0, 110], "x1": [20, 300]}), 2)[0].tolist() == [0.0, 110.0]
+    with pytest.raises(ValueError, match="which way round two by two numbers are to be read does not show"):
+        read_bounds(pd.DataFrame({"age": [0, 110], "weight": [20, 300]}), 2)  # of an array
+    pairs = pd.DataFrame({"Lower": [0, 20], "Upper": [110, 300]})
+    assert read_bounds(pairs, 2)[0].tolist() == read_bounds(pairs, 2, tuple(X))[0].tolist() == [0.0, 110.0]
 
 
 @pytest.mark.parametrize(
     "bounds, words",
     [
         (pd.DataFrame({"age": [0, 110], "wieght": [20, 300]}), "bounds must have the columns .* and no others"),
+        (pd.DataFrame({"Age": [0, 110], "Weight": [20, 300]}), "bounds must have the columns .*, or 'low' and 'high'"),
+        (pl.DataFrame([[0, 110], [20, 300]]), "bounds must have the columns .*, or 'low' and 'high'"),
         (pd.DataFrame({"age": [0, 110]}), "bounds must have the columns .* and no others"),
         (pd.DataFrame({"age": [0, 1, 2], "weight": [1, 2, 3]}), r"bounds must be \(low, high\) or have shape"),
         (pd.Series({"age": 0.0, "weight": 110.0}), r"bounds must be \(low, high\), got 0.0 for column 'age'"),
@@ -133,6 +139,8 @@ def test_tables_of_bounds_with_other_names_are_refused(bounds, words):
         lambda given: dpg.LocalMethod(scale=given),
         lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, centre=given, scale=1.0),
         lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, scale=given),
+        lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, bounds=pd.DataFrame([given, given + 1])),
+        lambda given: dpg.LocalProtocol.design(2, epsilon=1.0, bounds=pd.DataFrame([given, given + 1]).T),
         lambda given: dpg.EM(estimate="k-means", start=given.to_frame().T),
         lambda given: dpg.EM(estimate="k-means", start=pl.from_pandas(given.to_frame().T)),
     ],

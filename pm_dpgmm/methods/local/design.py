@@ -167,5 +167,6 @@ def designed(
     check_resolution(resolution)
     if n_cells is not None:
         check_count(least=2, most=2**16, n_cells=n_cells)
+    check_unlabelled(bounds, name="bounds", rows=True)
     frame = Frame.of(n_features, read_bounds(bounds, n_features), centre, scale)
     return kind(randomiser, epsilon, **protocol_parts(frame, randomiser, resolution=resolution, n_cells=n_cells))
