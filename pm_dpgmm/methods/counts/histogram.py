@@ -100,9 +100,10 @@ class HistogramMethod(Method):
             raise ValueError(f"{rule}, got {problem.resolution.tolist()} and bounds {problem.bounds.tolist()}")
         bounds, n_bins = self.grid(problem)
         width = (bounds[:, 1] / 2 - bounds[:, 0] / 2) / n_bins * 2
-        if width.min() < 1e-100 or np.abs(problem.bounds).max() > 1e100:
+        if width.min() < 1e-100 or np.abs(bounds).max() > 1e100:
             raise ValueError(
-                f"bounds must lie within 1e100 with bins wider than 1e-100, got {problem.bounds.tolist()}; rescale"
+                f"bounds, and bins of rounded values, must lie within 1e100 with bins wider than 1e-100, got"
+                f" {bounds.tolist()}; rescale"
             )
         total = n_bins**problem.n_features
         if total > MOST_COUNTS:

@@ -58,3 +58,13 @@ def test_a_release_has_the_parameters_before_rounding():
 def test_steps_too_fine_for_the_bounds_are_refused():
     with pytest.raises(ValueError, match="resolution must be at least"):
         dpg.fit_gmm(np.arange(9.0)[:, None], 1, epsilon=1.0, bounds=(1e6, 2e6), resolution=1e-9)
+
+
+@pytest.mark.parametrize("high, step", [(1e100, 1e100), (1e100, 1e99), (9e99, 5e99)])
+def test_bins_that_no_release_can_hold_are_refused_before_anything_is_spent(high, step, tmp_path):
+    """Bins end half a step beyond the bounds: beyond the largest ones the budget was spent for no release."""
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    records = np.random.default_rng(1).random((100, 1)) * high
+    with pytest.raises(ValueError, match="bounds, and bins of rounded values, must lie within 1e100"):
+        dpg.fit_gmm(records, 1, epsilon=1.0, bounds=(0, high), resolution=step, ledger=ledger, progress=False)
+    assert ledger.spent == (0.0, 0.0)
