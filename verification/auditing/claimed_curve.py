@@ -22,6 +22,7 @@ from verification.references.references import gaussian_delta
 FloatArray = NDArray[np.float64]
 Curve = Callable[[float], float]
 
+ABOVE = 1e-9  # relative and absolute, that a curve may be above its guarantee's own delta
 SMALLEST, LARGEST, POINTS = 1e-3, 60.0, 240  # of the epsilons at which a claim is read, beside 0
 ORDERS = 1 + np.geomspace(1e-3, 1e5, 500)  # of Renyi divergences, each of which gives a valid bound
 ROUNDING = 1e-12, 1e-15  # relative and absolute, of a chord
@@ -175,7 +176,8 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
     Raises
     ------
     TypeError, ValueError
-        If not exactly one claim is given, or its values are no probabilities.
+        If not exactly one claim is given, its values are no probabilities, or a guarantee's own curve is above its
+        delta.
 
     Examples
     --------
@@ -213,6 +215,11 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
                     f"profile must have at most {most} epsilons up to {LARGEST:g}, got {np.size(profile[0])}"
                 )
     first = _values(name, curves[0], epsilons)
+    if guarantee is not None:
+        over = first[epsilons == guarantee.epsilon]
+        if (over > guarantee.delta * (1 + ABOVE) + ABOVE).any():
+            rule = f"guarantee must have a curve of at most {guarantee.delta:g} at epsilon {guarantee.epsilon:g}"
+            raise ValueError(f"{rule}, got {over[0]:.4g}")
     second = first if curves[1] is curves[0] else _values(name, curves[1], epsilons)
     return ClaimedCurve(words, epsilons, _hull(epsilons, first, second), _hull(epsilons, second, first), family, delta)
 

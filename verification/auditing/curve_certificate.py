@@ -150,8 +150,7 @@ def _check_pair(claim: ClaimedCurve) -> None:
 
 
 def check_named(claim: ClaimedCurve) -> None:
-    """Raise ValueError unless the stored curve is that of the words: of one below less is refuted, of one above more
-    is passed.
+    """Raise ValueError unless the stored curve is that of the words: one below is refuted by less, one above by more.
 
     Words have four digits of a parameter. A named claim is read at the same epsilons every time, between which there is
     no room for another point. Words of other claims say no more than that a curve was given, which is here.

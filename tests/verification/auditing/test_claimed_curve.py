@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,6 +116,11 @@ def test_a_family_is_refuted_below_and_tells_an_epsilon():
         ({}, ValueError, "guarantee or profile must be given"),
         ({"profile": GDP(1.0), "guarantee": 1}, ValueError, "guarantee or profile must be given"),
         ({"guarantee": 1.0}, TypeError, "guarantee must have 'curve'"),
+        (
+            {"guarantee": SimpleNamespace(epsilon=1.0, delta=1e-7, curve=GDP(0.2367).delta)},
+            ValueError,
+            "guarantee must have a curve of at most 1e-07 at epsilon 1, got 9.996e-07",
+        ),
         ({"profile": 3}, TypeError, "profile must be a curve"),
         ({"profile": lambda epsilon: 1 / 0}, RuntimeError, "profile raised at epsilon 0: ZeroDivisionError"),
         ({"profile": GDP}, TypeError, "profile must be a curve, as GDP"),
