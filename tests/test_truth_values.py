@@ -57,6 +57,7 @@ CALLS = {
     ("Misfit", "flagged"): (dpg.Misfit, {"statistic": 1.0, "gain": None, "shortfall": None}),
     ("Misfit", "private"): (dpg.Misfit, {"statistic": 1.0, "gain": None, "shortfall": None, "flagged": False}),
     ("Misfit.of", "private"): (dpg.Misfit.of, {"noise": {"misfit": 1.0}}),
+    ("ModeCheck", "private"): (lambda private: pm_dpgmm.bayes.ModeCheck(*[None] * 12, private), {}),
     ("GMMParams", "private"): (lambda private: GMMParams(*[None] * 4, "g", "weak", None, None, private), {}),
     ("MixturePrior", "private"): (pm_dpgmm.bayes.MixturePrior, {"mixture": RELEASE.mixture}),
     ("MixturePrior.create_variable", "xdist"): (RELEASE.as_prior().create_variable, {"name": "x"}),

@@ -102,7 +102,7 @@ class HistogramMethod(Method):
         width = (bounds[:, 1] / 2 - bounds[:, 0] / 2) / n_bins * 2
         if width.min() < 1e-100 or np.abs(bounds).max() > 1e100:
             raise ValueError(
-                f"bounds, and bins of rounded values, must lie within 1e100 with bins wider than 1e-100, got"
+                f"bounds must lie within 1e100 with bins wider than 1e-100, also where those of rounded values end, got"
                 f" {bounds.tolist()}; rescale"
             )
         total = n_bins**problem.n_features
