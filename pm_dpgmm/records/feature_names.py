@@ -40,11 +40,11 @@ def is_labelled_array(table: Any) -> bool:
     return kind.__module__.partition(".")[0] == "xarray" and hasattr(kind, "coords") and hasattr(kind, "to_numpy")
 
 
-def column_labels(table: Any, names: Sequence[str]) -> list[str] | None:
-    """Labels of the columns of a table: of pandas and xarray as :func:`axis_labels`, of others all; else None."""
+def column_labels(table: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Labels of the columns of a table: of pandas and xarray as :func:`axis_labels`, of others all; perhaps none."""
     if len(getattr(table, "shape", ())) != 2:
-        return None
-    return axis_labels(table, 1, names) if _has_axes(table) else list(names_of(table) or ()) or None
+        return ()
+    return tuple((axis_labels(table, 1, names) if _has_axes(table) else names_of(table)) or ())
 
 
 def _has_axes(values: Any) -> bool:
@@ -286,7 +286,9 @@ def in_order(table: Any, features: Sequence[str], *, name: str) -> Any:
     >>> in_order(pd.DataFrame({"b": [1], "a": [2]}), ("a", "b"), name="points").columns.tolist()
     ['a', 'b']
     """
-    given = names_of(table) or tuple(column_labels(table, features) or ()) or None
+    given = names_of(table)
+    if given is None:  # a DataArray whose labels are no texts may have those of the features
+        given = column_labels(table, features) or None
     if given is None or given == tuple(features):
         return table
     if sorted(given) != sorted(features):

@@ -153,10 +153,8 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
         bounds = _listed(by_name, own)
     elif _has_columns(bounds, own):
         bounds = read_numbers(in_order(bounds, own, name="bounds"), "bounds").T
-    else:
-        _check_ends(bounds, own)
-        if feature_names is not None or set(axis_labels(bounds, 0, own) or ()) & set(own):
-            bounds = axes_in_order(bounds, (own, None), name="rows of bounds")
+    elif feature_names is not None or set(axis_labels(bounds, 0, own) or ()) & set(own):
+        bounds = axes_in_order(bounds, (own, None), name="rows of bounds")
     values = read_numbers(bounds, "bounds")
     if values.shape == (2,):
         values = np.tile(values, (n_features, 1))
@@ -171,29 +169,26 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
 
 
 def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
-    """Whether the columns of a data frame, and not its rows, are named as the columns of X are, one or more of them."""
+    """Whether the columns of a data frame, and not its rows, are named as the columns of X are, one or more of them.
+
+    ValueError where rows and columns are, and where neither are and 2 x 2 numbers do not show which way round they are.
+    """
     columns, rows = column_labels(bounds, names), axis_labels(bounds, 0, names)
-    if not set(columns or ()) & set(names):
+    if not set(columns) & set(names):
+        two_by_two = len(names) == 2 and rows is None and getattr(bounds, "shape", ()) == (2, 2)
+        if columns and two_by_two and tuple(column.strip().lower() for column in columns) not in ENDS:
+            raise ValueError(
+                f"bounds must have the columns {shown(tuple(names))}, or 'low' and 'high', or names for its rows, got"
+                f" {shown(columns)}: which way round two by two numbers are to be read does not show"
+            )
         return False
     of_rows = rows is not None and set(rows) == set(names)
-    if of_rows and set(columns or ()) == set(names):
+    if of_rows and set(columns) == set(names):
         raise ValueError(
             f"bounds must be a dict by name of column, got a table of which rows and columns are both named"
             f" {shown(tuple(names))}"
         )
     return not of_rows
-
-
-def _check_ends(bounds: Any, names: Sequence[str]) -> None:
-    """Refuse 2 x 2 numbers in a table whose rows have no names and whose columns have other names than ENDS."""
-    columns = column_labels(bounds, names)
-    if columns is None or len(names) != 2 or axis_labels(bounds, 0, names) is not None:
-        return
-    if tuple(column.strip().lower() for column in columns) not in ENDS and bounds.shape == (2, 2):
-        raise ValueError(
-            f"bounds must have the columns {shown(tuple(names))}, or 'low' and 'high', or names for its rows, got"
-            f" {shown(tuple(columns))}: which way round two by two numbers are to be read does not show"
-        )
 
 
 def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:

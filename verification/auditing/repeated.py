@@ -210,21 +210,15 @@ def _parts(output: Any) -> Parts:
     return (
         (kind, *(name for name, _ in named)),
         [None if array is None else widened(array) for array in arrays],
-        [None if array is None else _types(value, array) for (_, value), array in zip(named, arrays, strict=True)],
+        [None if value is None else _types(value) for _, value in named],
     )
 
 
-def _types(value: Any, array: NDArray[Any]) -> Any:
-    """Type of the numbers; of lists and tuples also those of what is in them, as NumPy gives all entries one."""
-    whole = str(array.dtype)  # with the order of bytes, where it is not the usual one
-    return (whole, *_nested(value)) if isinstance(value, (list, tuple)) else whole
-
-
-def _nested(value: Any) -> Any:
-    """Types of the numbers in lists and tuples, inside each other, with their own."""
+def _types(value: Any) -> Any:
+    """Type of the numbers; of a list or tuple its own and those of what is in it, as NumPy gives all entries one."""
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *map(_nested, value))
-    return str(np.asarray(value).dtype)
+        return (type(value).__name__, *map(_types, value))
+    return np.asarray(value).dtype
 
 
 def _way_of_rng(mechanism: Callable[..., Any]) -> str:

@@ -62,13 +62,14 @@ class Frame:
                 "method 'local' needs bounds, or scale: a public guess of how far records are from centre, to which"
                 " nothing is clipped, got neither"
             )
-        for one, name in ((centre, "centre"), (scale, "scale")):
-            check_unlabelled(one, name=name)
-        rows = [read_numbers(0.0 if one is None else one, name) for one, name in ((centre, "centre"), (scale, "scale"))]
-        for row, name in zip(rows, ("centre", "scale"), strict=True):
+        rows = []
+        for given, name in ((centre, "centre"), (scale, "scale")):
+            check_unlabelled(given, name=name)
+            row = read_numbers(0.0 if given is None else given, name)
             if row.shape not in ((), (n_features,)):
                 raise ValueError(f"{name} must be one number or {n_features}, got shape {row.shape}")
-        return cls(*(np.broadcast_to(row, (n_features,)) for row in rows))
+            rows.append(np.broadcast_to(row, (n_features,)))
+        return cls(*rows)
 
     def inner(self, mixture: Mixture) -> Mixture:
         """A mixture of the records in the unit of the frame."""
