@@ -145,11 +145,12 @@ def test_no_bound_follows_from_a_claim_that_the_curve_is_not(name, sequential):
     assert not checked.holds and len(checked.problems) == 1 and words in str(checked)
 
 
+@pytest.mark.parametrize("sides", [("first",), ("second",), ("first", "second")])
 @pytest.mark.parametrize("sequential", [False, True])
-def test_a_guarantee_passes_by_no_curve_above_it(sequential):
+def test_a_guarantee_passes_by_no_curve_above_it(sequential, sides):
     changed = stored(1.5, sequential, guarantee=GUARANTEE)
     wide = [float(delta) for delta in GDP(2.5).delta(np.array(changed["curve"]["epsilons"]))]
-    changed["curve"] |= {"first": wide, "second": wide}
+    changed["curve"] |= dict.fromkeys(sides, wide)
     changed |= {"refuted": False, "statement": changed["statement"].replace("refuted", "not refuted")}
     changed["digest"] = digest_of(changed)
     assert "the curve of (epsilon = 1, delta = 1.01e-06) must be at most 1.01e-06 at epsilon 1" in str(verify(changed))
