@@ -31,7 +31,7 @@ class RecordBlocks:
 
     Parameters
     ----------
-    X : array (N, D) or (N,), memmap, DataFrame, Arrow table, Dask array or DataFrame, path, or list of these
+    X : array (N, D) or (N,), memmap, DataFrame, DataArray, Arrow table, Dask array or frame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
         files and of nothing else, but for what begins with . and files that begin with _; no file may be there twice.
         In a list every part is a table of two dimensions or a path, with the same columns; a list of anything else is a
