@@ -24,7 +24,7 @@ from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.far_rows import with_far_rows
 from pm_dpgmm.mixture.mixture import Mixture, joined
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee
+from pm_dpgmm.privacy.guarantee import Guarantee, seeded_mark
 from pm_dpgmm.records.transformed_columns import (
     TransformedColumns,
     check_apart,
@@ -167,10 +167,10 @@ class Released(DensityMethods):
     # ------------------------------------------------------------------ text and files
     def __repr__(self) -> str:
         g = self.guarantee
-        mark = "" if self.private else f", {NOT_PRIVATE}"
         return (
             f"<{type(self).__name__}: {self.n_components} components, {self.n_features} features,"
-            f" {printable(self.method)}, epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}{mark}>"
+            f" {printable(self.method)}, epsilon={g.epsilon:g}, delta={g.delta:g}, {g.neighbouring}"
+            f"{seeded_mark(self.private)}>"
         )
 
     def to_dict(self) -> dict[str, Any]:

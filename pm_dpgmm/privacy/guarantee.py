@@ -38,6 +38,11 @@ NOT_PRIVATE = "NOT PRIVATE (seeded)"
 LARGEST_EPSILON = 10.0  # above it Ponomareva et al. (2023), "How to DP-fy ML", see little or no formal protection
 
 
+def seeded_mark(private: bool, before: str = ", ") -> str:
+    """What a text says at its end of something that is not private; nothing of what is."""
+    return "" if private else f"{before}{NOT_PRIVATE}"
+
+
 class Neighbouring(enum.StrEnum):
     """Which data sets must be hard to tell apart."""
 
@@ -166,12 +171,11 @@ class Guarantee:
     def __repr__(self) -> str:
         """The fields, and in words if it is not private: reprs of what has a guarantee show this one."""
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in Guarantee.__slots__)
-        return f"Guarantee({fields}{'' if self.private else f', {NOT_PRIVATE}'})"
+        return f"Guarantee({fields}{seeded_mark(self.private)})"
 
     def __str__(self) -> str:
         kind = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else " (pure)")
-        mark = "" if self.private else f", {NOT_PRIVATE}"
-        return f"{kind}, {self.neighbouring} neighbours, {self.mechanism}{mark}"
+        return f"{kind}, {self.neighbouring} neighbours, {self.mechanism}{seeded_mark(self.private)}"
 
 
 class Unstable(RuntimeError):

@@ -13,7 +13,7 @@ from pm_dpgmm.methods.released_densities import law_of
 from pm_dpgmm.methods.sketch.laplace import laplace
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 from pm_dpgmm.records.transformation import Asinh, Log
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 from pm_dpgmm.records.transformed_mixture import TransformedMixture
@@ -137,8 +137,7 @@ def ellipse_of(mean: FloatArray, covariance: FloatArray, *, n_points: int = 100)
 
 def price(release: Released) -> str:
     g = release.guarantee
-    mark = "" if release.private else f", {NOT_PRIVATE}"
-    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "") + mark
+    return f"epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else "") + seeded_mark(release.private)
 
 
 def literal(text: str) -> str:

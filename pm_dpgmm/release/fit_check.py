@@ -23,7 +23,7 @@ from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.posterior_draws import last_labels, posterior_of
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 from pm_dpgmm.records.feature_names import check_order
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class FitCheck:
             whom = whom.replace("explain", "contradict") if self.n_draws else whom.replace("explains", "contradicts")
         return (
             f"{whom} the {self.n_numbers} released numbers: discrepancy {self.statistic:.1f} where"
-            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}{'' if self.private else f', {NOT_PRIVATE}'}"
+            f" {self.expected:.1f} is expected, p = {self.p_value:.3g}{seeded_mark(self.private)}"
         )
 
     def __repr__(self) -> str:

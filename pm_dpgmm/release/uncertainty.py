@@ -35,7 +35,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import fit_coordinates
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.coordinates import share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, seeded_mark
 from pm_dpgmm.records.feature_names import in_order
 
 if TYPE_CHECKING:
@@ -127,8 +127,7 @@ class Band:
         shape = f"of shape {self.estimate.shape}, " if self.estimate.size != 1 else ""
         values = "" if shape else f"{self.estimate.item():.4g} [{self.lower.item():.4g}, {self.upper.item():.4g}], "
         warning = f", WARNING: {self.flag}" if self.flag else ""
-        mark = "" if self.private else f", {NOT_PRIVATE}"
-        return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}{mark}>"
+        return f"<Band: {shape}{values}{self.probability:.0%} intervals{warning}{seeded_mark(self.private)}>"
 
 
 def draws(release: Released, n_draws: int, *, random_seed: int | np.random.Generator | None = None) -> list[Mixture]:

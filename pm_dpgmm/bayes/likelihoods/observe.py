@@ -20,7 +20,7 @@ from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
 from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 from pm_dpgmm.records.feature_names import check_order
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def observe(
 
 
 def _not_private(text: Callable[..., str], *given: Any, **named: Any) -> str:
-    return f"{text(*given, **named)}, {NOT_PRIVATE}"
+    return text(*given, **named) + seeded_mark(private=False)
 
 
 def _order_of(release: Released, th: Any, n_components: int | None) -> list[int] | None:

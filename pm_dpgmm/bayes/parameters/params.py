@@ -27,7 +27,7 @@ from pm_dpgmm.bayes.parameters.centred_normal import centred_normal
 from pm_dpgmm.bayes.registry import ANCHORED, check_unused, remember_use
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class GMMParams:
         mixture = self.anchor.mixture
         lines = [
             f"<GMMParams {self.name!r}: {mixture.n_components} components, {mixture.n_features} features,"
-            f" {self.prior} prior; {self.anchor.source}{'' if self.private else f', {NOT_PRIVATE}'}"
+            f" {self.prior} prior; {self.anchor.source}{seeded_mark(self.private)}"
         ]
         scales = self.anchor.typical()
         lines += [

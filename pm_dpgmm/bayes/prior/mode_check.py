@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_flag
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 
 MARGIN = 0.02  # differences of a component's probability below it are never reported
 LEAST_EFFECTIVE = 5.0  # importance points at an average state, below which the estimate is not relied on
@@ -121,9 +121,8 @@ class ModeCheck:
             FROM_MODEL: "importance sampling with the model, one vector at a time, other variables at posterior draws",
             EXTRAPOLATED: "a Gaussian likelihood fitted to the draws",
         }
-        mark = "" if self.private else f", {NOT_PRIVATE}"
         lines = [
-            f"{self.name}: {verdict} (false alarm at most {self.false_alarm:g}){mark}",
+            f"{self.name}: {verdict} (false alarm at most {self.false_alarm:g}){seeded_mark(self.private)}",
             f"expected from {words[self.source]}",
         ]
         if not self.reliable:

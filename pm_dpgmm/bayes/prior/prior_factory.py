@@ -11,7 +11,7 @@ import pymc as pm
 from pm_dpgmm._arguments import check_choice, check_flag, check_positive, shown
 from pm_dpgmm.bayes.prior.priors import FORMS, mixture_prior
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 
 KIND = "pm_dpgmm.MixturePrior"
 
@@ -79,7 +79,7 @@ class MixturePrior:
     def __repr__(self) -> str:
         told = ("mixture", "dims", "feature_names", "form", "inflate")
         parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
-        return f"MixturePrior({parts}{'' if self.private else f', {NOT_PRIVATE}'})"
+        return f"MixturePrior({parts}{seeded_mark(self.private)})"
 
     def __deepcopy__(self, memo: object) -> MixturePrior:
         return self  # nothing of it can change

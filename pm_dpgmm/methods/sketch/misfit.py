@@ -43,7 +43,7 @@ from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
 from pm_dpgmm.methods.sketch.start import leaves_of, merged, padded
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
-from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
+from pm_dpgmm.privacy.guarantee import seeded_mark
 
 SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
 EXPLAINED = 0.5  # least share of the misfit that a larger mixture explains where a shortfall is told
@@ -101,7 +101,7 @@ class Misfit:
     def __repr__(self) -> str:
         told = ("statistic", "gain", "shortfall", "flagged", "tail")
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
-        return f"Misfit({numbers}{'' if self.private else f', {NOT_PRIVATE}'})"
+        return f"Misfit({numbers}{seeded_mark(self.private)})"
 
     @classmethod
     def sized(cls, statistic: float, gain: float | None, shortfall: float | None, tail: float | None = None) -> Misfit:
@@ -166,7 +166,7 @@ class Misfit:
 
     def summary(self) -> str:
         """One sentence: the statistic and both sizes; and whether the release is not private."""
-        return f"{self._sizes_in_words()}{'' if self.private else f'; {NOT_PRIVATE}'}"
+        return self._sizes_in_words() + seeded_mark(self.private, "; ")
 
     def _sizes_in_words(self) -> str:
         told = f"Misfit: {self.statistic:.1f} (right mixtures: below about 5)"
