@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ FloatArray = NDArray[np.float64]
 EXACT = 2**53  # integers up to it are doubles
 MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of a float
 TABLES = ("to_numpy", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
+PYTHON = (float, int, bool)
+AS_PYTHON = {np.float64: float, np.int64: int, np.bool_: bool}
 ONE_SHAPE = "mechanism must return runs of one shape"
 
 
@@ -73,7 +77,7 @@ def _check_plain(part: Any) -> None:
     if isinstance(part, np.ma.MaskedArray):
         raise OutputTypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
     if isinstance(part, np.ndarray):
-        labelled = type(part) not in (np.ndarray, np.memmap)  # such as one with a unit
+        labelled = type(part) not in (np.ndarray, np.memmap) or bool(part.dtype.metadata)  # such as one with a unit
     elif isinstance(part, np.generic):
         labelled = False
     else:  # tables; of what else becomes an array, JAX's and the like are the numbers alone
@@ -84,10 +88,45 @@ def _check_plain(part: Any) -> None:
             "mechanism must return plain arrays, got a"
             f" {type(part).__name__}, whose labels would go unseen; return its numbers, and what else varies as numbers"
         )
+    if isinstance(part, (int, float, np.generic)) and type(part) not in PYTHON and type(part).__module__ != "numpy":
+        raise OutputTypeError(
+            "mechanism must return plain numbers, as float(...) or int(...), got a"
+            f" {type(part).__name__}, whose attributes would go unseen"
+        )
+    check_no_attributes(part)
     if isinstance(part, (list, tuple)):
         for entry in part:
-            if not isinstance(entry, (float, int)):
+            if type(entry) not in PYTHON:  # of long lists
                 _check_plain(entry)
+
+
+def check_no_attributes(output: Any, known: Collection[str] = ()) -> None:
+    """Raise if something was put on an ``output`` of numbers, beside what is ``known``, that nothing here looks at."""
+    holds = isinstance(output, (tuple, list, dict)) or is_dataclass(output)
+    unseen = sorted({*getattr(output, "__dict__", ())} - {*known}) if holds else []
+    if unseen:
+        raise OutputTypeError(
+            f"mechanism must return numbers in plain tuples, lists, dicts or dataclasses, got a {type(output).__name__}"
+            f" whose attributes {shown(unseen)} would go unseen"
+        )
+
+
+def type_of(part: Any) -> Any:
+    """All that is told by types: of a list or tuple also those of what is in it, as NumPy gives all entries one.
+
+    NumPy's float64, int64 and bool count as Python's float, int and bool, which a mechanism mixes without a thought.
+    """
+    if isinstance(part, (list, tuple)):
+        return (type(part), *map(type_of, part))
+    return (type(part), part.dtype) if isinstance(part, np.ndarray) else AS_PYTHON.get(type(part), type(part))
+
+
+def type_in_words(kind: Any) -> str:
+    """What :func:`type_of` found, for a message."""
+    if isinstance(kind, tuple):
+        holder, *entries = map(type_in_words, kind)
+        return f"{holder} of {', '.join(entries[:5])}{', ...' * (len(entries) > 5)}"
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def _check_integers_among_floats(part: Any, array: NDArray[Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._arguments import check_callable, shown
-from verification.auditing.parts import ONE_SHAPE, OutputError, checked_part, widened
+from verification.auditing.parts import (
+    ONE_SHAPE,
+    OutputError,
+    check_no_attributes,
+    checked_part,
+    type_in_words,
+    type_of,
+    widened,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -34,7 +42,8 @@ def repeated(mechanism: Callable[..., Any], *, failures: tuple[type[Exception], 
     mechanism : callable
         ``mechanism(data, rng)`` or, if it takes no generator, ``mechanism(data)``; a parameter named ``rng`` is given
         by name. Returns a number, an array, a tuple of these, a dict or dataclass of these; None, whole or as a part,
-        is the failure symbol (NaN). Every run has the same form: parts, names, shapes and types of number.
+        is the failure symbol (NaN). Every run has the same form: parts, names, shapes and types of number and of what
+        holds them; NumPy's float64, int64 and bool count as float, int and bool.
     failures : tuple of exception types
         Exceptions of these types are outputs too: the run is NaN in every part, and a further part says which type it
         was (0: none; 1: None; from 2 on: the first type that fits). Messages go unseen. Any other exception ends the
@@ -81,7 +90,7 @@ class Form:
 
     names: tuple[Any, ...]  # what holds the parts, then theirs
     shapes: list[tuple[int, ...] | None]
-    types: list[np.dtype[Any] | None]
+    types: list[Any]  # as of `type_of`
 
 
 @dataclass(slots=True, eq=False)
@@ -164,10 +173,11 @@ class Repeated:
         names, values, types = parts
         if self.form is None:
             if self.settled and names[0] != ALONE:
-                raise OutputError(f"{TOO_RARE}, got the parts {names}")
+                raise OutputError(f"{TOO_RARE}, got a {type_in_words(names[0])}")
             self.form = Form(names, [None] * len(values), [None] * len(values))
         if _exactly(names) != _exactly(self.form.names):
-            raise OutputError(f"mechanism must return the same parts in every run, got {self.form.names} and {names}")
+            before, now = (f"{type_in_words(kind)} {parts}" for kind, *parts in (self.form.names, names))
+            raise OutputError(f"mechanism must return the same parts in every run, got {before} and {now}")
         for place, (value, kind) in enumerate(zip(values, types, strict=True)):
             if value is None:
                 continue
@@ -180,13 +190,16 @@ class Repeated:
                 raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shape} and {value.shape}")
             elif before != kind:
                 raise OutputError(
-                    f"mechanism must return one type of number in every run, got {shown(before)} and {shown(kind)}; the"
-                    " type is an output too: convert with float(...)"
+                    "mechanism must return one type of number in every run, got"
+                    f" {type_in_words(before)} and {type_in_words(kind)}; the type is an output too: convert with"
+                    " float(...)"
                 )
 
 
 def _exactly(name: Any) -> Any:
     """A name with its type: 1, 1.0 and True are equal as keys, and -0.0 and 0.0, and may tell records apart."""
+    if isinstance(name, type):
+        return name
     return tuple(map(_exactly, name)) if type(name) is tuple else (type(name), repr(name))
 
 
@@ -194,14 +207,14 @@ Parts = tuple[tuple[Any, ...], list[FloatArray | None], list[Any]]  # names, val
 
 
 def _parts(output: Any) -> Parts:
-    kind: str
+    kind: Any = type(output)
     named: list[tuple[Any, Any]]
     if is_dataclass(output) and not isinstance(output, type):
-        kind, named = type(output).__name__, [(f.name, getattr(output, f.name)) for f in fields(output)]
-    elif isinstance(output, Mapping):
-        kind, named = "mapping", list(output.items())
-    elif isinstance(output, tuple):
-        kind, named = type(output).__name__, list(enumerate(output))
+        named = [(f.name, getattr(output, f.name)) for f in fields(output)]
+        check_no_attributes(output, [name for name, _ in named])
+    elif isinstance(output, (dict, tuple)):
+        named = list(output.items() if isinstance(output, dict) else enumerate(output))
+        check_no_attributes(output)
     else:
         kind, named = ALONE, [(0, output)]
     if not named:
@@ -210,15 +223,8 @@ def _parts(output: Any) -> Parts:
     return (
         (kind, *(name for name, _ in named)),
         [None if array is None else widened(array) for array in arrays],
-        [None if value is None else _types(value) for _, value in named],
+        [None if value is None else type_of(value) for _, value in named],
     )
-
-
-def _types(value: Any) -> Any:
-    """Type of the numbers; of a list or tuple its own and those of what is in it, as NumPy gives all entries one."""
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *map(_types, value))
-    return np.asarray(value).dtype
 
 
 def _way_of_rng(mechanism: Callable[..., Any]) -> str:

@@ -6,7 +6,8 @@ alarm. Nothing else is random.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from array import array
+from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 
 import joblib
@@ -121,7 +122,13 @@ def test_exceptions_end_the_audit_unless_they_are_outputs():
         (lambda data, rng: ((1 if data else 1.0, 2.5),), "one type of number in every run, got"),
         (lambda data, rng: {"a": (1.0, 2.5) if data else [1.0, 2.5]}, "one type of number in every run, got"),
         (lambda data, rng: np.array([1.0]).astype(">f8" if data else "<f8"), "one type of number in every run, got"),
+        (lambda data, rng: np.float32(1.5) if data else 1.5, "one type of number in every run, got"),
+        (lambda data, rng: np.array(1.5) if data else 1.5, "one type of number in every run, got"),
+        (lambda data, rng: array("d", [1.5]) if data else np.array([1.5]), "one type of number in every run, got"),
+        (lambda data, rng: [np.array([1.5])] if data else [[1.5]], "list of ndarray of float64|list of list of float"),
         (lambda data, rng: (1.0,) if data else 1.0, "the same parts in every run"),
+        (lambda data, rng: OrderedDict(a=1.0) if data else {"a": 1.0}, "in every run, got dict .* and OrderedDict|Ord"),
+        (lambda data, rng: (Pair if data else namedtuple("Pair", "a b"))(1.0, 2.0), "the same parts in every run"),
         (lambda data, rng: {1: 1.0} if data else {1.0: 1.0}, "the same parts in every run"),
         (lambda data, rng: {0.0: 1.0} if data else {-0.0: 1.0}, "the same parts in every run"),
         (lambda data, rng: {"a": 1.0, "b": 2.0} if data else {"b": 2.0, "a": 1.0}, "the same parts in every run"),
@@ -132,6 +139,38 @@ def test_exceptions_end_the_audit_unless_they_are_outputs():
 def test_runs_that_differ_in_form_are_refused(mechanism, message):
     with pytest.raises(ValueError, match=message):
         run(repeated(mechanism))
+
+
+def with_secret(kind, *values):
+    """An output of a class that may carry more than its numbers, and does."""
+    found = type(kind.__name__, (kind,), {})(*values)
+    found.secret = 1.0
+    return found
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        with_secret(float, 1.5),
+        with_secret(np.float64, 1.5),
+        with_secret(tuple, (1.5, 2.5)),
+        with_secret(list, [1.5, 2.5]),
+        [with_secret(float, 1.5), 2.5],
+        with_secret(dict, {"a": 1.5}),
+        with_secret(Answer, 1.5, 2.5),
+        {"a": with_secret(list, [1.5])},
+        np.zeros(2, np.dtype("f8", metadata={"secret": 1})),
+    ],
+    ids=lambda output: type(output).__name__,
+)
+def test_what_is_put_on_an_output_beside_its_numbers_is_refused(output):
+    with pytest.raises(TypeError, match=r"mechanism must return .* would go unseen"):
+        run(repeated(lambda data, rng: output))
+
+
+def test_numbers_of_numpy_and_python_may_take_turns():
+    for one, other in ((float, np.float64), (int, np.int64), (bool, np.bool_)):
+        assert run(repeated(lambda data, rng: (one if rng.random() < 0.5 else other)(data))).refuted  # noqa: B023
 
 
 @pytest.mark.parametrize("output", ["text", 1j, np.longdouble(1), object(), np.ma.masked_array([1.0], [True])])
