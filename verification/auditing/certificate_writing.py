@@ -69,6 +69,8 @@ def certificate(
     claimed = getattr(result, "curve", None)
     if claimed is not None:
         fields["curve"] = {name: getattr(claimed, name).tolist() for name in ("epsilons", "first", "second")}
+        if not claimed.family.name:
+            fields["curve"] |= {name: getattr(claimed.family, name) for name in ("slack", "failure")}
     one_run = "tries" in fields
     found = {
         "format": ONE_RUN_FORMAT if one_run else FORMAT if claimed is None else CURVE_FORMAT,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from verification._arguments import check_delta, check_non_negative, check_positive, shown, unmasked
 from verification.auditing.bisection import bracket
@@ -26,6 +27,7 @@ ABOVE = 1e-9  # relative and absolute, that a curve may be above its guarantee's
 SMALLEST, LARGEST, POINTS = 1e-3, 60.0, 240  # of the epsilons at which a claim is read, beside 0
 ORDERS = 1 + np.geomspace(1e-3, 1e5, 500)  # of Renyi divergences, each of which gives a valid bound
 ROUNDING = 1e-12, 1e-15  # relative and absolute, of a chord
+ALIKE = 0.0, 0.1, 1.0, 5.0  # epsilons at which a guarantee's curve must be that of its mu to count as Gaussian
 LEAST_MU, MOST_MU, MOST_RHO = 1e-300, 200.0, 1e4
 MOST_POINTS = 10_000  # of a curve; with more a certificate would take minutes
 
@@ -88,7 +90,9 @@ class Family:
     claimed: float | None  # None: the claim is no member, and whatever is said of the family is said beside it
     delta: Callable[[float, float], float]  # of a parameter and an epsilon; grows with the parameter
     largest: float
-    name: str = ""  # by which a certificate finds it again
+    name: str = ""  # by which a certificate finds it again; if empty by these:
+    slack: float = 0.0
+    failure: float = 0.0
 
     def refuted_below(self, epsilon: float, delta_lower: float) -> float:
         """The parameter up to which the curves lie below ``delta_lower`` at ``epsilon``, rounded down."""
@@ -267,17 +271,44 @@ def _family_of(profile: Any) -> Family:
         return dataclasses.replace(FAMILIES["zCDP"], claimed=float(profile.rho))
     if isinstance(profile, GDP):
         return dataclasses.replace(GAUSSIAN, claimed=float(profile.mu))
-    mu = getattr(profile, "mu", None)
-    # only of this kind is it known that curves grow with mu: elsewhere the name may stand for anything, a scale say
-    gaussian = dataclasses.is_dataclass(profile) and getattr(profile, "kind", "") == "gaussian"
-    if gaussian and isinstance(mu, (float, int)) and callable(getattr(profile, "delta", None)):
-        replace: Callable[..., Any] = dataclasses.replace
-
-        def delta(value: float, epsilon: float) -> float:
-            return float(replace(profile, mu=max(value, 1e-9)).delta(epsilon))
-
-        return Family("mu", float(mu), delta, MOST_MU)
+    if dataclasses.is_dataclass(profile) and getattr(profile, "kind", "") == "gaussian" and _is_curve(profile):
+        # elsewhere a mu may stand for anything, a scale say
+        told = [getattr(profile, name, 0.0) for name in ("mu", "slack", "failure")]
+        if (
+            all(isinstance(number, (float, int)) and math.isfinite(number) for number in told)
+            and 0 < told[0] <= MOST_MU
+        ):
+            family = gaussian_family(*map(float, told))
+            curve = _as_curve(profile)
+            if all(math.isclose(family.delta(told[0], e), curve(e), rel_tol=1e-6, abs_tol=1e-12) for e in ALIKE):
+                return family
     return GAUSSIAN
+
+
+def gaussian_family(mu: float, slack: float, failure: float) -> Family:
+    """Curves of Gaussian noise, with the two things that a guarantee of `pm_dpgmm` may add to them.
+
+    Parameters
+    ----------
+    mu : float
+        Claimed: sensitivity over standard deviation of the noise.
+    slack : float
+        Distance in total variation of the sampler's law from another, which adds (1 + exp(epsilon)) slack.
+    failure : float
+        Probability of an event on which the law is anything: what is left of the curve is 1 - failure of it.
+
+    A curve never rises, so beyond its lowest point the sum, convex in exp(epsilon), keeps the value that it has there.
+    """
+
+    def delta(value: float, epsilon: float) -> float:
+        value = max(value, LEAST_MU)
+        if slack:
+            quantile = float(special.ndtri(min(1.0, slack / (1 - failure))))
+            epsilon = min(epsilon, max(-value * (quantile + value / 2), 0.0))  # where its derivative is 0
+        plain = failure + (1 - failure) * float(GDP(value).delta(epsilon))
+        return min(1.0, plain + ((1 + math.exp(epsilon)) * slack if slack else 0.0))
+
+    return Family("mu", mu, delta, MOST_MU, "", slack, failure)
 
 
 def _words(profile: Any, family: Family) -> str:
@@ -305,6 +336,12 @@ def _values(name: str, curve: Curve, epsilons: FloatArray) -> FloatArray:
         if not found[i] >= 0:
             raise ValueError(f"{name} must give a delta of at least 0, got {shown(value)} at epsilon {epsilon:g}")
     return np.minimum.accumulate(np.minimum(found, 1.0))
+
+
+def curve_at(epsilons: FloatArray, curve: Curve) -> FloatArray:
+    """One curve of both orders at increasing epsilons from 0, as `claimed_curve` reads it."""
+    values = _values("curve", curve, epsilons)
+    return _hull(epsilons, values, values)
 
 
 def _hull(epsilons: FloatArray, here: FloatArray, other: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,15 @@ from verification.auditing.claimed_curve import (
     FAMILIES,
     GAUSSIAN,
     GDP,
+    LEAST_MU,
+    MOST_MU,
     MOST_POINTS,
     ZCDP,
     ClaimedCurve,
     Family,
     claimed_curve,
+    curve_at,
+    gaussian_family,
 )
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
@@ -27,7 +32,6 @@ from verification.auditing.guessing import MOST_RUNS
 
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
-LOOSE = 1e-3  # relative and absolute, of a bound that another family's must not exceed: found to 1e-4
 FOUR_DIGITS, SIX_DIGITS = 1e-3, 1e-5  # relative, of a parameter in words, and of a guarantee's
 MOST_LEARNERS = 64  # more would take minutes
 
@@ -42,10 +46,10 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
     Guarantee
     ---------
-    None: the counts are as stored. A claim of GDP or zCDP must be that of its parameter. Other claims have the curve
-    that is stored, under the words that are; under those of a guarantee it must hold epsilon and delta. Of the Gaussian
-    family of a guarantee (family "") the parameter must not exceed that of GDP, whose curves are nowhere above; the
-    epsilon is taken as it stands, as is the detection limit of a sequential audit, which is a simulation.
+    None: the counts are as stored. A claim of GDP or zCDP must be that of its parameter, one of Gaussian noise with
+    what a guarantee adds to it (family "") that of its parameter, slack and failure. Other claims have the curve that
+    is stored, under the words that are; under those of a guarantee it must hold epsilon and delta. The detection limit
+    of a sequential audit that refuted, which is a simulation, is taken as it stands.
     """
     error, problems = stored["false_alarm"], list[str]()
     check_probability(false_alarm=error)
@@ -53,7 +57,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for name in ("n_samples", "n_certified"):
         check_count(least=1, most=MOST_RUNS, **{name: stored[name]})
     claim = _claim(stored)
-    family = FAMILIES.get(stored["family"])
+    family = claim.family
     found: dict[str, Any] = {}
     if stored["sequential"]:
         first, second = betting.allowed_at_cuts(claim)
@@ -68,7 +72,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)
-        lower = betting.parameter_bound(bets, family or GAUSSIAN, error)
+        lower = betting.parameter_bound(bets, family, error)
         if not found["refuted"]:
             found["detection_limit"] = betting.sequential_gaussian_limit(
                 claim, n_samples=stored["n_samples"], false_alarm=error
@@ -90,20 +94,15 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             raise ValueError("epsilon_point must be one of the curve's epsilons")
         allowed = float(claim.allowed((sides[0], sides[1]))[place[0]])
         made = Plan((sides[0], sides[1]), counts.guesses, counts.rounds, float(stored["epsilon_point"]), allowed)
-        verdict = judge(made, counts.correct, family=family or GAUSSIAN, error=error)
+        verdict = judge(made, counts.correct, family=family, error=error)
         found |= {"p_value": verdict.p_value, "delta_lower": verdict.delta_lower, "e_value": None}
         found |= {"refuted": verdict.delta_lower > allowed, "delta_claimed": allowed, "event": str(made)}
         found["detection_limit"] = gaussian_limit(claim, n_certified=counts.rounds, false_alarm=error)
         lower = verdict.parameter_lower
     if found["refuted"] and stored["claimed"] is not None:
         lower = max(lower, float(stored["claimed"]))
-    found["parameter"] = (family or GAUSSIAN).parameter
-    if family is None:
-        if not 0 <= stored["parameter_lower"] <= lower * (1 + LOOSE) + LOOSE:
-            problems.append(f"parameter_lower: at most {lower:.6g} follows from the counts")
-    else:
-        found["parameter_lower"] = lower
-        found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
+    found["parameter"], found["parameter_lower"] = family.parameter, lower
+    found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
     fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
     fields |= {name: math.inf for name in ("epsilon_lower", "detection_limit") if stored[name] == "inf"}
     result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
@@ -112,9 +111,29 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:
     """The claimed curve; ValueError where it is none, or is not that of its family."""
-    claim = stored_curve(stored, FAMILIES.get(stored["family"], GAUSSIAN))
+    claim = stored_curve(stored, _family(stored))
     _check_words(claim, stored["family"], stored["claimed"])
     return claim
+
+
+def _family(stored: Mapping[str, Any]) -> Family:
+    """The family of curves that a certificate names, or that of Gaussian noise with what its guarantee adds to it."""
+    name, claimed = stored["family"], stored["claimed"]
+    if name in FAMILIES:
+        return FAMILIES[name]
+    if name != "":
+        raise ValueError("family must be GDP, zCDP or empty")
+    if claimed is None:
+        raise ValueError("claim, family and claimed do not fit each other")
+    if not {"slack", "failure"} <= {*stored["curve"]}:
+        raise ValueError("curve must say slack and failure, without which no epsilon follows, as in older certificates")
+    slack, failure = stored["curve"]["slack"], stored["curve"]["failure"]
+    check_non_negative(claimed=claimed, slack=slack, failure=failure)
+    if not (LEAST_MU <= claimed <= MOST_MU and slack < 1 and failure < 1):
+        raise ValueError(
+            f"claimed, slack and failure must be those of Gaussian noise, got {claimed}, {slack}, {failure}"
+        )
+    return gaussian_family(float(claimed), float(slack), float(failure))
 
 
 def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> ClaimedCurve:
@@ -172,8 +191,6 @@ def check_named(claim: ClaimedCurve) -> None:
 
 def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
     """Raise ValueError if the words, the family and the claimed parameter are not of this curve."""
-    if family not in (*CLAIMS, ""):
-        raise ValueError("family must be GDP, zCDP or empty")
     if family and claimed is not None:
         read = claimed_curve(profile=CLAIMS[family](claimed))
         pairs = ((claim.epsilons, read.epsilons), (claim.first, read.first), (claim.second, read.second))
@@ -184,9 +201,9 @@ def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
     if not fits or not claim.words.startswith(("the curve ", "the two curves ")):
         raise ValueError("claim, family and claimed do not fit each other")
     if claimed is not None:
-        least = GDP(claimed).delta(claim.epsilons)  # slack and failures only add to it
-        if not all((a >= least * (1 - PRECISION[0]) - PRECISION[1]).all() for a in (claim.first, claim.second)):
-            raise ValueError("claimed does not fit the curve")
+        told = curve_at(claim.epsilons, partial(claim.family.delta, claimed))
+        if not all(_close(side, told) for side in (claim.first, claim.second)):
+            raise ValueError("claimed, slack and failure do not fit the curve")
 
 
 def _close(a: Any, b: Any) -> bool:

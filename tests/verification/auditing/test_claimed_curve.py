@@ -11,7 +11,7 @@ from scipy import special, stats
 from pm_dpgmm.privacy.curves import GaussianProfile, TableProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
 from tests.builders.discrete_pairs import discrete_pair, orders
-from verification.auditing.claimed_curve import GAUSSIAN, GDP, ZCDP, claimed_curve
+from verification.auditing.claimed_curve import GAUSSIAN, GDP, ZCDP, claimed_curve, gaussian_family
 from verification.references.references import gaussian_delta, laplace_delta
 
 ALPHA = np.linspace(0, 1, 41)
@@ -155,3 +155,28 @@ def test_a_table_too_long_for_a_certificate_is_refused_before_the_audit():
         else:
             with pytest.raises(ValueError, match="profile must have at most 9759 epsilons up to 60, got 9760"):
                 claimed_curve(profile=table)
+
+
+@pytest.mark.parametrize(
+    "slack, failure", [(0.0, 0.0), (1e-9, 0.0), (1e-4, 0.0), (0.0, 1e-4), (1e-6, 0.01), (0.3, 0.0)]
+)
+@pytest.mark.parametrize("mu", [1e-3, 0.2367, 1.0, 30.0])
+def test_the_family_of_gaussian_noise_has_the_curves_of_its_profiles(mu, slack, failure):
+    family = gaussian_family(mu, slack, failure)
+    for value in (mu / 3, mu, 2 * mu):
+        profile = GaussianProfile(mu=value, slack=slack, failure=failure)
+        for epsilon in (0.0, 1e-3, 0.1, 1.0, 4.0, 60.0):
+            assert family.delta(value, epsilon) == pytest.approx(profile.delta(epsilon), rel=1e-6, abs=1e-13)
+
+
+def test_a_curve_that_only_calls_itself_gaussian_is_of_no_family_with_mu():
+    @dataclasses.dataclass
+    class Named:
+        mu: float
+        kind: str = "gaussian"
+
+        def delta(self, epsilon):
+            return 0.5 * math.exp(-epsilon)
+
+    assert claimed_curve(profile=Named(1.0)).family is GAUSSIAN
+    assert claimed_curve(profile=GaussianProfile(mu=1.0)).family.claimed == 1.0

@@ -117,17 +117,13 @@ FORGED = {
     "words of a family, and no parameter": ({"claimed": None, "claim": "5-GDP"}, "do not fit each other"),
     "another family": ({"family": "zCDP", "claim": "9-zCDP", "claimed": 9.0}, "must be those of 9-zCDP"),
     "an unknown family": ({"family": "mine", "parameter_lower": 50.0}, "family must be"),
-    "a parameter of a guarantee": (
+    "a family that is not told": (
         {"family": "", "claim": "the curve given", "parameter_lower": 50.0},
-        "parameter_lower: at most",
+        "curve must say slack and failure",
     ),
     "a guarantee that the curve has not": (
-        {"family": "", "claim": "the curve of (epsilon = 1, delta = 1e-07)", "parameter_lower": 1.0},
+        {"family": "GDP", "claim": "the curve of (epsilon = 1, delta = 1e-07)", "claimed": None},
         "must be at most 1e-07 at epsilon 1",
-    ),
-    "a claim of a guarantee": (
-        {"family": "", "claim": "the curve given", "parameter_lower": 1.0, "claimed": 50.0},
-        "claimed does not fit the curve",
     ),
 }
 
@@ -143,6 +139,30 @@ def test_no_bound_follows_from_a_claim_that_the_curve_is_not(name, sequential):
     changed["digest"] = digest_of(changed)
     checked = verify(changed)
     assert not checked.holds and len(checked.problems) == 1 and words in str(checked)
+
+
+OF_A_GUARANTEE = {
+    "epsilon_lower": (50.0, "inf", None, 0.0),
+    "parameter_lower": (0.0, 50.0),
+    "delta": (0.5, 1e-300),
+    "claimed": (0.2, 50.0, 1e-310, -1.0, None),
+    "slack": (1e-3, 1.0, -1.0, "much"),
+    "failure": (1e-3, 1.0),
+}
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("name", OF_A_GUARANTEE)
+def test_every_bound_of_a_guarantee_follows_from_its_counts_and_its_family(name, sequential):
+    """Its epsilon was taken as it stood, and a refutation that says "epsilon >= 50" verified."""
+    found = stored(1.5, sequential, guarantee=GUARANTEE)
+    for value in OF_A_GUARANTEE[name]:
+        changed = copy.deepcopy(found)
+        (changed["curve"] if name in ("slack", "failure") else changed)[name] = value
+        if name == "epsilon_lower":
+            changed["statement"] = found["statement"].replace(f"{found[name]:.4g}", f"{float(value or 0):.4g}")
+        changed["digest"] = digest_of(changed)
+        assert not verify(changed).holds, value
 
 
 @pytest.mark.parametrize("sides", [("first",), ("second",), ("first", "second")])
