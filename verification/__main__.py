@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from pm_dpgmm._version import __version__
 from pm_dpgmm.cli.exit_status import NEGATIVE, one_line, run_command
 from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.untrusted_json import read_text
-from pm_dpgmm.files.writing import check_destination, make_folder
+from pm_dpgmm.files.writing import check_destination, make_folder, reserved
 
 STATUS = """exit status:
   0 done: verdicts right, claim not refuted, certificate holds
@@ -305,16 +307,30 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    with _place_of_certificate(options) as place:
+        return _audit_to(place, options)
+
+
+def _place_of_certificate(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Where it goes, whatever folder the mechanism changes to; without --force a file that this audit alone has."""
+    if options.certificate is None:
+        return nullcontext()
+    if options.force:
+        return nullcontext(os.path.abspath(check_destination(options.certificate, name="--certificate", force=True)))
+    return reserved(options.certificate, name="--certificate")
+
+
+def _audit_to(place: Any, options: argparse.Namespace) -> int:
     from verification.auditing.audit import audit
     from verification.auditing.given_data import as_given
     from verification.auditing.repeated import repeated
 
-    if options.certificate is not None:
-        check_destination(options.certificate, name="--certificate", force=options.force)
     module, _, function = options.mechanism.partition(":")
     try:
         mechanism = getattr(importlib.import_module(module), function)
-    except (Exception, SystemExit) as error:  # of the module, too: its code runs
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the module, too: its code runs
         print(f"mechanism must be module:function, got {options.mechanism!r}: {one_line(error)}", file=sys.stderr)
         return 2
     try:
@@ -339,9 +355,9 @@ def _audit(options: argparse.Namespace) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     print(json.dumps(result.as_dict()) if options.json else result)
-    if options.certificate is not None:
+    if place is not None:
         try:
-            result.save(options.certificate, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
+            result.save(place, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
         except (OSError, ValueError) as error:
             print(f"certificate not written: {one_line(error)}", file=sys.stderr)
             return 2

@@ -138,8 +138,8 @@ def _why_there(target: Path) -> str:
     with contextlib.suppress(OSError):
         if target.stat().st_size == 0:
             return (
-                "which is empty: a fit that is running has reserved it, or one was killed before it had released"
-                " anything; delete it if none is running"
+                "which is empty: a fit or audit that is running has reserved it, or one was killed before it had"
+                " written anything; delete it if none is running"
             )
     return "which exists"
 

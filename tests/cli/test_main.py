@@ -298,7 +298,7 @@ def test_an_output_and_a_link_to_it_have_one_checkpoint_for_both(table, tmp_path
     (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
     (tmp_path / "r.partial.json").touch()  # of a fit to r.json that is running
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "link.json")]) == 2
-    assert "r.partial.json', which is empty: a fit that is running has reserved it" in capsys.readouterr().err
+    assert "r.partial.json', which is empty: a fit or audit that is running has reserved it" in capsys.readouterr().err
 
 
 def test_what_a_link_at_the_place_of_the_checkpoint_leads_to_is_removed_too(table, tmp_path):
@@ -528,7 +528,9 @@ def test_of_two_fits_with_one_output_only_one_spends(table, tmp_path, capsys, un
     before = sorted(path.name for path in tmp_path.iterdir())
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]) == 2
     told = capsys.readouterr().err
-    assert "a fit that is running has reserved it" in told and told.count("\n") == 1 and "r.partial.json" in told
+    assert (
+        "a fit or audit that is running has reserved it" in told and told.count("\n") == 1 and "r.partial.json" in told
+    )
     assert before == sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "r.partial.json"]
     running.communicate("go\n", timeout=120)
     assert running.returncode == 0 and sorted(os.listdir(tmp_path)) == ["people.csv", "r.json"]
@@ -542,7 +544,7 @@ def test_a_killed_fit_leaves_a_name_and_the_way_out(table, tmp_path, capsys):
     arguments = ["fit", str(table), *GOOD, "--output", str(tmp_path / "r.json")]
     assert main(arguments) == 2
     told = capsys.readouterr().err
-    assert "killed before it had released anything; delete it if none is running" in told
+    assert "killed before it had written anything; delete it if none is running" in told
     assert main(["resume", str(tmp_path / "r.partial.json"), "--output", str(tmp_path / "r.json")]) == 2
     assert "had released nothing" in capsys.readouterr().err
     (tmp_path / "r.partial.json").unlink()

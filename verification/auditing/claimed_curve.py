@@ -18,6 +18,7 @@ from scipy import special
 
 from verification._arguments import check_delta, check_non_negative, check_positive, shown, unmasked
 from verification.auditing.bisection import bracket
+from verification.auditing.foreign import foreign
 from verification.references.references import gaussian_delta
 
 FloatArray = NDArray[np.float64]
@@ -325,10 +326,8 @@ def _values(name: str, curve: Curve, epsilons: FloatArray) -> FloatArray:
     """The curve at every epsilon, shape (m,); a curve never rises, so smaller values hold further on."""
     found = np.empty(epsilons.size)
     for i, epsilon in enumerate(epsilons.tolist()):
-        try:
+        with foreign(f"{name} raised at epsilon {epsilon:g}"):
             value = curve(epsilon)
-        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
-            raise RuntimeError(f"{name} raised at epsilon {epsilon:g}: {type(error).__name__}: {error}") from error
         try:
             found[i] = float(value)
         except (TypeError, ValueError):

@@ -23,6 +23,7 @@ from verification._arguments import (
 )
 from verification.auditing.claimed_curve import claim_of
 from verification.auditing.coins import fair_coins
+from verification.auditing.foreign import foreign
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.one_run_guessing import OneRunCounts
 from verification.auditing.one_run_result import NEIGHBOURS, OneRunResult, judged
@@ -151,10 +152,8 @@ def one_run(
     coins = fair_coins(rng, n_canaries)
     own = np.random.default_rng(rng.integers(2**32, size=4))
     rows = _included(fixed, first, second, coins)  # held until the scores are read, as what it says is the coins
-    try:
+    with foreign("mechanism raised in its run", passing=(Exception,)):
         release = once.once(rows, own)
-    except SystemExit as error:  # an exit status would be read as a verdict
-        raise RuntimeError(f"mechanism raised in its run: SystemExit: {error}") from error
 
     ask = _by_density if score is None else score
     scores = _scored(ask, release, first)
@@ -262,10 +261,8 @@ def _by_density(release: Any, rows: Any) -> Any:
 
 
 def _scored(score: Score, release: Any, rows: Any) -> FloatArray:
-    try:
+    with foreign("score raised on the canaries", passing=(Exception,)):
         found = score(release, rows)
-    except SystemExit as error:
-        raise RuntimeError(f"score raised on the canaries: SystemExit: {error}") from error
     try:
         scores = np.asarray(unmasked(found))
         scores = np.empty(()) if np.iscomplexobj(scores) else scores.astype(float)

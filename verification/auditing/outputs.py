@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from verification._arguments import check_callable, shown, unmasked
 from verification.auditing.alike import NAMES, Calls
+from verification.auditing.foreign import foreign
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
 from verification.auditing.repeated import Repeated
@@ -50,12 +51,8 @@ class Runner:
 
     def draw(self, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
         """``n`` checked runs, one array per output part, and whether the mechanism returns a tuple."""
-        try:
+        with foreign(f"mechanism raised on {NAMES[which]}", passing=(OutputError, OutputTypeError)):
             output = self.sample(self.states[which], n, rng)
-        except (OutputError, OutputTypeError):
-            raise
-        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
-            raise RuntimeError(f"mechanism raised on {NAMES[which]}: {type(error).__name__}: {error}") from error
         self.check_data(which)
         return _checked(output, n)
 
@@ -80,12 +77,8 @@ def prepared(mechanism: Any, x: Any, x_neighbour: Any) -> Runner:
         mechanism = mechanism.anew()
     states = []
     for given, name in zip(data, NAMES, strict=True):
-        try:
+        with foreign(f"mechanism.prepare raised on {name}", passing=(OutputError, OutputTypeError)):
             states.append(mechanism.prepare(given))
-        except (OutputError, OutputTypeError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise RuntimeError(f"mechanism.prepare raised on {name}: {type(error).__name__}: {error}") from error
     runner = Runner(mechanism.sample, (states[0], states[1]), data, before, same, getattr(mechanism, "blocks", None))
     for which in (0, 1):
         runner.check_data(which)
@@ -326,10 +319,8 @@ def log_ratio(log_density: Callable[..., Any], outputs: Any, x: Any, x_neighbour
     for data, name in ((x, NAMES[1]), (x_neighbour, NAMES[0])):
         own = tuple(map(_backward, outputs)) if isinstance(outputs, tuple) else _backward(outputs)
         before = fingerprint(name, data)
-        try:
+        with foreign(f"log_density raised on {name}"):
             values = np.asarray(unmasked(log_density(own, data)))
-        except (Exception, SystemExit) as error:  # an exit status would be read as a verdict
-            raise RuntimeError(f"log_density raised on {name}: {type(error).__name__}: {error}") from error
         if fingerprint(name, data) != before:
             raise ValueError(CHANGED.format(who="log_density", when="a call"))
         if values.dtype.kind not in "biuf" or values.shape != (n,):

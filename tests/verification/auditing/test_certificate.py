@@ -466,3 +466,49 @@ def test_the_command_line_writes_certificates_that_it_verifies(tmp_path, capsys)
         printed = capsys.readouterr()
         assert words in printed.err and "refuted" not in printed.out  # found out before the audit
     assert main([*arguments, "--certificate", path, "--force"]) == 1
+
+
+def in_another_folder(data, n_samples, rng):
+    os.chdir(FOLDERS[1])
+    return rng.laplace(scale=5.0, size=n_samples)
+
+
+def beaten_to_it(data, n_samples, rng):
+    assert main([*AUDIT_OF_FAIR, "--certificate", str(FOLDERS[0] / "c.json")]) == 2
+    return rng.laplace(scale=5.0, size=n_samples)
+
+
+def fair(data, n_samples, rng):
+    return rng.laplace(scale=5.0, size=n_samples)
+
+
+FOLDERS = []  # of the test that runs
+AUDIT_OF_FAIR = ["audit", f"{__name__}:fair", "0", "1", "--epsilon", "1", "--n-samples", "200"]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_certificate_goes_where_it_was_looked_for_whatever_folder_the_mechanism_changes_to(
+    force, tmp_path, monkeypatch
+):
+    """One of the same name there was replaced."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    (there / "c.json").write_text("precious")
+    monkeypatch.setitem(globals(), "FOLDERS", [here, there])
+    monkeypatch.chdir(here)
+    arguments = ["audit", f"{__name__}:in_another_folder", "0", "1", "--epsilon", "1", "--n-samples", "200", *force]
+    assert main([*arguments, "--certificate", "c.json"]) == 0
+    assert verify(json.loads((here / "c.json").read_text())).holds and (there / "c.json").read_text() == "precious"
+
+
+def test_of_two_audits_one_has_the_certificate(tmp_path, monkeypatch, capsys):
+    """Both looked before either wrote, and the second replaced the first one's without a word."""
+    monkeypatch.setitem(globals(), "FOLDERS", [tmp_path])
+    path = tmp_path / "c.json"
+    arguments = ["audit", f"{__name__}:beaten_to_it", "0", "1", "--epsilon", "1", "--n-samples", "200"]
+    assert main([*arguments, "--certificate", str(path)]) == 0
+    assert "a fit or audit that is running has reserved it" in capsys.readouterr().err
+    assert json.loads(path.read_text())["mechanism"].endswith("beaten_to_it")
+    failing = ["audit", f"{__name__}:no_mechanism", *arguments[2:], "--certificate", str(tmp_path / "d.json")]
+    assert main(failing) == 2 and not (tmp_path / "d.json").exists()

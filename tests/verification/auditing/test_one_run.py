@@ -6,6 +6,7 @@ Rates: every seed is fixed. A false alarm rate is compared with what 200 or more
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from dataclasses import replace
@@ -309,14 +310,15 @@ def test_bad_input_is_refused_before_the_run(case):
 
 
 @pytest.mark.parametrize("ends", ["mechanism", "score", "profile"])
-def test_code_that_ends_the_program_is_an_error_and_not_a_verdict(ends):
+@pytest.mark.parametrize("raised", [SystemExit, asyncio.CancelledError])
+def test_code_that_ends_the_program_is_an_error_and_not_a_verdict(raised, ends):
     def ending(*_):
-        raise SystemExit(1)
+        raise raised(1)
 
     parts = {"mechanism": lambda data, rng: data.sum(), "score": lambda release, rows: rows, "profile": GDP(1.0)}
     parts[ends] = ending
     mechanism = parts.pop("mechanism")
-    with pytest.raises(RuntimeError, match=f"^{ends} raised .*SystemExit: 1"):
+    with pytest.raises(RuntimeError, match=f"^{ends} raised .*{raised.__name__}: 1"):
         one_run(mechanism, np.zeros(0), np.ones(50), rng=np.random.default_rng(1), **parts)
 
 

@@ -6,6 +6,7 @@ No check here can raise a false alarm but those that say so.
 from __future__ import annotations
 
 import array
+import asyncio
 import contextlib
 import io
 import math
@@ -611,12 +612,17 @@ def test_the_same_data_twice_are_noted():
     assert not runs.prepared(lambda d, n, rng: rng.laplace(size=n), [1.0], [2.0]).same_data
 
 
-def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(capsys):
-    """Status 1 would say that the claim is refuted."""
-    with pytest.raises(RuntimeError, match="mechanism raised on x: SystemExit: 1"):
-        run(ending)
-    arguments = ["audit", f"{__name__}:ending", "0", "1", "--epsilon", "1", "--n-samples", "200"]
-    assert main(arguments) == 2 and "SystemExit: 1" in capsys.readouterr().err
+@pytest.mark.parametrize("name, raised", [("ending", "SystemExit: 1"), ("cancelled", "CancelledError: late")])
+def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(name, raised, capsys):
+    """Status 1 would say that the claim is refuted; Python gives it for whatever is no Exception."""
+    with pytest.raises(RuntimeError, match=f"mechanism raised on x: {raised}"):
+        run(globals()[name])
+    arguments = ["audit", f"{__name__}:{name}", "0", "1", "--epsilon", "1", "--n-samples", "200"]
+    assert main(arguments) == 2 and raised in capsys.readouterr().err
+
+
+def cancelled(data, n, rng):
+    raise asyncio.CancelledError("late")
 
 
 def ending(data, n, rng):
