@@ -56,24 +56,35 @@ def axis_labels(values: Any, axis: int, names: Sequence[str]) -> list[str] | Non
     """Texts that label an axis of a Series, data frame or DataArray; None where there are none.
 
     Labels that are no texts, such as numbers or those of several header lines, count as texts where they are ``names``,
-    in any order, and are none elsewhere: an index tells rows apart, too.
+    in any order, and are none elsewhere: an index tells rows apart, too. Of 0, 1 and so on, which pandas has where
+    nothing was given, only another order of the names tells anything.
     """
-    labels = _labels_along(values, axis)
+    labels = _all_labels_along(values, axis)
     if labels and all(isinstance(label, str) for label in labels):
         return labels
     texts = list(map(str, labels))
-    return texts if labels and sorted(texts) == sorted(names) else None
+    told = sorted(texts) == sorted(names) and not (_is_default(labels) and texts == list(names))
+    return texts if labels and told else None
 
 
 def _labels_along(values: Any, axis: int) -> list[Any]:
     """Labels of an axis as they are, empty where it has none, or 0, 1 and so on, which is where pandas has none."""
+    labels = _all_labels_along(values, axis)
+    return [] if _is_default(labels) else labels
+
+
+def _is_default(labels: Sequence[Any]) -> bool:
+    return list(labels) == list(range(len(labels)))
+
+
+def _all_labels_along(values: Any, axis: int) -> list[Any]:
     labels: list[Any] = []
     if is_labelled_array(values):
         dim = values.dims[axis]
         labels = values.coords[dim].to_numpy().tolist() if dim in values.coords else []
     elif hasattr(type(values), "iloc"):
         labels = list(values.axes[axis])
-    return [] if labels == list(range(len(labels))) else labels
+    return labels
 
 
 def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: str) -> Any:

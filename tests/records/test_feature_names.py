@@ -87,6 +87,16 @@ def test_labels_that_are_no_texts_belong_to_the_columns_that_they_name(labels, n
     assert steps.tolist() == [1.0, 5.0]
 
 
+def test_numbers_of_columns_in_another_order_are_names_also_where_the_labels_count_from_0():
+    """They were taken by place there, and by name only where the rows of bounds were in yet another order."""
+    rows = pd.DataFrame({"low": [0.0, 20.0], "high": [110.0, 300.0]})
+    for bounds in (rows, rows[::-1], rows.T, pd.Series([(0.0, 110.0), (20.0, 300.0)])):
+        assert read_bounds(bounds, 2, ("1", "0")).tolist() == [[20.0, 300.0], [0.0, 110.0]]
+    assert read_resolution(pd.Series([5.0, 1.0]), ("1", "0"), None).tolist() == [1.0, 5.0]
+    with pytest.raises(ValueError, match="rows and columns are both named"):
+        read_bounds(pd.DataFrame(rows.to_numpy()), 2, ("1", "0"))
+
+
 def test_points_with_numbers_for_labels_belong_to_columns_of_those_numbers():
     points = xr.DataArray([[2.0, 1.0]], dims=("point", "column"), coords={"column": [1, 0]})
     assert in_order(points, ("0", "1"), name="points").to_numpy().tolist() == [[1.0, 2.0]]
