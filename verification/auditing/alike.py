@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ LEAST_PIECE = 50
 SPARSE = 8  # possible ranks for each run, beyond which it is quicker to rank anew
 MOST_KEPT = 40_000_000  # entries of each data set, in whole calls
 MOST_COLUMNS = 1_000
-TIES = 20240601  # seed of the order of equal values
 NAMES = ("x_neighbour", "x")  # a coin is the index
 
 
@@ -62,8 +62,8 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
     1/(look (look + 1)) sum to 1. Given the values of a column, all their orders are then equally likely. Three tests on
     ranks and on their distances from the middle: between the calls (`_by_calls`, both data sets together); means of
     both halves of every call by Bernstein's inequality, which holds for draws without replacement (Hoeffding 1963,
-    Theorem 4); and neighbours in time on one side of the median, by the exact law of their number. A further one on
-    equal values: those that come again in one call alone (`_by_repeats`).
+    Theorem 4); and neighbours in time on one side of the median, in pairs and all, by the exact laws of their numbers.
+    A further one on equal values: those that come again in one call alone (`_by_repeats`).
 
     What is seen: a shift that all runs of a call share, of one column, in half of all audits from 0.5 standard
     deviations of the runs on at 100 runs in total, 0.4 at 300, 0.25 at 700, 0.16 at 2,000, 0.08 at 10,000 and 0.04 at
@@ -77,8 +77,7 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
         return
     d = made[0][1].shape[1]
     # Columns; ranks and their distances, tests of both data sets; equal values of both.
-    share = BY_CHANCE / (look * (look + 1) * d * (2 * 5 + 2))
-    orders = [np.random.default_rng(TIES).permutation(len(rows)) for _, rows, _ in made]  # breaks ties
+    share = BY_CHANCE / (look * (look + 1) * d * (2 * 7 + 2))
     for j in range(d):
         ranks = [_centred_ranks(rows[:, j]) for _, rows, _ in made]
         for own, (name, _, pieces) in zip(ranks, made, strict=True):
@@ -92,7 +91,9 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
             most = int(np.argmax([sum(own) for own in squares]))
             refused = [most] if _by_calls([*itertools.chain(*squares)]) < share else []
             for i, (_, _, pieces) in enumerate(made):
-                if min(_by_means(scores[i], pieces[pieces > 0]), _by_neighbours(scores[i], orders[i])) < share:
+                upper = _upper(scores[i])
+                found = _by_means(scores[i], pieces[pieces > 0]), _by_neighbours(upper), _by_changes(upper)
+                if min(found) < share:
                     refused.append(i)
             if refused:
                 raise OutputError(
@@ -160,18 +161,40 @@ def _by_means(score: FloatArray, sizes: NDArray[np.int64]) -> float:
     return float(2 * sizes.size * np.exp(-sizes * far**2 / (2 * (variance + reach * far / 3))).min())
 
 
-def _by_neighbours(score: FloatArray, shuffled: NDArray[np.int64]) -> float:
-    """Probability of so few pairs, of runs 0 and 1, 2 and 3, ..., that lie on two sides of the median."""
-    pairs = score.size // 2
-    order = np.lexsort((shuffled[: 2 * pairs], score[: 2 * pairs]))
-    high = np.zeros(2 * pairs, dtype=bool)
-    high[order[pairs:]] = True
-    split = int((high[::2] != high[1::2]).sum())
-    both = np.arange((pairs - split) // 2, pairs // 2 + 1)  # pairs above the median, as many as below it
-    apart = pairs - 2 * both
-    log_law = special.gammaln(pairs + 1) - 2 * special.gammaln(both + 1) - special.gammaln(apart + 1)
-    log_law += apart * np.log(2) + 2 * special.gammaln(pairs + 1) - special.gammaln(2 * pairs + 1)
-    return float(np.exp(special.logsumexp(log_law)))
+def _upper(score: FloatArray) -> NDArray[np.bool_]:
+    """Which runs are above the middle; equal values are on one side, that which leaves the sides more alike."""
+    middle = np.sort(score)[score.size // 2]
+    above, from_it = score > middle, score >= middle
+    return above if abs(2 * above.sum() - score.size) <= abs(2 * from_it.sum() - score.size) else from_it
+
+
+def _by_neighbours(upper: NDArray[np.bool_]) -> float:
+    """Probability of so few pairs, of runs 0 and 1, 2 and 3, ..., that lie on two sides, given how many lie above."""
+    pairs = upper.size // 2
+    upper = upper[: 2 * pairs]
+    split, high = int((upper[::2] != upper[1::2]).sum()), int(upper.sum())
+    apart = np.arange(high % 2, split + 1, 2)
+    both, neither = (high - apart) // 2, pairs - (high + apart) // 2
+    log_law = special.gammaln(pairs + 1) - sum(special.gammaln(n + 1) for n in (both, neither, apart))
+    return float(np.exp(special.logsumexp(log_law + apart * np.log(2) - _log_choose(2 * pairs, high))))
+
+
+def _by_changes(upper: NDArray[np.bool_]) -> float:
+    """Probability of so few stretches on one side, given how many runs lie above: Wald and Wolfowitz (1940)."""
+    high, stretches = int(upper.sum()), 1 + int((upper[1:] != upper[:-1]).sum())
+    low = upper.size - high
+    if not high or not low:
+        return 1.0
+    half = np.arange(1, stretches // 2 + 1)  # stretches above, and as many or one fewer below, or the other way round
+    even = np.log(2) + _log_choose(high - 1, half - 1) + _log_choose(low - 1, half - 1)
+    half = np.arange(1, (stretches - 1) // 2 + 1)
+    odd = [_log_choose(m - 1, half) + _log_choose(n - 1, half - 1) for m, n in ((high, low), (low, high))]
+    return float(np.exp(special.logsumexp(np.concatenate([even, *odd])) - _log_choose(upper.size, high)))
+
+
+def _log_choose(n: int, k: Any) -> Any:
+    with np.errstate(divide="ignore"):  # minus infinity where k is above n
+        return -np.log(n + 1) - special.betaln(n - np.minimum(k, n) + 1, k + 1) + np.where(k > n, -np.inf, 0.0)
 
 
 def _by_repeats(score: FloatArray, sizes: NDArray[np.int64]) -> float:

@@ -28,12 +28,11 @@ from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.guessing import MOST_RUNS, delta_bound, epsilon_bound, p_value
-from verification.auditing.result import NOT_SHARED_NOISE, AuditResult, one_criterion
+from verification.auditing.result import LEVELS, NOT_SHARED_NOISE, AuditResult, one_criterion
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-LEVELS = ("value", "bit")
 MIN_SAMPLES = 100  # fewer cannot be shared between learning and guessing
 BINS = 60
 

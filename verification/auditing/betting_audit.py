@@ -14,17 +14,15 @@ from verification.auditing.betting import LEVELS, STEP, BetCounts, delta_bound, 
 from verification.auditing.bits import bit_features
 from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
-from verification.auditing.result import EXACT_SCORE, NOT_SHARED_NOISE, AuditResult, one_criterion
+from verification.auditing.result import EXACT_SCORE, LEARNERS, NOT_SHARED_NOISE, AuditResult, one_criterion, scores_of
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
-LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")
 TREE_RUNS = 1_000  # from which trees may turn: before, what they see inside a column is mostly luck
 MAX_LEARNED = 60_000  # most recent runs that are learned from
-EXACT = (EXACT_SCORE,)
 
 
 class Batches:
@@ -46,7 +44,7 @@ class Batches:
         n_jobs: int,
         rng: np.random.Generator,
     ) -> None:
-        self.names = EXACT if log_density is not None else LEARNERS if level == "value" else ("bits", *LEARNERS)
+        self.names = scores_of(level, exact=log_density is not None)
         self.n = 0  # runs so far
         self.model: scores.Portfolio | None = None
         self._given = runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng
@@ -68,7 +66,7 @@ class Batches:
             self._types = runs.type_notes(runner, level)
             if log_density is not None:
                 whole = outputs if is_tuple else outputs[0]
-                predictions = {EXACT[0]: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
+                predictions = {EXACT_SCORE: runs.log_ratio(log_density, whole, x, x_neighbour, size)}
             else:
                 if level == "bit":
                     n_bits = rows.shape[1]

@@ -6,11 +6,20 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_count, check_delta, check_non_negative, check_probability, check_switch, shown
+from verification._arguments import (
+    check_count,
+    check_delta,
+    check_non_negative,
+    check_probability,
+    check_switch,
+    printable,
+    shown,
+)
 from verification.auditing import betting, curve_certificate, guessing, one_run_result
 from verification.auditing.certificate_writing import (
     CURVE_FORMAT,
@@ -26,7 +35,6 @@ from verification.auditing.result import AuditResult, one_criterion
 
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
 MOST_SIMULATED = 10**7  # coins of guesses that were planned and not made: these are drawn again, one by one
-MOST_LEARNERS = 64  # of a sequential audit, which has seven at most; thousands would take minutes
 # of entries that nobody saved; RuntimeError is of curves that floats cannot compute, and of nesting
 FAULTS = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RuntimeError)
 
@@ -46,8 +54,8 @@ class Verification:
 
     def __str__(self) -> str:
         if self.holds:
-            return f"every bound follows from the stored counts: {self.statement}\n{self.not_covered}"
-        return "\n".join(["the certificate does not hold:", *(f"- {problem}" for problem in self.problems)])
+            return f"every bound follows from the stored counts: {printable(self.statement)}\n{self.not_covered}"
+        return "\n".join(["the certificate does not hold:", *(f"- {printable(problem)}" for problem in self.problems)])
 
 
 def verify(stored: Mapping[str, Any]) -> Verification:
@@ -70,7 +78,9 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     Notes
     -----
     Curves of GDP and zCDP are compared with those of the parameter in the words of the claim. Any other claimed curve
-    is the one that is stored: of a guarantee it must hold the epsilon and delta in the words, which say no more of it.
+    is the one that is stored: of a guarantee it must hold the epsilon (up to 60) and delta in the words, which say no
+    more of it. Whose score it was follows from the bets of a sequential audit alone; of others it is as stored, with
+    the kinds of violation that it looked for.
     """
     if not isinstance(stored, Mapping) or not isinstance(stored.get("format"), str) or stored["format"] not in READERS:
         raise ValueError(f"certificate must have format {', '.join(map(repr, READERS))}, got {shown(stored)}")
@@ -98,11 +108,10 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     check_probability(false_alarm=error)
     check_switch(sequential=stored["sequential"])
     check_count(least=0, most=MOST_RUNS, n_samples=stored["n_samples"], n_certified=stored["n_certified"])
-    counts, problems, e_value = stored["counts"], [], None
+    curve_certificate.check_level(stored)
+    counts, problems, e_value, score = stored["counts"], [], None, stored["score"]
     if stored["sequential"]:
         tables = list(counts["bets"].values())
-        if len(tables) > MOST_LEARNERS:
-            raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
         runs = curve_certificate.bet_counts(tables)
         if runs.dtype.kind != "i" or runs.max() > MOST_RUNS:
             raise ValueError(f"counts of the bets must be integers of at most {MOST_RUNS}")
@@ -115,8 +124,10 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         bets = betting.BetCounts(tuple(counts["bets"]), runs)
         epsilon_lower = betting.epsilon_bound(bets, claim=epsilon, delta=delta, error=error)
         delta_lower = betting.delta_bound(bets, epsilon=epsilon, error=error)
-        log_e = betting.log_e_value(bets, epsilon=epsilon, delta=delta)
+        log_e_of = partial(betting.log_e_value, epsilon=epsilon, delta=delta)
+        log_e = log_e_of(bets)
         p_value, e_value = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
+        score = bets.learners[max(range(len(tables)), key=lambda i: log_e_of(bets.only(i)))]
     else:
         guesses = guessing.GuessCounts(**counts["guesses"])
         others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
@@ -144,6 +155,7 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "p_value": p_value,
         "e_value": e_value,
         "detection_limit": _limit(stored, refuted=refuted),
+        "score": score,
     }
     if not isinstance(stored["looked_for"], list):
         raise TypeError(f"looked_for must be a list, got {shown(stored['looked_for'])}")

@@ -10,12 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_count, check_non_negative, check_probability, check_switch
+from verification._arguments import (
+    check_choice,
+    check_count,
+    check_delta,
+    check_non_negative,
+    check_probability,
+    check_switch,
+    shown,
+)
 from verification.auditing import curve_betting as betting, guessing
 from verification.auditing.claimed_curve import (
     FAMILIES,
     GAUSSIAN,
     GDP,
+    LARGEST,
     LEAST_MU,
     MOST_MU,
     MOST_POINTS,
@@ -29,11 +38,14 @@ from verification.auditing.claimed_curve import (
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.guessing import MOST_RUNS
+from verification.auditing.result import LEVELS, scores_of
 
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
+NUMBER = "[0-9.e+-]+"
+PAIR = re.compile(rf"the curve of \(epsilon = ({NUMBER}|inf), delta = ({NUMBER})\)")  # of a guarantee
+GIVEN = re.compile(rf"the curve given(, mu = {NUMBER})?|the two curves given")
 FOUR_DIGITS, SIX_DIGITS = 1e-3, 1e-5  # relative, of a parameter in words, and of a guarantee's
-MOST_LEARNERS = 64  # more would take minutes
 
 
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -56,6 +68,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     check_switch(sequential=stored["sequential"])
     for name in ("n_samples", "n_certified"):
         check_count(least=1, most=MOST_RUNS, **{name: stored[name]})
+    check_level(stored)
     claim = _claim(stored)
     family = claim.family
     found: dict[str, Any] = {}
@@ -70,6 +83,8 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         point, found["delta_lower"] = betting.best_point(bets, first, second, error)
         found["refuted"] = bool(log_e >= -math.log(error))
         found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
+        best = max(range(len(bets.learners)), key=lambda i: betting.log_e_value(bets.only(i), first, second))
+        found["score"] = bets.learners[best]
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)
         lower = betting.parameter_bound(bets, family, error)
@@ -148,7 +163,7 @@ def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> Claime
         raise ValueError("deltas of the curve must lie from 0 to 1")
     delta = stored["delta"]
     if delta is not None:
-        check_non_negative(delta=delta)
+        check_delta(delta)
     claim = ClaimedCurve(str(stored["claim"]), epsilons, first, second, family, delta)
     _check_pair(claim)
     return claim
@@ -159,8 +174,8 @@ def _check_pair(claim: ClaimedCurve) -> None:
 
     A guarantee's curve may be far below its pair, so that a curve below is no contradiction.
     """
-    pair = re.fullmatch(r"the curve of \(epsilon = ([0-9.e+-]+), delta = ([0-9.e+-]+)\)", claim.words)
-    if pair is None or float(pair[1]) > claim.epsilons[-1]:
+    pair = PAIR.fullmatch(claim.words)
+    if pair is None or float(pair[1]) > LARGEST * (1 + SIX_DIGITS):
         return
     there = np.isclose(claim.epsilons, float(pair[1]), rtol=SIX_DIGITS, atol=0.0)
     highest = max(side[there].min(initial=1.0) for side in (claim.first, claim.second))
@@ -176,7 +191,7 @@ def check_named(claim: ClaimedCurve) -> None:
     """
     named = re.fullmatch(r"([0-9.e+-]+)-(GDP|zCDP)", claim.words)
     if named is None:
-        if not claim.words.startswith(("the curve ", "the two curves ")):
+        if not any(form.fullmatch(claim.words) for form in (PAIR, GIVEN)):
             raise ValueError("claim must be in the words of a curve")
         return
     least, most = (
@@ -198,7 +213,8 @@ def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
             raise ValueError(f"claim and curve must be those of {read.words}")
         return
     fits = claimed is None if family == "GDP" else claimed is not None and not family
-    if not fits or not claim.words.startswith(("the curve ", "the two curves ")):
+    own = ("the curve given", "the two curves given") if claimed is None else (f"the curve given, mu = {claimed:.4g}",)
+    if not (fits and (claim.words in own or PAIR.fullmatch(claim.words))):
         raise ValueError("claim, family and claimed do not fit each other")
     if claimed is not None:
         told = curve_at(claim.epsilons, partial(claim.family.delta, claimed))
@@ -210,6 +226,15 @@ def _close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=PRECISION[0], atol=PRECISION[1]))
 
 
+def check_level(stored: Mapping[str, Any]) -> None:
+    """Raise ValueError where level and, of a sequential audit, who betted do not fit: they say what was seen."""
+    check_choice(LEVELS, level=stored["level"])
+    if stored["sequential"]:
+        names = {*stored["counts"]["bets"]}
+        if not any(names == {*scores_of(stored["level"], exact=exact)} for exact in (False, True)):
+            raise ValueError(f"bets must be those of level {stored['level']!r}, got {shown(sorted(names))}")
+
+
 def bet_counts(tables: Iterable[Mapping[str, Any]]) -> np.ndarray:
     """Stored runs by learner, label and prediction; their dtype is an integer's only if all of them are integers."""
     rows = [[table["label_0"], table["label_1"]] for table in tables]
@@ -219,8 +244,6 @@ def bet_counts(tables: Iterable[Mapping[str, Any]]) -> np.ndarray:
 
 
 def _bets(tables: Mapping[str, Any]) -> betting.CurveBets:
-    if not 0 < len(tables) <= MOST_LEARNERS:
-        raise ValueError(f"bets must be of at most {MOST_LEARNERS} learners, got {len(tables)}")
     runs = bet_counts(tables.values())
     if runs.dtype.kind != "i" or runs.shape[1:] != (2, 2 * betting.CUTS.size + 1) or runs.min() < 0:
         raise ValueError("counts of the bets are not those of this format")

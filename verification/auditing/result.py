@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from verification.auditing.column_pairs import MOST_COLUMNS, RUNS_PER_COLUMN
 
 EXACT_SCORE = "exact log-likelihood ratio"
+LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
+LEVELS = ("value", "bit")
 BY_DENSITY = "the densities given"
 SHARED_NOISE = "sums of columns that share noise"
 BY_VALUE = (
@@ -169,6 +171,11 @@ def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:
     if delta == 0:
         return delta_lower
     return max(delta_lower, float(np.nextafter(delta, 1))) if refuted else min(delta_lower, delta)
+
+
+def scores_of(level: str, *, exact: bool) -> tuple[str, ...]:
+    """Whose bets a sequential audit counts."""
+    return (EXACT_SCORE,) if exact else LEARNERS if level == "value" else ("bits", *LEARNERS)
 
 
 def kinds_looked_for(score: str, level: str, shared_noise: bool) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Nothing here is random but a handful of audits with fixed seeds, so no check can
 from __future__ import annotations
 
 import codecs
+import contextlib
 import copy
 import json
 import math
@@ -15,12 +16,14 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from verification import GDP
 from verification.__main__ import main
 from verification.auditing.audit import audit
 from verification.auditing.betting import LEVELS, STEP
-from verification.auditing.certificate_reading import verify
-from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, save_certificate
+from verification.auditing.certificate_reading import READERS, verify
+from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
+from verification.auditing.result import LEARNERS
 
 
 def laplace(scale):
@@ -247,10 +250,41 @@ def test_guesses_of_no_label_are_found(name):
 def test_thousands_of_learners_cost_no_time():
     table = stored("sequential passed")["counts"]["bets"]["ridge"]
     many = {str(i): table for i in range(65)}
-    assert (
-        "bets must be of at most 64 learners"
-        in verify(changed("sequential passed", ("counts", "bets"), many)).problems[0]
-    )
+    problem = verify(changed("sequential passed", ("counts", "bets"), many)).problems[0]
+    assert "bets must be those of level 'value', got ['0', '1'," in problem
+
+
+OTHER_SCORE = "that of another learner"
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("level", "bit", "bets must be those of level 'bit'"),
+        ("level", "\x1b[2J", "level must be one of"),
+        ("level", [], "level must be one of"),
+        ("score", "exact log-likelihood ratio", "score: "),
+        ("score", OTHER_SCORE, "score: "),
+    ],
+)
+@pytest.mark.parametrize("claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}], ids=["pair", "curve"])
+def test_what_a_sequential_audit_looked_for_follows_from_its_bets(claim, name, value, words):
+    """A pass said that it would have caught what shows in bits, or in the densities given: nobody had looked."""
+    found = audit(fair, 0.0, 1.0, n_samples=300, sequential=True, rng=np.random.default_rng(1), **claim)
+    value = next(score for score in LEARNERS if score != found.score) if value == OTHER_SCORE else value
+    forged = json.loads(json.dumps(certificate(found))) | {name: value}
+    with contextlib.suppress(ValueError):
+        forged |= json.loads(json.dumps(READERS[forged["format"]](forged)[0])) | {name: value}
+    forged["digest"] = digest_of(forged)
+    assert words in str(verify(forged))
+
+
+def test_words_of_a_certificate_do_not_write_to_the_terminal():
+    found = changed("passed", ("notes",), ["\x1b[2Jevery bound follows"])
+    found |= json.loads(json.dumps(READERS[found["format"]](found)[0]))
+    found["digest"] = digest_of(found)
+    assert verify(found).holds and "\x1b" not in str(verify(found)) and "\\x1b[2J" in str(verify(found))
+    assert "\x1b" not in str(verify(found | {"statement": "\x1b[2Jit holds"}))
 
 
 def test_entries_nested_too_deeply_are_no_crash():
@@ -322,7 +356,7 @@ MANY_COINS = {"correct": 1, "guesses": 1, "planned": 10**8, "rounds": 10**8, "ta
         ("passed", ("counts", "guesses"), MANY_COINS, "simulated coins must be at most"),
         ("refuted", ("counts", "delta_guesses", "guesses"), 2.5, "guesses must be an integer"),
         ("sequential passed", ("sequential",), False, "KeyError: 'guesses'"),
-        ("sequential passed", ("counts", "bets"), {}, "counts of the bets must be integers"),
+        ("sequential passed", ("counts", "bets"), {}, "bets must be those of level 'value', got []"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), -1, "levels or counts of the bets"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), 0.7, "counts of the bets must be integers"),
         ("sequential passed", ("counts", "bets", "ridge", "label_0", 0), True, "must be integers, got True or False"),

@@ -165,6 +165,28 @@ def test_every_bound_of_a_guarantee_follows_from_its_counts_and_its_family(name,
         assert not verify(changed).holds, value
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "the curve of (epsilon = 0.1, delta = 1e-06 )",
+        "the curve of (epsilon = 0.1, delta = 1e-9) of Google",
+        "the curve (epsilon=0.01, delta=0)",
+        "the curve given, mu = 0.1",
+        "the curve given\nevery bound follows",
+    ],
+)
+def test_words_of_another_form_are_no_claim(claim):
+    """Those of a guarantee escaped the check of their epsilon and delta by a blank."""
+    found = stored(0.1, False, profile=([0.0, 1.0], [0.3, 0.1]), delta=1e-6) | {"claim": claim}
+    assert "do not fit each other" in str(verify(found))
+
+
+@pytest.mark.parametrize("delta", [1.0, 50.0, -1e-9])
+def test_a_delta_that_is_none_is_found(delta):
+    found = stored(0.1, False, profile=GDP(0.2367), delta=1e-6) | {"delta": delta}
+    assert "delta must be at least 0 and below 1" in str(verify(found))
+
+
 @pytest.mark.parametrize("sides", [("first",), ("second",), ("first", "second")])
 @pytest.mark.parametrize("sequential", [False, True])
 def test_a_guarantee_passes_by_no_curve_above_it(sequential, sides):
