@@ -15,6 +15,7 @@ from pm_dpgmm import by_level
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.records import categories
 from pm_dpgmm.records.categories import table_of_file
+from tests.builders.query import Query
 
 LEVELS = ("f", "m", "x")
 BOUNDS = {"height": (100, 230), "weight": (20, 200)}
@@ -193,6 +194,15 @@ BAD = {
         ValueError,
         "by must have the index of X",
     ),
+    "labels of another index of xarray": (
+        {
+            "by": xarray.DataArray(people()["sex"].to_numpy()[::-1], dims="row", coords={"row": range(6_000)[::-1]}),
+            "columns": ["height"],
+        },
+        ValueError,
+        "by must have the index of X",
+    ),
+    "a query": ({"X": Query()}, TypeError, "X must be a table in memory, got Query; collect it first"),
     "a dictionary": ({"X": {"height": [1.0]}}, TypeError, "X must be a data frame, Arrow table or array in memory"),
     "too many levels": ({"levels": range(1_001)}, ValueError, "levels must be 2 to 1000, got 1001"),
     "a level of 65 bits": ({"levels": [1, 2**63]}, ValueError, "levels must be integers of 64 bits, got 922"),

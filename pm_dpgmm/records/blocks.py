@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
-from pm_dpgmm.records.columns import check_two_dimensional, numbers_of
+from pm_dpgmm.records.columns import check_in_memory, check_two_dimensional, numbers_of
 from pm_dpgmm.records.csv_and_parquet import check_file, file_blocks
 from pm_dpgmm.records.feature_names import is_labelled_array, names_of_features, names_of_records
 from pm_dpgmm.records.reading import check_finite, check_varies, computed
@@ -188,6 +188,7 @@ def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ..
     shape = getattr(table, "shape", None)
     if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list
         table = numbers_of(table)
+    check_in_memory(table)
     rows = table.iloc if hasattr(type(table), "iloc") else table
     for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
         piece = rows[start : start + n_rows]

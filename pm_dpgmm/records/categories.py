@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import check_text, shown
 from pm_dpgmm.files.untrusted_json import LARGEST_INTEGER
+from pm_dpgmm.records.columns import check_in_memory
 from pm_dpgmm.records.csv_and_parquet import WORDS, file_blocks, is_csv, labels_of_file
-from pm_dpgmm.records.feature_names import LONGEST_NAME, is_labelled_array, labels_of, names_of_records
+from pm_dpgmm.records.feature_names import LONGEST_NAME, is_labelled_array, labels_of, names_of_records, row_labels
 
 Level = str | int | bool
 MOST_LEVELS = 1000  # a fit for each
@@ -73,6 +74,7 @@ def labelled(
     no_table = isinstance(X, (str, bytes, Mapping, Set)) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0
     if no_table or (hasattr(type(X), "compute") and not is_labelled_array(X)):
         raise TypeError(f"X must be a data frame, Arrow table or array in memory, got {shown(X)}")
+    check_in_memory(X)
     rule = f"{parameter} must be the name of a column of X, or labels of the rows in their order"
     if isinstance(by, str):
         names = names_of_records(X)
@@ -83,7 +85,8 @@ def labelled(
         return by, _listed(_column(X, names.index(by))), columns
     if isinstance(by, (bytes, bytearray, Mapping, Set)) or not hasattr(by, "__len__"):
         raise TypeError(f"{rule}, got {shown(by)}")
-    if hasattr(type(by), "iloc") and hasattr(type(X), "iloc") and not by.index.equals(X.index):
+    rows, others = row_labels(X), row_labels(by)
+    if rows is not None and others is not None and not rows.equals(others):
         raise ValueError(f"{parameter} must have the index of X, got another; give an array to match by place")
     labels = _listed(by)
     if len(labels) != len(X):

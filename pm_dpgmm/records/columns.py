@@ -67,16 +67,30 @@ def _check_rows(table: Any) -> None:
     raise TypeError(f"X must be an array or table with a row for each record, got {type(table).__name__}{hint}")
 
 
+def check_in_memory(table: Any) -> None:
+    """TypeError for a table with named columns of a kind that is not read here, such as a query that was not run."""
+    kinds = ("iloc", "column_names", "to_series")
+    if names_of(table) is None or is_labelled_array(table) or any(hasattr(type(table), kind) for kind in kinds):
+        return
+    raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
+
+
 def _columns(table: Any) -> Iterable[Any]:
+    check_in_memory(table)
     if hasattr(type(table), "iloc"):
-        return (table.iloc[:, j].to_numpy() for j in range(table.shape[1]))
+        return (_pandas_values(table.iloc[:, j]) for j in range(table.shape[1]))
     if is_labelled_array(table):
         return table.to_numpy().T
     if hasattr(type(table), "column_names"):
         return (arrow_values(table.column(j)) for j in range(table.num_columns))
-    if hasattr(type(table), "to_series"):  # polars
-        return (_polars_values(table.to_series(j)) for j in range(table.shape[1]))
-    raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
+    return (_polars_values(table.to_series(j)) for j in range(table.shape[1]))
+
+
+def _pandas_values(column: Any) -> Any:
+    try:
+        return column.to_numpy()
+    except NotImplementedError:  # types of Arrow for which there is nothing in NumPy
+        raise TypeError(_other_types(str(column.name))) from None
 
 
 def _polars_values(column: Any) -> Any:

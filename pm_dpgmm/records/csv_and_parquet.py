@@ -278,7 +278,7 @@ def _parquet(path: Path) -> Iterator[tuple[Any, tuple[str, ...]]]:
     # without pre_buffer=False the whole file, without a buffer whole row groups would be in memory
     with (
         _readable(path, pa.ArrowException),
-        pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file,
+        pq.ParquetFile(path, pre_buffer=False, buffer_size=PARQUET_BUFFER, page_checksum_verification=True) as file,
     ):
         index = _index_columns(file.schema_arrow)
         header = tuple(name for name in file.schema_arrow.names if name not in index)

@@ -87,6 +87,13 @@ def _all_labels_along(values: Any, axis: int) -> list[Any]:
     return labels
 
 
+def row_labels(table: Any) -> Any:
+    """The index of the rows of pandas or xarray; None where there is none."""
+    if is_labelled_array(table):
+        return table.indexes.get(table.dims[0])
+    return table.index if hasattr(type(table), "iloc") else None
+
+
 def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: str) -> Any:
     """A Series, data frame or DataArray with its labels in the order of ``names``, for every axis those or None.
 
@@ -108,9 +115,14 @@ def axes_in_order(values: Any, names: Sequence[Sequence[Any] | None], *, name: s
     return values
 
 
-def as_mapping(values: Any, names: Sequence[str]) -> Any:
-    """A Series or DataArray of one dimension that has labels (:func:`axis_labels`) as a dict; all else as it is."""
+def as_mapping(values: Any, names: Sequence[str], *, name: str) -> Any:
+    """A Series or DataArray of one dimension that has labels (:func:`axis_labels`) as a dict; all else as it is.
+
+    ValueError, about the parameter ``name``, where a label is there twice.
+    """
     labels = axis_labels(values, 0, names) if getattr(values, "ndim", 0) == 1 else None
+    if labels is not None and len({*labels}) < len(labels):
+        raise ValueError(f"{name} must have one entry for each column, got labels {shown(tuple(labels))}")
     return values if labels is None else dict(zip(labels, values.to_numpy().tolist(), strict=True))
 
 

@@ -148,8 +148,8 @@ def read_bounds(bounds: Any, n_features: int, feature_names: tuple[str, ...] | N
     if bounds is None:
         return None
     own = names_of_features(feature_names, n_features)
-    by_name = as_mapping(bounds, own)
-    if isinstance(by_name, Mapping) and (by_name is bounds or set(by_name) & set(own)):
+    by_name = as_mapping(bounds, own, name="bounds")
+    if isinstance(by_name, Mapping) and not _of_all_columns(by_name, bounds):
         bounds = _listed(by_name, own)
     elif _has_columns(bounds, own):
         bounds = read_numbers(in_order(bounds, own, name="bounds"), "bounds").T
@@ -189,6 +189,11 @@ def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
             f" {shown(tuple(names))}"
         )
     return not of_rows
+
+
+def _of_all_columns(by_name: Mapping[Any, Any], bounds: Any) -> bool:
+    """Whether a labelled Series is one pair for all columns: its two labels say so, as low and high do."""
+    return by_name is not bounds and tuple(str(label).strip().lower() for label in by_name) in ENDS
 
 
 def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:

@@ -29,7 +29,7 @@ def read_resolution(resolution: Any, feature_names: tuple[str, ...], bounds: Flo
         return None
     d = len(feature_names)
     rule = f"resolution must be a number, {d} numbers (one for each column) or a dict of them by column"
-    resolution = as_mapping(resolution, feature_names)
+    resolution = as_mapping(resolution, feature_names, name="resolution")
     if isinstance(resolution, Mapping):
         unknown = [name for name in resolution if name not in feature_names]
         if unknown:

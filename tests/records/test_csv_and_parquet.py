@@ -19,6 +19,7 @@ from pm_dpgmm.records.columns import floats_of, numbers_of
 from pm_dpgmm.records.csv_and_parquet import file_blocks, labels_of_file
 from pm_dpgmm.records.reading import read_records
 from tests.builders.examples import examples
+from tests.builders.query import Query
 
 WORDS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
 PLAIN = st.one_of(
@@ -462,6 +463,33 @@ def test_a_lazy_table_is_no_table_yet():
     for read in (read_records, RecordBlocks):
         with pytest.raises(TypeError, match="X must be a table in memory, got LazyFrame; collect it first"):
             read(pl.DataFrame({"a": [1, 2]}).lazy())
+
+
+def test_a_query_is_no_table_yet():
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(TypeError, match="X must be a table in memory, got Query; collect it first"):
+            read(Query())
+
+
+def test_types_of_arrow_that_numpy_does_not_have_are_refused_by_name():
+    intervals = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([(1, 2, 3)] * 2, pa.month_day_nano_interval())))
+    with pytest.raises(TypeError, match="X must be numeric, got values of other types in column 'since'"):
+        read_records(pd.DataFrame({"since": intervals, "a": [1.0, 2.0]}))
+
+
+def test_a_page_with_another_checksum_is_refused(tmp_path):
+    """One flipped bit was read as another number, although the file says what it was."""
+    path = tmp_path / "x.parquet"
+    table = pa.table({"a": np.arange(50.0)})
+    pq.write_table(table, path, write_page_checksum=True, use_dictionary=False, compression=None)
+    whole = path.read_bytes()
+    place = whole.index(np.float64(17.0).tobytes())
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(ValueError, match="X must be"):
+            read(path)
+    path.write_bytes(whole)
+    assert read_records(path)[0].ravel().tolist() == table["a"].to_pylist()
 
 
 def test_a_delayed_data_frame_keeps_its_names():

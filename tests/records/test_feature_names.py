@@ -164,3 +164,19 @@ def test_settings_without_names_may_be_series():
     given = pd.Series([1.0, 2.0])
     assert SketchMethod(reg_covar=given).reg_covar == dpg.LocalMethod(scale=given).scale == (1.0, 2.0)
     assert dpg.EM(estimate="k-means", start=given.to_frame().T).start == ((1.0, 2.0),)
+
+
+def test_a_label_that_is_there_twice_is_refused():
+    """The last entry won in silence."""
+    with pytest.raises(ValueError, match=r"resolution must have one entry for each column, got labels \('a', 'a'\)"):
+        read_resolution(pd.Series([1.0, 0.5], index=["a", "a"]), ("a", "b"), None)
+    with pytest.raises(ValueError, match="bounds must have one entry for each column"):
+        read_bounds(pd.Series([(1.0, 5.0), (2.0, 9.0), (3.0, 4.0)], index=["a", "b", "b"]), 2, ("a", "b"))
+
+
+def test_two_numbers_are_bounds_of_all_columns_only_without_other_names():
+    assert read_bounds(pd.Series({"Low": 0.0, "High": 9.0}), 2, ("a", "b")).tolist() == [[0.0, 9.0]] * 2
+    assert read_bounds(pd.Series([0.0, 9.0]), 2, ("a", "b")).tolist() == [[0.0, 9.0]] * 2
+    for names in (None, ("a", "b")):
+        with pytest.raises(ValueError, match=r"bounds must name the columns .* and no others, got"):
+            read_bounds(pd.Series({"height": 0.0, "age": 9.0}), 2, names)
