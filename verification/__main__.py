@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -337,22 +337,23 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
         if options.once:
             mechanism = repeated(mechanism)
         asked: Any = audit  # which of its two results it gives depends on the claim
-        result = asked(
-            mechanism,
-            as_given(options.x),
-            as_given(options.x_neighbour),
-            **_claim_of(options),
-            delta=options.delta,
-            n_samples=options.n_samples,
-            false_alarm=options.false_alarm,
-            level=options.level,
-            sequential=options.sequential,
-            n_jobs=options.n_jobs,
-            progress=True,
-            rng=None if options.seed is None else np.random.default_rng(options.seed),
-        )
+        with redirect_stdout(sys.stderr):  # what the mechanism prints is not the result
+            result = asked(
+                mechanism,
+                as_given(options.x),
+                as_given(options.x_neighbour),
+                **_claim_of(options),
+                delta=options.delta,
+                n_samples=options.n_samples,
+                false_alarm=options.false_alarm,
+                level=options.level,
+                sequential=options.sequential,
+                n_jobs=options.n_jobs,
+                progress=True,
+                rng=None if options.seed is None else np.random.default_rng(options.seed),
+            )
     except Exception as error:  # of the mechanism, too; status 1 would say that the claim is refuted
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__}: {one_line(error)}", file=sys.stderr)
         return 2
     print(json.dumps(result.as_dict()) if options.json else result)
     if place is not None:

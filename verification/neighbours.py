@@ -31,9 +31,13 @@ def elements_within(bounds: tuple[float, float] | None = None) -> st.SearchStrat
     low, high = bounds
     check_real("bounds[0]", low, -np.inf, np.inf, rule="be finite")
     check_real("bounds[1]", high, float(low), np.inf, rule="be finite and above bounds[0]")
-    edges = [np.nextafter(end, way) for end in (low, high) for way in (-np.inf, np.inf)]
+    edges = [float(np.nextafter(end, way)) for end in (low, high) for way in (-np.inf, np.inf)]
     inside = st.floats(float(low), float(high))
-    return st.sampled_from([float(low), float(high), *map(float, edges)]) | inside | hostile
+    return (
+        st.sampled_from([float(low), float(high), *(float(end) for end in edges if np.isfinite(end))])
+        | inside
+        | hostile
+    )
 
 
 def replace_one_pairs(

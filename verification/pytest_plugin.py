@@ -20,8 +20,8 @@ Installed with the package; nothing to import. Paste and run:
         dp_audit.must_refute(broken, [1.0, 0.5], [1.0, 0.5, 1.0], epsilon=1.0)
 
 A test whose claims hold fails with probability at most 1e-4, and for one seed always or never. ``--dp-audit-seed=N``
-replaces the seed, which otherwise follows from the name of the test; ``--dp-audit-samples=N`` sets the number of runs
-of each audit that does not say it itself. A test that passes is no proof: the `AuditResult` that both calls return says
+replaces the seed, which follows from the names of file and test; ``--dp-audit-samples=N`` sets the number of runs of
+each audit that does not say it itself. A test that passes is no proof: the `AuditResult` that both calls return says
 how large a violation the audit would have caught, and of which kinds. A `WeakAuditWarning` says so when that is twice
 the claim or more, when every run failed, or when both data sets are the same;
 ``-W error::verification.pytest_plugin.WeakAuditWarning`` makes it a failure.
@@ -235,7 +235,8 @@ def dp_audit(request: pytest.FixtureRequest) -> DpAudit:
     test = request.node.nodeid
     seed = request.config.getoption("--dp-audit-seed")
     if seed is None:
-        seed = int.from_bytes(hashlib.sha256(test.encode()).digest()[:4], "big")
+        name = f"{request.node.path.name}::{test.partition('::')[2]}"  # the folder in an id is from where pytest began
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     return DpAudit(test, seed=seed, n_samples=request.config.getoption("--dp-audit-samples"))
 
 

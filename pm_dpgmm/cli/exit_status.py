@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from pm_dpgmm._arguments import printable
+
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
 BAD_INPUT, INTERRUPTED = 2, 130
 FAULTS = (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error)  # of an input
@@ -68,8 +70,8 @@ def ended(program: str, command: Callable[[], int]) -> int:
 
 
 def one_line(error: BaseException | str) -> str:
-    """Message of an exception or warning without line breaks, or its name."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Message of an exception or warning without line breaks and control characters, or its name."""
+    return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def _usable_streams() -> None:

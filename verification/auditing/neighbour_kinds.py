@@ -15,6 +15,7 @@ FloatArray = NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]
 
 FAR = 1e6  # widths of the bounds
+LARGEST = np.finfo(float).max
 NEIGHBOURS = ("replace-one", "add-remove")
 
 
@@ -43,7 +44,7 @@ def neighbours_of(
         - "corners": the record lies in the lowest corner or in the highest, and the others as given.
         - "centre": in the highest corner or in the centre.
         - "column 0", "column 1", ...: at the centre in all columns but one, in which it changes ends; for d > 1.
-        - "far": 10^6 widths outside, on either side.
+        - "far": 10^6 widths outside, or as far as floats go, on either side.
         - "crowd": the others are all in the lowest corner; it joins them, or is alone in the highest one.
         - "equals": the others are all in the centre; it is one of them, or in the highest corner.
         - "halves": the others are in the two corners, as many in each, give or take one, and it changes sides.
@@ -73,7 +74,10 @@ def neighbours_of(
     low, high = _limits(bounds, rows.shape[1])
     if ((rows < low) | (rows > high)).any():
         raise ValueError("records must lie within bounds, got some that do not")
-    centre, width = low / 2 + high / 2, high - low
+    centre = low / 2 + high / 2
+    with np.errstate(over="ignore"):
+        out = FAR * (high - low)
+        far = np.maximum(low - out, -LARGEST), np.minimum(high + out, LARGEST)
     rest = rows[1:]
     sides = np.where(np.arange(len(rest))[:, None] % 2, high, low)
     places: dict[str, tuple[FloatArray, FloatArray, FloatArray]] = {  # the others, the record, where it is moved
@@ -84,7 +88,7 @@ def neighbours_of(
         one = np.arange(rows.shape[1]) == j
         places[f"column {j}"] = rest, np.where(one, low, centre), np.where(one, high, centre)
     places |= {
-        "far": (rest, low - FAR * width, high + FAR * width),
+        "far": (rest, *far),
         "crowd": (np.broadcast_to(low, rest.shape), high, low),
         "equals": (np.broadcast_to(centre, rest.shape), centre, high),
         "halves": (sides, low, high),

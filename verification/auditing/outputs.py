@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -100,6 +102,14 @@ def _check_takes_many(mechanism: Any) -> None:
         ) from None
 
 
+def _draw_in_worker(parent: int, runner: Runner, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
+    """As `Runner.draw`; forked workers begin with one state of the generators of their process, and would repeat it."""
+    if os.getpid() != parent:
+        np.random.seed()  # noqa: NPY002 whatever the mechanism uses
+        random.seed()
+    return runner.draw(which, n, rng)
+
+
 def run_both(
     runner: Runner,
     label: BoolArray,
@@ -129,7 +139,7 @@ def run_both(
     else:
         from joblib import Parallel, delayed
 
-        drawn, calls_of = [], [delayed(runner.draw)(*task) for task in tasks]
+        drawn, calls_of = [], [delayed(_draw_in_worker)(os.getpid(), runner, *task) for task in tasks]
         try:
             blocks = Parallel(n_jobs=n_jobs, return_as="generator")(calls_of)
         except ValueError:  # a backend of the user's that gives no answers as they come

@@ -106,3 +106,10 @@ def test_a_fault_that_one_kind_of_neighbours_shows_is_found_by_name(fault):
     )
     assert found.name == fault and found.refuted and f'pair "{fault}" of 3' in str(found)
     assert found.history[0].n_samples == 300 and found.history[0].parameter_lower[0] > MU
+
+
+def test_places_far_out_are_finite_whatever_the_bounds():
+    largest = np.finfo(float).max
+    for bounds in ((-1e303, 1e303), (0.0, largest), (0.0, 1e300)):
+        for data in neighbours_of(np.full((3, 2), 1.0), bounds=bounds)["far"]:
+            assert np.isfinite(data).all()

@@ -9,6 +9,7 @@ import array
 import asyncio
 import contextlib
 import io
+import json
 import math
 import os
 import sys
@@ -634,3 +635,33 @@ def ending(data, n, rng):
 )
 def test_what_holds_numbers_alone_is_taken(form):
     assert not run(lambda d, n, r: (form(laplace(d, n, r)), np.zeros(n)), epsilon=1.0).refuted
+
+
+def from_the_generator_of_the_process(data, n, rng):
+    return np.random.random(n)  # noqa: NPY002
+
+
+def test_forked_workers_do_not_repeat_each_other():
+    """They begin with one state of NumPy's own generator, and a sound claim was refuted too often."""
+    runner = runs.prepared(from_the_generator_of_the_process, 0.0, 10.0)
+    with joblib.parallel_config(backend="multiprocessing"):
+        (drawn,), _ = runs.run_both(runner, np.arange(400) % 2 == 0, np.random.default_rng(1), n_jobs=2)
+    assert np.unique(drawn).size == 400
+
+
+def talking(data, n, rng):
+    print("a line that is no JSON")
+    return data / 10 + rng.laplace(size=n)
+
+
+def shouting(data, n, rng):
+    raise ValueError("two\nlines \x1b[31m")
+
+
+def test_what_a_mechanism_prints_and_raises_leaves_the_result_alone(capsys):
+    arguments = ["audit", f"{__name__}:talking", "0", "1", "--epsilon", "1", "--n-samples", "200", "--json"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["refuted"] is False and "a line that is no JSON" in printed.err
+    assert main([arguments[0], f"{__name__}:shouting", *arguments[2:]]) == 2
+    assert "ValueError: two lines \\x1b[31m\n" in capsys.readouterr().err
