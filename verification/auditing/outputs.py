@@ -18,7 +18,7 @@ from verification._arguments import check_callable, shown, unmasked
 from verification.auditing.alike import NAMES, Calls
 from verification.auditing.foreign import foreign
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
-from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, checked_part, widened
+from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, check_one_type, checked_part, widened
 from verification.auditing.repeated import Repeated
 
 FloatArray = NDArray[np.float64]
@@ -375,7 +375,10 @@ def _turns(split: Mapping[int, list[int]], turn: int) -> list[tuple[int, int]]:
 
 def _checked(output: Any, n_samples: int) -> tuple[Outputs, bool]:
     is_tuple = isinstance(output, tuple)
-    parts = tuple(checked_part(part) for part in (output if is_tuple else (output,)))
+    given = output if is_tuple else (output,)
+    parts = tuple(map(checked_part, given))
+    for part in given:
+        check_one_type(part)
     for part in parts:
         if part.ndim == 0 or part.shape[0] != n_samples:
             raise ValueError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array as typed_array
+from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ EXACT = 2**53  # integers up to it are doubles
 MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of a float
 TABLES = ("to_numpy", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
 PYTHON = (float, int, bool)
+BUFFERS = (memoryview, typed_array)
 AS_PYTHON = {np.float64: float, np.int64: int, np.bool_: bool}
+ONE_TYPE = (
+    "mechanism must return one type of number in every run, got {} and {}; the type is an output too: convert with"
+    " float(...)"
+)
 ONE_SHAPE = "mechanism must return runs of one shape"
 
 
@@ -32,14 +38,16 @@ class OutputTypeError(TypeError):
 def checked_part(part: Any) -> NDArray[Any]:
     """A copy of ``part`` as a plain array of numbers; raise TypeError or ValueError where some of it would go unseen.
 
-    Refused are masked arrays and labelled ones, alone or in lists, complex numbers, objects, floats of more than 64
-    bits and integers beyond 2^53.
+    Taken are numbers, arrays, lists and tuples of them. Refused are masked arrays and labelled ones, alone or in lists,
+    complex numbers, other objects, floats of more than 64 bits and integers beyond 2^53.
     """
     _check_plain(part)
     try:
         array = np.array(part)  # a copy, because the next call may write to the same memory
     except ValueError as error:  # lists of different lengths
         raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shown(part)}") from error
+    except TypeError as error:  # of tensors in lists
+        raise OutputTypeError(f"mechanism must return numbers, got {shown(part)}: {error}") from error
     except OverflowError as error:
         raise OutputError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
     if array.dtype.kind not in "biuf":
@@ -73,42 +81,67 @@ def widened(part: NDArray[Any]) -> FloatArray:
 
 
 def _check_plain(part: Any) -> None:
-    """Raise where NumPy would drop a mask or labels, also those of the entries of a list."""
+    """Raise for whatever is no number, plain array, list or tuple of these: NumPy would drop masks, labels and more."""
+    if type(part) in PYTHON:
+        return
     if isinstance(part, np.ma.MaskedArray):
         raise OutputTypeError("mechanism must return plain arrays with NaN for what is missing, got a masked array")
     if isinstance(part, np.ndarray):
         labelled = type(part) not in (np.ndarray, np.memmap) or bool(part.dtype.metadata)  # such as one with a unit
-    elif isinstance(part, np.generic):
-        labelled = False
+    elif isinstance(part, (str, bytes, complex)):  # are no numbers: by their dtype
+        return
+    elif isinstance(part, (int, float, np.generic)):
+        if type(part).__module__ != "numpy":
+            raise OutputTypeError(
+                "mechanism must return plain numbers, as float(...) or int(...), got a"
+                f" {type(part).__name__}, whose attributes would go unseen"
+            )
+        return
+    elif isinstance(part, (list, tuple)):
+        check_no_attributes(part)
+        for entry in part:
+            if type(entry) not in PYTHON:  # of long lists
+                _check_plain(entry)
+        return
+    elif type(part) in BUFFERS:
+        return
     else:  # tables; of what else becomes an array, JAX's and the like are the numbers alone
         labelled = any(hasattr(part, name) for name in TABLES)
         labelled |= hasattr(part, "__array__") and not hasattr(part, "__dlpack__")
+        if not labelled and not hasattr(part, "__dlpack__"):
+            raise OutputTypeError(
+                "mechanism must return numbers (NaN for failure), or arrays, lists or tuples of them, got a"
+                f" {type(part).__name__}: {shown(part)}"
+            )
     if labelled:
         raise OutputTypeError(
             "mechanism must return plain arrays, got a"
             f" {type(part).__name__}, whose labels would go unseen; return its numbers, and what else varies as numbers"
         )
-    if isinstance(part, (int, float, np.generic)) and type(part) not in PYTHON and type(part).__module__ != "numpy":
-        raise OutputTypeError(
-            "mechanism must return plain numbers, as float(...) or int(...), got a"
-            f" {type(part).__name__}, whose attributes would go unseen"
-        )
-    check_no_attributes(part)
-    if isinstance(part, (list, tuple)):
-        for entry in part:
-            if type(entry) not in PYTHON:  # of long lists
-                _check_plain(entry)
 
 
 def check_no_attributes(output: Any, known: Collection[str] = ()) -> None:
-    """Raise if something was put on an ``output`` of numbers, beside what is ``known``, that nothing here looks at."""
-    holds = isinstance(output, (tuple, list, dict)) or is_dataclass(output)
-    unseen = sorted({*getattr(output, "__dict__", ())} - {*known}) if holds else []
-    if unseen:
+    """Raise if something is on a holder of numbers, beside what is ``known``, that nothing here looks at."""
+    slots = [name for kind in type(output).__mro__ for name in _slots_of(kind) if hasattr(output, name)]
+    unseen = sorted({*getattr(output, "__dict__", ()), *slots} - {*known})
+    if unseen or (isinstance(output, (dict, list)) and type(output) not in (dict, OrderedDict, list)):
+        attributes = f" whose attributes {shown(unseen)}" if unseen else ", of which more than its entries"
         raise OutputTypeError(
             f"mechanism must return numbers in plain tuples, lists, dicts or dataclasses, got a {type(output).__name__}"
-            f" whose attributes {shown(unseen)} would go unseen"
+            f"{attributes} would go unseen"
         )
+
+
+def _slots_of(kind: type) -> list[str]:
+    """Names of attributes that objects of this class have without a ``__dict__``, as Python stores them."""
+    found = vars(kind).get("__slots__", ())
+    names = [found] if isinstance(found, str) else list(found)
+    private = [name.startswith("__") and not name.endswith("__") for name in names]
+    return [
+        f"_{kind.__name__.lstrip('_')}{name}" if own else name
+        for name, own in zip(names, private, strict=True)
+        if name not in ("__dict__", "__weakref__")
+    ]
 
 
 def type_of(part: Any) -> Any:
@@ -118,7 +151,17 @@ def type_of(part: Any) -> Any:
     """
     if isinstance(part, (list, tuple)):
         return (type(part), *map(type_of, part))
-    return (type(part), part.dtype) if isinstance(part, np.ndarray) else AS_PYTHON.get(type(part), type(part))
+    kind = AS_PYTHON.get(type(part), type(part))
+    if isinstance(part, BUFFERS):
+        return (kind, memoryview(part).format)
+    return kind if isinstance(part, (np.generic, *PYTHON)) else (kind, getattr(part, "dtype", None))
+
+
+def check_one_type(runs: Any) -> None:
+    """Raise where the runs in a list are of several types, which NumPy makes one."""
+    kinds = list(dict.fromkeys(map(type_of, runs))) if isinstance(runs, (list, tuple)) else []
+    if len(kinds) > 1:
+        raise OutputError(ONE_TYPE.format(type_in_words(kinds[0]), type_in_words(kinds[1])))
 
 
 def type_in_words(kind: Any) -> str:

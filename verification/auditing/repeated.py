@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from verification._arguments import check_callable, shown
 from verification.auditing.parts import (
     ONE_SHAPE,
+    ONE_TYPE,
     OutputError,
     check_no_attributes,
     checked_part,
@@ -189,11 +190,7 @@ class Repeated:
             elif shape != value.shape:
                 raise OutputError(f"{ONE_SHAPE} (pad with NaN), got {shape} and {value.shape}")
             elif before != kind:
-                raise OutputError(
-                    "mechanism must return one type of number in every run, got"
-                    f" {type_in_words(before)} and {type_in_words(kind)}; the type is an output too: convert with"
-                    " float(...)"
-                )
+                raise OutputError(ONE_TYPE.format(type_in_words(before), type_in_words(kind)))
 
 
 def _exactly(name: Any) -> Any:

@@ -110,8 +110,8 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
         (lambda d, n, r: r.random(n) + 1j, TypeError, "must return numbers .* got dtype complex128"),
         (lambda d, n, r: r.random(n).astype(object), TypeError, "must return numbers .* got dtype object"),
         (lambda d, n, r: np.zeros(n, "datetime64[s]"), TypeError, "must return numbers .* got dtype datetime64"),
-        (lambda d, n, r: (i for i in range(n)), TypeError, "must return numbers .* got dtype object"),
-        (lambda d, n, r: {"y": r.random(n)}, TypeError, "must return numbers .* got dtype object"),
+        (lambda d, n, r: (i for i in range(n)), TypeError, "must return numbers .* got a generator"),
+        (lambda d, n, r: {"y": r.random(n)}, TypeError, "must return numbers .* got a dict"),
         (lambda d, n, r: np.full(n, "1.5"), TypeError, "must return numbers .* got dtype <U3"),
         (
             lambda d, n, r: r.random(n).astype(np.longdouble),

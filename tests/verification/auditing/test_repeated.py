@@ -7,7 +7,7 @@ alarm. Nothing else is random.
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserList, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 
 import joblib
@@ -124,7 +124,9 @@ def test_exceptions_end_the_audit_unless_they_are_outputs():
         (lambda data, rng: np.array([1.0]).astype(">f8" if data else "<f8"), "one type of number in every run, got"),
         (lambda data, rng: np.float32(1.5) if data else 1.5, "one type of number in every run, got"),
         (lambda data, rng: np.array(1.5) if data else 1.5, "one type of number in every run, got"),
+        (lambda data, rng: array("d" if data else "f", [1.5]), "one type of number in every run, got array of"),
         (lambda data, rng: array("d", [1.5]) if data else np.array([1.5]), "one type of number in every run, got"),
+        (lambda data, rng: Tensor(1.5, "f4" if data else "f8"), "one type of number in every run, got Tensor of"),
         (lambda data, rng: [np.array([1.5])] if data else [[1.5]], "list of ndarray of float64|list of list of float"),
         (lambda data, rng: (1.0,) if data else 1.0, "the same parts in every run"),
         (lambda data, rng: OrderedDict(a=1.0) if data else {"a": 1.0}, "in every run, got dict .* and OrderedDict|Ord"),
@@ -141,10 +143,30 @@ def test_runs_that_differ_in_form_are_refused(mechanism, message):
         run(repeated(mechanism))
 
 
+class Tensor:
+    """As those of other libraries: an array by what it offers."""
+
+    def __init__(self, value, dtype):
+        self.value = np.array(value, dtype)
+        self.dtype = self.value.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.value, dtype)
+
+    def __dlpack__(self, **kwargs):
+        return self.value.__dlpack__(**kwargs)
+
+
 def with_secret(kind, *values):
     """An output of a class that may carry more than its numbers, and does."""
     found = type(kind.__name__, (kind,), {})(*values)
     found.secret = 1.0
+    return found
+
+
+def in_a_slot(kind, *values, slot="secret"):
+    found = type(kind.__name__, (kind,), {"__slots__": (slot,)})(*values)
+    setattr(found, slot if slot == "secret" else f"_{kind.__name__}{slot}", 1.0)
     return found
 
 
@@ -160,12 +182,30 @@ def with_secret(kind, *values):
         with_secret(Answer, 1.5, 2.5),
         {"a": with_secret(list, [1.5])},
         np.zeros(2, np.dtype("f8", metadata={"secret": 1})),
+        in_a_slot(list, [1.5, 2.5]),
+        in_a_slot(dict, {"a": 1.5}),
+        in_a_slot(Answer, 1.5, 2.5),
+        in_a_slot(Answer, 1.5, 2.5, slot="__private"),
+        defaultdict(int, a=1.5),
+        UserList([1.5]),
+        deque([1.5]),
     ],
     ids=lambda output: type(output).__name__,
 )
 def test_what_is_put_on_an_output_beside_its_numbers_is_refused(output):
-    with pytest.raises(TypeError, match=r"mechanism must return .* would go unseen"):
+    with pytest.raises(TypeError, match=r"mechanism must return .* (would go unseen|tuples of them, got a)"):
         run(repeated(lambda data, rng: output))
+
+
+@pytest.mark.parametrize("other", [int, bool, np.float32])
+def test_runs_of_several_types_in_a_list_are_refused(other):
+    """NumPy makes them one type, and the type told which data it was."""
+    with pytest.raises(ValueError, match=f"one type of number in every run, got float and {other.__name__}"):
+        run_many(lambda data, n, rng: [1.0, *([other(1) if data else 1.0] * (n - 1))])
+
+
+def run_many(mechanism):
+    return audit(mechanism, 0.0, 1.0, epsilon=1.0, n_samples=200, rng=np.random.default_rng(1))
 
 
 def test_numbers_of_numpy_and_python_may_take_turns():
