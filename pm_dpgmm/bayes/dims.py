@@ -18,7 +18,7 @@ from pm_dpgmm.bayes.coords import add_dim, model_of
 from pm_dpgmm.bayes.parameters import params as mixture_parameters
 from pm_dpgmm.bayes.parameters.named_parameters import has_dims
 from pm_dpgmm.bayes.prior import priors
-from pm_dpgmm.bayes.prior.measurement import prior_of
+from pm_dpgmm.bayes.prior.measurement import density_of
 from pm_dpgmm.bayes.pymc_compat import with_dims
 from pm_dpgmm.bayes.rows import density
 from pm_dpgmm.mixture.mixture import Mixture
@@ -38,6 +38,7 @@ def prior(
     Returns
     -------
     XTensorVariable with dimensions ``dims``
+        In the unit of the records.
 
     Examples
     --------
@@ -52,10 +53,9 @@ def prior(
     """
     if dims is None:
         raise ValueError("dims must be one or more names, got None")
-    names = getattr(release, "feature_names", None)
-    vector = priors.mixture_prior(
-        name, prior_of(release), feature_names=names, dims=dims, form=form, inflate=inflate, model=model
-    )
+    given: dict[str, Any] = {"dims": dims, "form": form, "inflate": inflate, "model": model}
+    mixture = density_of(release)
+    vector = priors.mixture_prior(name, mixture, **given) if mixture is release else release.prior(name, **given)
     return with_dims(vector, dims=(dims,) if isinstance(dims, str) else tuple(dims))
 
 

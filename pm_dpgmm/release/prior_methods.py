@@ -207,7 +207,6 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.measured_vectors import measured
 
         me = cast("Release", self)
-        refuse_transformations(me, "measured", "prior(name) and a likelihood: measurements are linear in the records")
         return measured(
             name,
             me,

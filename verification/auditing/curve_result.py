@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import NOT_SHARED_NOISE, as_bits, kinds_looked_for, plain
+from verification.auditing.result import HOW_OFTEN, NOT_SHARED_NOISE, as_bits, kinds_looked_for, plain
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -36,7 +36,9 @@ class CurveAuditResult:
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
-    detection_limit: float  # smallest mu of a Gaussian mechanism that is refuted with probability 0.9, score given
+    detection_limit: (
+        float  # smallest mu of a Gaussian mechanism that is refuted with probability 0.9, score and event given
+    )
     score: str
     event: str
     counts: dict[str, Any]  # certified counts; the bounds follow from them and the claim
@@ -83,7 +85,7 @@ class CurveAuditResult:
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught Gaussian noise with mu >= {self._limit()}"
-            power += f" if it shows in {', '.join(self.looked_for)}"
+            power += f" if it shows in {', '.join(self.looked_for)} ({HOW_OFTEN})"
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
 
     def _limit(self) -> str:

@@ -15,6 +15,7 @@ EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
 LEVELS = ("value", "bit")
 BY_DENSITY = "the densities given"
+HOW_OFTEN = "9 times in 10 with the best score and event, 6 or more as these are chosen"
 SHARED_NOISE = "sums of columns that share noise"
 BY_VALUE = (
     "single columns and their tails",
@@ -56,8 +57,8 @@ class AuditResult:
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
-    # Smallest epsilon that is refuted with probability 0.9 given the right score, about 0.65 where it is learned;
-    # infinite if none: detection_limit.py
+    # Smallest epsilon that is refuted with probability 0.9 given the right score and event, 0.6 or more as these are
+    # chosen; infinite if none: detection_limit.py
     detection_limit: float
     score: str  # name of the score that ranked the outputs
     event: str  # the certified event in words
@@ -161,9 +162,8 @@ def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
     if math.isinf(limit):
         return f"{audit} had too few samples to catch any epsilon"
     kinds = ", ".join(looked_for)
-    return (
-        f"{audit} would have caught too little noise, epsilon >= {limit:.4g}, if it shows in {kinds}; rare leaks less"
-    )
+    caught = f"too little noise, epsilon >= {limit:.4g}, if it shows in {kinds} ({HOW_OFTEN})"
+    return f"{audit} would have caught {caught}; rare leaks less"
 
 
 def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:

@@ -82,10 +82,11 @@ def observe(
     release : Release
         With the noisy statistics in ``raw``.
     th : GMMParams, or any object with the same attributes
-        ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records:
-        the density that the records are taken to have, apart from a background of the release, which stays as it was
-        released (its weight: normal about the released one). Any number of components, but the release's features.
-        Where it or the model's coordinates name the columns of its means, they are in the release's order.
+        ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records,
+        of columns with a transformation in the transformed one: the density that they are taken to have, apart from a
+        background of the release, which stays as it was released (its weight: normal about the released one). Any
+        number of components, but the release's features. Where it or the model's coordinates name the columns of its
+        means, they are in the release's order.
         Methods "populous" and "populous-single" release components, in a random order: there K is the release's;
         parameters made by ``params``, also about another release, are matched with it, and component j of any others
         is taken to be component j of the release.
@@ -110,8 +111,8 @@ def observe(
         If ``th`` lacks an attribute.
     ValueError
         If the release holds no noisy statistics, its method has no likelihood or not this one, ``th`` has other
-        features or another order of them, ``name`` exists, or the model already uses this release (also as the centre
-        of an anchored prior).
+        features or another order of them, or is around a release with other transformations of columns, ``name``
+        exists, or the model already uses this release (also as the centre of an anchored prior).
 
     Warns
     -----
@@ -153,6 +154,7 @@ def observe(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
     features = features_of(th, owner)
+    _check_unit(th, release)
     th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
     check_order(features, release.feature_names, name="th")
@@ -172,6 +174,18 @@ def observe(
             setattr(term, way, functools.partial(_not_private, getattr(term, way)))
     remember_use(term, release, OBSERVED)
     return term
+
+
+def _check_unit(th: Any, release: Released) -> None:
+    """ValueError for parameters around a release with other transformations of columns: they are in another unit."""
+    of_th = getattr(th, "transformations", None)
+    if (of_th is not None or getattr(th, "of_release", False)) and of_th != release.transformations:
+        names = release.feature_names
+        told = ["none" if columns is None else columns.told(names) for columns in (release.transformations, of_th)]
+        raise ValueError(
+            f"th must be in the unit of the release, whose transformations of columns are: {told[0]}; got those of a"
+            f" release with: {told[1]}"
+        )
 
 
 def _not_private(text: Callable[..., str], *given: Any, **named: Any) -> str:

@@ -58,6 +58,8 @@ class GMMParams:
         As of the release, if it was made from one.
     transformations : TransformedColumns or None
         Of the release: all parameters are in the transformed unit.
+    of_release : bool
+        Whether they are around a release; around a mixture the unit is that of the mixture.
     """
 
     weights: Any
@@ -70,6 +72,7 @@ class GMMParams:
     feature_names: tuple[str, ...] | None = None
     private: bool = True
     transformations: TransformedColumns | None = None
+    of_release: bool = False
 
     def __post_init__(self) -> None:
         check_flag(private=self.private)
@@ -162,7 +165,7 @@ def release_params(
     given = {"weight_conc": weight_conc, "mean_scale": mean_scale, "cov_scale": cov_scale}
     if prior == "weak":
         found = _weak(name, release.mixture, _unit_of(release), given, release.feature_names, dims, model)
-        return replace(found, private=release.private, transformations=release.transformations)
+        return replace(found, private=release.private, transformations=release.transformations, of_release=True)
     known = {key: value for key, value in given.items() if not isinstance(value, str)}
     if len(known) == len(given):
         anchor = plain_anchor(release.mixture, **known)
@@ -170,7 +173,7 @@ def release_params(
         anchor = with_scales(anchor_of(release), **given)
     with model_of(model) as owner:
         found = _anchored(name, anchor, release, release.feature_names, dims, owner, depth=4)
-        return replace(found, private=release.private, transformations=release.transformations)
+        return replace(found, private=release.private, transformations=release.transformations, of_release=True)
 
 
 def mixture_params(

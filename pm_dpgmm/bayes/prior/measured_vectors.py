@@ -100,7 +100,7 @@ def measured(
     (['s', 'x_uniform', 'x_offset'], ('patient', 'feature'))
     """
     check_positive(inflate=inflate)
-    mixture = without_empty(prior_of(release))
+    mixture = without_empty(prior_of(release, function="measured"))
     feature_names = getattr(release, "feature_names", None) if feature_names is None else feature_names
     mixture = Mixture(mixture.weights / mixture.weights.sum(), mixture.means, mixture.covariances * inflate)
     own_design = design is None

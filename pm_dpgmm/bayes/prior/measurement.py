@@ -59,7 +59,8 @@ def gaussian_posterior(
     TypeError
         If ``release`` is neither a Release nor a Mixture.
     ValueError
-        If a shape does not fit, a number is infinite, or ``noise_cov`` is not symmetric and positive definite.
+        If a release has transformations of columns, a shape does not fit, a number is infinite, or ``noise_cov`` is
+        not symmetric and positive definite.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def gaussian_posterior(
     >>> found.weights.round(3), found.means.ravel()
     (array([0.047, 0.953]), array([2., 5.]))
     """
-    mixture = prior_of(release)
+    mixture = prior_of(release, function="gaussian_posterior")
     names = getattr(release, "feature_names", None)
     observed, noise_cov, design, offset = labelled(names, observed, noise_cov, design, offset)
     numbers: Any = observed
@@ -105,14 +106,26 @@ def gaussian_posterior(
     return Mixture(softmax(evidence), means, spread.swapaxes(1, 2) @ spread)
 
 
-def prior_of(release: Any) -> Mixture:
-    """The whole density of a release, or the mixture itself."""
+def density_of(release: Any) -> Mixture:
+    """The whole density of a release, or the mixture itself; TypeError if it is neither."""
     mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
     if not isinstance(mixture, Mixture):
         raise TypeError(
             f"release must be a Release or a Mixture, got {shown(release)} of type {type(release).__name__}"
         )
     return mixture
+
+
+def prior_of(release: Any, *, function: str) -> Mixture:
+    """:func:`density_of`, in the unit of the records: ValueError, about ``function``, where columns are transformed."""
+    columns = getattr(release, "transformations", None)
+    if columns is not None:
+        raise ValueError(
+            f"{function} must be of a release without transformations of columns, got"
+            f" {columns.told(release.feature_names)}; use release.prior(name) and a likelihood: measurements are linear"
+            " in the records"
+        )
+    return density_of(release)
 
 
 def labelled(features: Sequence[str] | None, observed: Any, noise: Any, design: Any, offset: Any) -> tuple[Any, ...]:

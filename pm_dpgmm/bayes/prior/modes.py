@@ -15,6 +15,7 @@ from pm_dpgmm.bayes.arviz_compat import posterior_of
 from pm_dpgmm.bayes.coords import model_of
 from pm_dpgmm.bayes.prior.label_check import label_gaps, labels_of
 from pm_dpgmm.bayes.prior.label_variable import label_density, read_elsewhere
+from pm_dpgmm.bayes.prior.measurement import density_of
 from pm_dpgmm.bayes.prior.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
 from pm_dpgmm.bayes.prior.occupancy import N_BATCHES, Moments, Proposals, batches_of, standard_normal
 from pm_dpgmm.bayes.prior.priors import PriorVariables, prior_variables
@@ -111,9 +112,7 @@ def check_modes(
     """
     check_positive(inflate=inflate)
     check_probability(false_alarm=false_alarm)
-    mixture = release if isinstance(release, Mixture) else getattr(release, "density", None)
-    if not isinstance(mixture, Mixture):
-        raise TypeError(f"release must be a Release or a Mixture, got {shown(release)}")
+    mixture = density_of(release)
     if name is not None:
         check_text(name=name)
     owner = pm.Model.get_context(error_if_none=False) if model is None else model_of(model, frozen=True)

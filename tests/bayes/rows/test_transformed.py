@@ -88,6 +88,8 @@ def test_what_cannot_carry_transformations_says_so(released):
         released.prior_dist,
         released.as_prior,
         lambda: released.measured("x", ROWS, np.eye(3), model=pm.Model()),
+        lambda: dpg.bayes.measured("x", released, ROWS, np.eye(3), model=pm.Model()),
+        lambda: dpg.bayes.gaussian_posterior(released, ROWS[0], np.eye(3)),
     ):
         with pytest.raises(ValueError, match="must be of a release without transformations of columns, got x0: log"):
             refused()
@@ -99,6 +101,33 @@ def test_what_cannot_carry_transformations_says_so(released):
     assert not model.named_vars
     with pytest.raises(ValueError, match=r"observed must have a value in column 'x0' by its tran.*got 0 in row 1"):
         dpg.gmm("y", released, observed=[ROWS[0], [0.0, 0.5, 0.0]], model=pm.Model())
+
+
+def test_a_prior_with_named_dimensions_is_in_the_unit_of_the_records(released):
+    """It was in the transformed one, in silence: 8.03 for an income of 3,000."""
+    with pm.Model() as named:
+        x = dpg.bayes.dims.prior("x", released, dims="feature")
+    with pm.Model() as plain:
+        y = released.prior("x", dims="feature")
+    drawn = pm.draw(x, 5, random_seed=1)
+    assert x.dims == ("feature",) and np.array_equal(drawn, pm.draw(y, 5, random_seed=1))
+    assert {*named.named_vars} == {*plain.named_vars}
+
+
+def test_parameters_of_a_release_in_another_unit_are_no_evidence_for_it():
+    """Logarithms near 8 against incomes near 3,000 were taken without a word."""
+    X = np.exp(np.random.default_rng(1).normal(8.0, 0.5, size=(500, 1)))
+    given = {"epsilon": 2.0, "bounds": (0, 1e5), "method": "histogram", "progress": False}
+    logged, plain = (dpg.fit_gmm(X, 1, transform=transform, **given) for transform in ("log", None))
+    for one, other in ((logged, plain), (plain, logged)):
+        with pm.Model() as model:
+            th = other.params("g", prior="weak")
+            with pytest.raises(ValueError, match="th must be in the unit of the release, whose transformations of col"):
+                one.observe(th)
+            assert not model.potentials
+    with pm.Model() as model:
+        logged.observe(dpg.bayes.mixture_params("g", logged.mixture, prior="weak"))  # whose unit is the mixture's
+    assert len(model.potentials) == 1
 
 
 def test_labels_of_rows_are_told_the_transformations(released):
