@@ -66,22 +66,29 @@ def _parser() -> argparse.ArgumentParser:
         " --bounds 0 110 20 300 --output release.json",
     )
     fit.add_argument("records", type=Path)
-    fit.add_argument("--columns", nargs="+", metavar="NAME", help="columns to use (default: all)")
+    fit.add_argument("--columns", nargs="+", action="extend", metavar="NAME", help="columns to use (default: all)")
     _choices(fit, required=True)
     _budget(fit)
     fit.add_argument(
-        "--bounds", type=float, nargs="+", metavar="LIMIT", help="public limits: low high for all columns or for each"
+        "--bounds",
+        type=float,
+        nargs="+",
+        action="extend",
+        metavar="LIMIT",
+        help="public limits: low high for all columns or for each",
     )
     fit.add_argument(
         "--resolution",
         type=float,
         nargs="+",
+        action="extend",
         metavar="STEP",
         help="public steps of rounded or whole columns: one for all, or one for each, 0 where one is not rounded",
     )
     fit.add_argument(
         "--transform",
         nargs="+",
+        action="extend",
         metavar="NAME=MAP",
         help="public maps of columns: income=log or income=log:FLOOR, share=logit or share=logit:LOW:HIGH,"
         " balance=asinh:SCALE",

@@ -43,6 +43,17 @@ def test_fit_writes_a_release_that_show_prints(table, capsys):
     assert shown["feature_names"] == ["age", "weight"] and shown["private"] is True
 
 
+def test_options_with_several_values_add_up(table, capsys):
+    """The second one replaced the first, in silence, and the budget went to another fit."""
+    out = table.parent / "release.json"
+    arguments = ["fit", str(table), "--columns", "age", "--columns", "weight", "--n-components", "2", "--epsilon", "1"]
+    given = ["--bounds", "0", "100", "--bounds", "30", "120", "--resolution", "0", "--resolution", "1"]
+    assert main([*arguments, *given, "--output", str(out)]) == 0
+    found = dpg.load(out)
+    assert found.feature_names == ("age", "weight")
+    assert found.settings["bounds"] == [[0.0, 100.0], [30.0, 120.0]] and found.settings["resolution"] == [0.0, 1.0]
+
+
 def test_settings_of_a_method_are_given_by_name(table, capsys):
     out = table.parent / "release.json"
     arguments = ["fit", str(table), "--columns", "age", "--components", "2", "--epsilon", "1", "--bounds", "0", "100"]
@@ -73,6 +84,9 @@ def test_settings_of_a_method_are_given_by_name(table, capsys):
             ["--columns", "age", "--set", "epsilon=5"],
             "--set must name settings of the method, each once, got 'epsilon=5'",
         ),
+        (["--columns", "age", "--columns", "age"], "columns must be distinct, got ['age', 'age']"),
+        (["--columns", "age", "--resolution", "1", "--resolution", "0"], "resolution must be a number, 1 numbers"),
+        (["--columns", "age", "--transform", "age=log", "--transform", "age=asinh"], "once, got 'age=asinh'"),
         (["--columns", "age", "--set", "n_sells=3"], "settings of method 'histogram' must be among"),
         (["--columns", "age", "--output", "nowhere/release.json"], "--output must be in an existing folder"),
     ],

@@ -103,6 +103,31 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
                 )
 
 
+def come_again(first: FloatArray, other: FloatArray) -> bool:
+    """Whether runs, or one number of them, come again at the same places of another call: by chance once in a billion.
+
+    Given the values of two calls of independent runs, all orders within each are equally likely. Of n runs M then are
+    the same at their place with E[M (M-1) ... (M-m+1)] <= (n mu)^m / (n (n-1) ... (n-m+1)), mu = E[M], so that Markov's
+    inequality bounds P[M >= m]; and all of them with probability prod_v c_v! / n!, c_v runs of value v.
+    """
+    d = first.shape[1]
+    wholes = [np.unique(np.concatenate([first, other]), axis=0, return_inverse=True)[1].reshape(-1)]
+    columns = (np.unique(np.append(a, b), return_inverse=True)[1] for a, b in zip(first.T, other.T, strict=True))
+    return any(_log_by_chance(places) < math.log(BY_CHANCE / (d + 1)) for places in itertools.chain(wholes, columns))
+
+
+def _log_by_chance(places: NDArray[np.int64]) -> float:
+    """Logarithm of the bound of `come_again`: of values, by number, of two calls after each other."""
+    n = places.size // 2
+    one, two = places[:n], places[n:]
+    ours, theirs = (np.bincount(call, minlength=places.max() + 1) for call in (one, two))
+    same = int((one == two).sum())
+    if same == n:
+        return float(special.gammaln(ours + 1.0).sum() - special.gammaln(n + 1.0))
+    left = special.gammaln(n + 1.0) - special.gammaln(n - same + 1.0)
+    return float(same * math.log(max(float(ours @ theirs), 1.0)) - left - special.gammaln(same + 1.0))
+
+
 def _looked_at(calls: list[FloatArray]) -> tuple[FloatArray, NDArray[np.int64]]:
     """Runs in order, and how many of each half of each call, shape (calls, 2)."""
     halves = [np.array_split(call[:, :MOST_COLUMNS], 2) for call in calls if len(call)]

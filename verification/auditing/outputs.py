@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._arguments import check_callable, shown, unmasked
-from verification.auditing.alike import NAMES, Calls
+from verification.auditing.alike import NAMES, Calls, come_again
 from verification.auditing.foreign import foreign
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, check_one_type, checked_part, widened
@@ -29,7 +29,6 @@ Outputs = tuple[NDArray[Any], ...]
 BLOCKS, LEAST_BLOCK = 4, 25  # several calls, so that runs which share a draw with their call are told from others
 LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themselves
 PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
-SAME_BY_CHANCE = 1e-9
 FAILURE = 1.7e308
 MANY_COLUMNS, SECONDS_A_COLUMN = 1_000, 0.025  # 24 s of 1,000, 2,000 runs: trees, phases and the check of alike runs
 ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
@@ -191,12 +190,12 @@ def type_notes(runner: Runner, level: str) -> list[str]:
 def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:
     """Notes on the mechanism's randomness from a few runs of their own, on both data sets.
 
-    Raises ValueError when two generators give the same runs although the runs differ among themselves: runs would then
-    repeat from call to call, and no count of them means anything. With workers also when two copies of the mechanism
-    repeat each other so, as copies of a generator that it keeps would. Outputs with few values coincide by chance; the
-    rule asks for a chance below 1e-9. Raises it, too, for a number that is one value in all runs of a call and another
-    one in the next, or where fewer runs are asked for: such runs are not independent, and would tell the data sets
-    apart though no record does.
+    Raises ValueError when two generators give the same runs, or the same one number of them, although the runs differ
+    among themselves: runs would then repeat from call to call, and no count of them means anything. With workers also
+    when two copies of the mechanism repeat each other so, as copies of a generator that it keeps would. Outputs with
+    few values coincide by chance; the rule asks for a chance below 1e-9 (`alike.come_again`). Raises it, too, for a
+    number that is one value in all runs of a call and another one in the next, or where fewer runs are asked for: such
+    runs are not independent, and would tell the data sets apart though no record does.
     """
     seeds = rng.integers(2**32, size=(2, 4))
     followed = [_probe_one(runner, which, seeds, copies=n_jobs != 1) for which in (1, 0)]
@@ -226,9 +225,9 @@ def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: 
                 f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on {name}"
                 f" and another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
             )
-    if _repeats(first, other):
+    if come_again(first, other):
         raise ValueError(
-            f"mechanism must draw its randomness from rng, got the same {PROBES} runs on {name} from two generators"
+            f"mechanism must draw its randomness from rng, got the same numbers in runs on {name} from two generators"
         )
     if np.array_equal(first, again):
         return True
@@ -236,18 +235,12 @@ def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: 
         import cloudpickle
 
         packed = cloudpickle.dumps(runner)
-        if _repeats(*(rows(seed, cloudpickle.loads(packed)) for seed in seeds)):
+        if come_again(*(rows(seed, cloudpickle.loads(packed)) for seed in seeds)):
             raise ValueError(
-                f"mechanism must draw its randomness from rng when n_jobs is not 1, got the same {PROBES} runs on"
+                "mechanism must draw its randomness from rng when n_jobs is not 1, got the same numbers in runs on"
                 f" {name} from two copies of it, as workers would"
             )
     return False
-
-
-def _repeats(first: FloatArray, other: FloatArray) -> bool:
-    """Whether two sets of runs are the same, though chance makes them so less than once in a billion."""
-    counts = np.unique(first, axis=0, return_counts=True)[1] / PROBES
-    return np.array_equal(first, other) and float(counts @ counts) ** PROBES < SAME_BY_CHANCE
 
 
 class Watch:

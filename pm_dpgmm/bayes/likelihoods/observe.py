@@ -21,7 +21,7 @@ from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.privacy.guarantee import seeded_mark
-from pm_dpgmm.records.feature_names import check_order
+from pm_dpgmm.records.feature_names import check_columns, check_order, names_of_features
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -154,7 +154,7 @@ def observe(
             f"likelihood must be one of {offered} for a release of method {release.method!r}, got {shown(likelihood)}"
         )
     features = features_of(th, owner)
-    _check_unit(th, release)
+    _check_other_release(th, release, features)
     th = without_names(th)
     weights, means, chol = _parameters(th, release.n_features)
     check_order(features, release.feature_names, name="th")
@@ -176,8 +176,15 @@ def observe(
     return term
 
 
-def _check_unit(th: Any, release: Released) -> None:
-    """ValueError for parameters around a release with other transformations of columns: they are in another unit."""
+def _named(features: Sequence[str] | None) -> bool:
+    """Whether columns have names of their own, which those of an array have not."""
+    return features is not None and tuple(features) != names_of_features(None, len(features))
+
+
+def _check_other_release(th: Any, release: Released, features: Sequence[str] | None) -> None:
+    """ValueError for parameters around a release of other columns, or with other transformations: another unit."""
+    if getattr(th, "of_release", False) and _named(features) and _named(release.feature_names):
+        check_columns(features, release.feature_names, name="th")
     of_th = getattr(th, "transformations", None)
     if (of_th is not None or getattr(th, "of_release", False)) and of_th != release.transformations:
         names = release.feature_names

@@ -41,7 +41,7 @@ REPORT_VERSION, REPORT_SIZE, HEADER = 2, 16, 1
 LONGEST_TAG = 6  # bytes: a report of another protocol passes with a chance of 2^-48, of 2^-24 with 64 cells
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-6, 1e15
 OLDER = ": before 2, reports name their protocol by 24 bits, which a server can forge; make the protocol again"
-LONGEST_TEXT = 100_000_000  # characters of a protocol that is read
+LONGEST_TEXT = 30_000_000  # characters of a protocol that is read: MOST_NUMBERS of the longest numbers
 
 
 class LocalProtocol:

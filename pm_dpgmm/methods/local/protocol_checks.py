@@ -8,7 +8,7 @@ from typing import Any
 
 from pm_dpgmm.methods.local.randomisers import MOST_BITS, MOST_CELLS
 
-MOST_WAVES, MOST_FEATURES = 2**16, 1024
+MOST_WAVES, MOST_FEATURES, MOST_NUMBERS = 2**16, 1024, 2**20  # frequencies in all: a device reads them in seconds
 LARGEST = 1e100  # of frequencies and edges: nothing overflows within
 
 
@@ -54,6 +54,10 @@ def check_waves(waves: Sequence[Sequence[float]], phases: Sequence[float], edges
     if not 1 <= len(waves) <= MOST_WAVES or len(waves[0]) > MOST_FEATURES:
         raise ValueError(
             f"frequencies must have 1 to {MOST_WAVES} rows of at most {MOST_FEATURES} numbers, got {len(waves)} rows"
+        )
+    if len(waves) * len(waves[0]) > MOST_NUMBERS:
+        raise ValueError(
+            f"frequencies must be at most {MOST_NUMBERS} numbers, got {len(waves)} rows of {len(waves[0])}"
         )
     if len(phases) != len(waves):
         raise ValueError(f"phases must be as many as frequencies, {len(waves)}, got {len(phases)}")

@@ -102,6 +102,22 @@ def test_means_whose_coordinates_are_features_in_another_order_are_refused():
                 release.observe(th)
 
 
+def test_parameters_of_a_release_of_other_columns_are_refused():
+    """Ages were evidence about pulses; columns of an array have no names to differ in."""
+    X = np.random.default_rng(1).normal([0.0, 9.0], size=(800, 2))
+    ours, theirs, unnamed = (
+        dpg.fit_gmm(table, 1, epsilon=1.0, delta=1e-6, bounds=(-6, 16), random_seed=1, progress=False)
+        for table in (pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(X, columns=["a", "c"]), X)
+    )
+    with pm.Model() as model:
+        with pytest.raises(ValueError, match=r"th must have the columns \('a', 'b'\) and no others, got \('a', 'c'\)"):
+            ours.observe(theirs.params("g", prior="weak"))
+        assert not model.potentials
+    for one, other in ((ours, unnamed), (unnamed, ours)):
+        with pm.Model() as model:
+            one.observe(other.params("g", prior="weak"))
+
+
 def test_missing_parameters_are_named(release):
     with pm.Model(), pytest.raises(TypeError, match=r"th must have weights, means and chol.* without means, chol"):
         release.observe(SimpleNamespace(weights=np.ones(1)))

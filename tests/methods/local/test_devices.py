@@ -398,6 +398,15 @@ def test_no_two_protocols_can_be_ground_whose_reports_pass_for_each_other():
             other.output_of(report)
 
 
+def test_a_protocol_is_no_larger_than_a_device_reads_in_seconds():
+    """A stranger's text of 79 MB took 23 s and gigabytes."""
+    one = LocalProtocol.design(2, epsilon=1.0, bounds=(-1, 1))
+    fields = json.loads(one.to_json())
+    fields |= {"frequencies": [[0.0] * 32] * 2**16, "phases": [0.0] * 2**16, "centre": [0.0] * 32, "scale": [1.0] * 32}
+    with pytest.raises(ValueError, match="frequencies must be at most 1048576 numbers, got 65536 rows of 32"):
+        LocalProtocol.from_json(json.dumps(fields))
+
+
 @pytest.mark.parametrize(
     "given, words",
     [

@@ -18,8 +18,10 @@ from verification.auditing.alike import (
     _by_means,
     _by_neighbours,
     _by_repeats,
+    _log_by_chance,
     _upper,
     check_alike,
+    come_again,
 )
 from verification.auditing.outputs import prepared, probe, run_both
 from verification.auditing.parts import OutputError
@@ -287,3 +289,38 @@ def test_independent_runs_are_never_refused(d):
     check_alike([[np.ones((50, d)), np.ones((9, d))], []])
     check_alike([[], []])
     check_alike([[np.zeros((1, d))], [np.zeros((2, d)), np.zeros((0, d))]])
+
+
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [("abcd", "abcd"), ("aabc", "aabb"), ("aaabb", "aabbb"), ("abcde", "fghab"), ("aaab", "cccd"), ("aaaa", "aaaa")],
+)
+def test_numbers_that_come_again_by_chance_are_bounded_over_all_orders(ours, theirs):
+    orders = [*itertools.permutations(theirs)]
+    same = np.array([sum(a == b for a, b in zip(ours, order, strict=True)) for order in orders])
+    places = {letter: i for i, letter in enumerate(sorted({*ours, *theirs}))}
+    for order, count in zip(orders, same, strict=True):
+        bound = math.exp(_log_by_chance(np.array([places[letter] for letter in (*ours, *order)])))
+        assert (same >= count).mean() <= bound * (1 + 1e-9)
+
+
+def test_numbers_that_come_again_are_seen_alone_and_in_part():
+    rng = np.random.default_rng(1)
+    one, other = rng.normal(size=(2, 64, 3))
+    assert not come_again(one, other)
+    other[:14, 1] = one[:14, 1]
+    assert come_again(one, other)
+    coins = rng.integers(2, size=(64, 1)).astype(float)
+    rare = np.zeros((64, 1))
+    rare[3] = 1.0
+    assert come_again(coins, coins) and not come_again(coins, 1 - coins) and not come_again(rare, rare)
+    assert not come_again(np.zeros((64, 2)), np.zeros((64, 2)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("values", [2, 3, 10, 1_000])
+def test_independent_calls_never_come_again(values):
+    """False alarm 1e-9 of each."""
+    rng = np.random.default_rng(values)
+    for _ in range(2_000):
+        assert not come_again(*(rng.integers(values, size=(2, 64, 2)) * 1.0))
