@@ -268,8 +268,7 @@ def _reproductions(options: argparse.Namespace) -> int:
     found = run_reproductions(options.only, effort=effort, progress=show)
     wrong = [name for experiment in found for name in experiment.wrong]
     if options.out is not None:
-        command = f"python -m verification reproductions --seed {options.seed}" + " --quick" * options.quick
-        write_experiments(found, options.out, command=command)
+        write_experiments(found, options.out, command=effort.command(options.only or ()))
     if options.json:
         print(json.dumps({"experiments": [one.as_dict() for one in found], "wrong": wrong}, indent=1))
     else:

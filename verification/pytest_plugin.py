@@ -32,10 +32,13 @@ A mechanism that runs once, ``mechanism(data, rng)``, is given as ``verification
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import math
+import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -232,12 +235,14 @@ def dp_audit(request: pytest.FixtureRequest) -> DpAudit:
 
     ``dp_audit.must_refute(...)`` fails if it is not. A test whose claims hold fails with probability at most 1e-4.
     """
-    test = request.node.nodeid
+    place, _, test = request.node.nodeid.partition("::")
     seed = request.config.getoption("--dp-audit-seed")
     if seed is None:
-        name = f"{request.node.path.name}::{test.partition('::')[2]}"  # the folder in an id is from where pytest began
+        name = f"{request.node.path.name}::{test}"  # the folder in an id depends on where pytest found its root
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-    return DpAudit(test, seed=seed, n_samples=request.config.getoption("--dp-audit-samples"))
+    with contextlib.suppress(ValueError):  # another drive
+        place = Path(os.path.relpath(request.node.path, request.config.invocation_params.dir)).as_posix()
+    return DpAudit(f"{place}::{test}", seed=seed, n_samples=request.config.getoption("--dp-audit-samples"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,8 +24,8 @@ def check_unused(model: Any, release: Released | Mixture, use: str) -> None:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
     The same released numbers are the same release, however many objects hold them: a copy read from a file counts, its
-    mixture alone, and a combined release with one of its parts. A copy of a model (``pm.do``) knows what it holds: a
-    release whose variables it replaced is used no more.
+    mixture alone, and a combined release with one of its parts (of reports of local privacy their sum is known alone).
+    A copy of a model (``pm.do``) knows what it holds: a release whose variables it replaced is used no more.
 
     Raises
     ------

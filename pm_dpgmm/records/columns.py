@@ -45,13 +45,19 @@ def numbers_of(table: Any) -> FloatArray:
     check_masks(table, name="X")
     mask = np.ma.getmask(table)
     try:
-        values = floats_of(table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table))
+        values = floats_of(_values_without_names(table))
     except ValueError:  # ragged rows
         raise ValueError("X must have rows of equal length, got ragged rows") from None
     check_two_dimensional(values.shape)
     if mask is not np.ma.nomask:
         values[mask] = np.nan
     return values[:, None] if values.ndim == 1 else values
+
+
+def _values_without_names(table: Any) -> Any:
+    if hasattr(type(table), "to_frame") and not hasattr(type(table), "iloc"):  # a column of polars
+        return _polars_values(table)
+    return table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
 
 
 def _check_rows(table: Any) -> None:

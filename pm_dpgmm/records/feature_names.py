@@ -30,8 +30,15 @@ def labels_of(table: Any) -> list[Any] | None:
     if hasattr(kind, "collect_schema") and not hasattr(kind, "to_series"):  # a lazy frame of polars
         return list(table.collect_schema().names())
     if is_labelled_array(table):
-        return axis_labels(table, 1, ()) if table.ndim == 2 else None
+        return _labels_of_columns(table) if table.ndim == 2 else None
     return list(table.columns) if hasattr(kind, "columns") else None
+
+
+def _labels_of_columns(table: Any) -> list[Any] | None:
+    """Texts, or the numbers 0, 1 and so on in another order, which a DataArray without labels does not have."""
+    numbered = list(range(table.shape[1]))
+    labels = axis_labels(table, 1, list(map(str, numbered)))
+    return labels if labels is None or set(labels) != set(map(str, numbered)) else list(map(int, labels))
 
 
 def is_labelled_array(table: Any) -> bool:

@@ -294,9 +294,9 @@ class ParameterMethods:
         -------
         arviz.InferenceData or xarray.DataTree
             ``weights`` (component), ``means`` (component, feature), ``covariances`` (component, feature,
-            feature_bis), in the unit of the records, where there is a background ``background_weight``,
-            ``background_mean`` and ``background_covariance``, and every noisy statistic as ``raw_<name>``; the
-            guarantee is one of the attributes.
+            feature_bis), in the unit of the records, or the transformed one; where there is a background
+            ``background_weight``, ``background_mean`` and ``background_covariance``; and every noisy statistic as
+            ``raw_<name>``. The guarantee is one of the attributes.
 
         Examples
         --------

@@ -37,7 +37,8 @@ class UncertaintyMethods:
         Returns
         -------
         list of Mixture
-            In the unit of the records, without the background; component k everywhere that of the release.
+            In the unit of the records, or the transformed one, without the background; component k everywhere that of
+            the release.
 
         Raises
         ------

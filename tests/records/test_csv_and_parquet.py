@@ -552,3 +552,10 @@ def test_a_name_that_no_file_can_have_is_told_so(suffix):
     """Where the system looks before the suffix does: it was an error of the system's, in its own words."""
     with pytest.raises((ValueError, FileNotFoundError), match=r"^X must be (a path|an existing file)"):
         read_records("x" * 300 + suffix)
+
+
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="older polars has no integers of 128 bits")
+def test_integers_of_128_bits_are_read_from_a_column_alone_too():
+    column = pl.Series("a", [2**70, 5], dtype=pl.Int128)
+    for X in (column, pl.DataFrame([column])):
+        assert read_records(X)[0].tolist() == [[2.0**70], [5.0]]

@@ -180,3 +180,15 @@ def test_two_numbers_are_bounds_of_all_columns_only_without_other_names():
     for names in (None, ("a", "b")):
         with pytest.raises(ValueError, match=r"bounds must name the columns .* and no others, got"):
             read_bounds(pd.Series({"height": 0.0, "age": 9.0}), 2, names)
+
+
+def test_numbers_in_another_order_are_names_of_columns_of_xarray_as_of_pandas():
+    rows = np.array([[1.0, 20.0, 300.0], [2.0, 10.0, 100.0]])
+    table = xr.DataArray(rows, dims=("row", "column"), coords={"column": [2, 0, 1]})
+    for X in (table, table.to_pandas()):
+        names = read_records(X)[1]
+        assert names == ("2", "0", "1")
+        limits = pd.DataFrame({"low": [0.0, 2.0, 1.0], "high": [9.0, 8.0, 7.0]}, index=[0, 2, 1])
+        assert read_bounds(limits, 3, names).tolist() == [[2.0, 8.0], [0.0, 9.0], [1.0, 7.0]]
+    for labels in ([0, 1, 2], [10, 20, 30]):
+        assert read_records(table.assign_coords(column=labels))[1] == ("x0", "x1", "x2")

@@ -235,9 +235,10 @@ def _bet(moments: FloatArray, control: FloatArray) -> tuple[FloatArray, FloatArr
 
     def variance(first: FloatArray | float, second: FloatArray | float, *, controlled: bool) -> FloatArray:
         """Of first Z_0 + second Z_1; the product of the two variables is 0."""
-        power = first**2 * powers[0] + second**2 * powers[1]
-        rest = power - (first * means[0] + second * means[1]) ** 2
-        rest = rest - width * (first * slopes[0] + second * slopes[1]) ** 2 if controlled else rest
+        with np.errstate(over="ignore", invalid="ignore"):  # of ratios that are infinite
+            power = first**2 * powers[0] + second**2 * powers[1]
+            rest = power - (first * means[0] + second * means[1]) ** 2
+            rest = rest - width * (first * slopes[0] + second * slopes[1]) ** 2 if controlled else rest
         return np.maximum(rest, 1e-3 * power)
 
     gap = means[0] - means[1] - (slopes[0] - slopes[1]) * middle

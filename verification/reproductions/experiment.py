@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -136,6 +137,12 @@ class Effort:
     seed: int = 20261123
     n_jobs: int = 1
     digitised: Path | None = None
+
+    def command(self, only: Sequence[str]) -> str:
+        """What makes these experiments again, all of them where ``only`` is empty."""
+        given = ["--seed", str(self.seed), *["--quick"] * self.quick, *["--only"] * bool(only), *only]
+        given += [] if self.digitised is None else ["--digitised", str(self.digitised)]
+        return f"python -m verification reproductions {shlex.join(given)}"
 
     def of(self, quick: int, full: int) -> int:
         """A number of repeats."""

@@ -4,6 +4,7 @@ import builtins
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,3 +181,10 @@ def test_a_whole_quick_run_confirms_every_finding():
     assert [experiment.name for experiment in found] == list(EXPERIMENTS)
     assert [name for experiment in found for name in experiment.wrong] == []
     Tags(experiments_page(found, "command"))
+
+
+def test_a_page_names_the_command_that_makes_it_again():
+    assert Effort(quick=True, seed=3).command(["em-iterations"]) == (
+        "python -m verification reproductions --seed 3 --quick --only em-iterations"
+    )
+    assert Effort(digitised=Path("my curves.csv")).command([]).endswith("--seed 20261123 --digitised 'my curves.csv'")
