@@ -275,10 +275,7 @@ def _family_of(profile: Any) -> Family:
     if dataclasses.is_dataclass(profile) and getattr(profile, "kind", "") == "gaussian" and _is_curve(profile):
         # elsewhere a mu may stand for anything, a scale say
         told = [getattr(profile, name, 0.0) for name in ("mu", "slack", "failure")]
-        if (
-            all(isinstance(number, (float, int)) and math.isfinite(number) for number in told)
-            and 0 < told[0] <= MOST_MU
-        ):
+        if all(isinstance(number, (float, int)) for number in told) and LEAST_MU <= told[0] <= MOST_MU and told[2] < 1:
             family = gaussian_family(*map(float, told))
             curve = _as_curve(profile)
             if all(math.isclose(family.delta(told[0], e), curve(e), rel_tol=1e-6, abs_tol=1e-12) for e in ALIKE):
