@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 MOST_CHOICES = 64  # numbers of components to compare: each is a fit
 
+TIMES = {"M": "; write a date as days since a public day", "m": "; write a duration as a number of days or hours"}
+
 
 def shown(value: object) -> str:
     """A short repr for error messages."""
@@ -177,9 +179,25 @@ def read_numbers(values: Any, name: str) -> FloatArray:
     """``values`` as floats of any shape, NaN and infinite ones too; TypeError unless they are numbers without masks."""
     check_masks(values, name=name, alone=True)
     try:
-        return np.asarray(values, dtype=float)
+        return as_floats(values)
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} must be numbers in rows of equal length, got {shown(values)}") from None
+        hint = TIMES.get(getattr(getattr(values, "dtype", None), "kind", ""), "")
+        raise TypeError(f"{name} must be numbers in rows of equal length, got {shown(values)}{hint}") from None
+
+
+def as_floats(values: Any) -> FloatArray:
+    """An array of floats; TypeError for dates, texts and complex numbers, of which NumPy makes floats, too."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "buifO" or not all(map(_is_number, array.ravel() if array.dtype.kind == "O" else ())):
+        raise TypeError(f"numbers are needed, got dtype {array.dtype}")
+    return np.asarray(array, dtype=float)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a real number, or None, which stands for one that is missing."""
+    if isinstance(value, np.generic):
+        return value.dtype.kind in "buif"
+    return value is None or (hasattr(value, "__float__") and not isinstance(value, complex))
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray, check_masks
+from pm_dpgmm._arguments import TIMES, FloatArray, check_masks
 from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
@@ -16,7 +16,6 @@ CATEGORIES = (
     "leave it out by columns=, fit each level with fit_levels(by=...), or write a level as 0 and 1 with resolution=1,"
     " and a date as days since a public day"
 )
-TIMES = {"M": "; write a date as days since a public day", "m": "; write a duration as a number of days or hours"}
 
 
 def numbers_of(table: Any) -> FloatArray:

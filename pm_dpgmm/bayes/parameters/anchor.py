@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pm_dpgmm._arguments import FloatArray, check_positive, frozen, shown
+from pm_dpgmm._arguments import FloatArray, as_floats, check_positive, frozen, shown
 from pm_dpgmm.mixture.coordinates import Coordinates, share_slopes, triangle
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -201,7 +201,7 @@ def is_auto(value: Any, name: str) -> bool:
 
 def _per_component(value: ArrayLike, n_components: int, name: str) -> FloatArray:
     try:
-        scales = np.asarray(value, dtype=float)
+        scales = as_floats(value)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be 'auto', a number or one for each component, got {shown(value)}") from None
     if scales.shape not in ((), (n_components,)):

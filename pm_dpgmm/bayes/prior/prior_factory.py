@@ -146,6 +146,8 @@ class MixturePrior:
             return cls(mixture, **data)
         except KeyError as error:
             raise ValueError(f"a mixture prior must have the field {error.args[0]!r}, got {sorted(data)}") from None
+        except TypeError as error:  # an unknown field, or one that is no number
+            raise ValueError(f"a mixture prior must have the fields of to_dict(), got {shown(data)}: {error}") from None
 
     @classmethod
     def register(cls) -> None:

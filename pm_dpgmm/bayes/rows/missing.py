@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pm_dpgmm._arguments import FloatArray, check_masks, shown
+from pm_dpgmm._arguments import FloatArray, as_floats, check_masks, shown
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.feature_names import names_of
@@ -43,9 +43,9 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
         if columns is not None:  # a table: column by column, NA and null are NaN
             rows = numbers_of(data)
         elif isinstance(data, np.ma.MaskedArray):
-            rows = np.ma.filled(data.astype(float), np.nan)
+            rows = np.where(np.ma.getmaskarray(data), np.nan, as_floats(np.ma.getdata(data)))
         else:
-            rows = np.array(data, dtype=float)
+            rows = np.array(as_floats(data))
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numeric, got {shown(data)} of type {type(data).__name__}") from None
     if rows.ndim != 2 or 0 in rows.shape:

@@ -8,6 +8,7 @@ import pytest
 import xarray
 
 import pm_dpgmm as dpg
+from pm_dpgmm.bayes import dims
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 from tests.builders.transformations import signed_log
@@ -106,7 +107,7 @@ def test_what_cannot_carry_transformations_says_so(released):
 def test_a_prior_with_named_dimensions_is_in_the_unit_of_the_records(released):
     """It was in the transformed one, in silence: 8.03 for an income of 3,000."""
     with pm.Model() as named:
-        x = dpg.bayes.dims.prior("x", released, dims="feature")
+        x = dims.prior("x", released, dims="feature")
     with pm.Model() as plain:
         y = released.prior("x", dims="feature")
     drawn = pm.draw(x, 5, random_seed=1)
