@@ -1,6 +1,7 @@
 """Every argument of the public interface that is True or False is looked at: "no" is no truth value."""
 
 import inspect
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ CALLS = {
     ("Misfit.of", "private"): (dpg.Misfit.of, {"noise": {"misfit": 1.0}}),
     ("ModeCheck", "private"): (lambda private: pm_dpgmm.bayes.ModeCheck(*[None] * 12, private), {}),
     ("GMMParams", "private"): (lambda private: GMMParams(*[None] * 4, "g", "weak", None, None, private), {}),
+    ("GMMParams", "of_release"): (partial(GMMParams, *[None] * 4, "g", "weak", None), {}),
     ("MixturePrior", "private"): (pm_dpgmm.bayes.MixturePrior, {"mixture": RELEASE.mixture}),
     ("MixturePrior.create_variable", "xdist"): (RELEASE.as_prior().create_variable, {"name": "x"}),
     ("audit", "progress"): (verification.audit, AUDITED | {"epsilon": 1.0}),

@@ -117,7 +117,8 @@ class DpAudit:
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """
-        from verification.auditing.outputs import ALL_FAILED, CHANGING_TYPE, SAME_DATA
+        from verification.auditing.outputs import ALL_FAILED, CHANGING_TYPE
+        from verification.auditing.probing import SAME_DATA
 
         __tracebackhide__ = True
         self._n_asserted += 1

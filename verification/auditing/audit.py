@@ -28,6 +28,7 @@ from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.guessing import MOST_RUNS, delta_bound, epsilon_bound, p_value
+from verification.auditing.probing import probe
 from verification.auditing.result import LEVELS, NOT_SHARED_NOISE, AuditResult, one_criterion
 
 FloatArray = NDArray[np.float64]
@@ -193,7 +194,7 @@ def audit(
     rng = check_rng(rng)
     delta, n_samples, false_alarm = float(delta), int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
-    notes = runs.probe(runner, rng, n_jobs=n_jobs)
+    notes = probe(runner, rng, n_jobs=n_jobs)
     if log_density is None:
         runs.tell_if_long(progress, runner)
 

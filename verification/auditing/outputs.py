@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification._arguments import check_callable, shown, unmasked
-from verification.auditing.alike import NAMES, Calls, come_again
+from verification.auditing.alike import NAMES, Calls
 from verification.auditing.foreign import foreign
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, check_one_type, checked_part, widened
@@ -28,13 +28,9 @@ Outputs = tuple[NDArray[Any], ...]
 # Per data set; fixed, so that a result does not depend on the number of workers.
 BLOCKS, LEAST_BLOCK = 4, 25  # several calls, so that runs which share a draw with their call are told from others
 LEAST_IN_BATCH = 100  # of a sequential audit, whose batches are calls by themselves
-PROBES = 64  # runs with two generators, to see whether a mechanism draws from the one it is given
-FAILURE = 1.7e308
 MANY_COLUMNS, SECONDS_A_COLUMN = 1_000, 0.025  # 24 s of 1,000, 2,000 runs: trees, phases and the check of alike runs
 ALL_FAILED = "every run on both data sets failed (all NaN), so there was nothing to compare"
-ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
 CHANGING_TYPE = "outputs of changing type"
-SAME_DATA = "x and x_neighbour are the same data, so there was nothing to find"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,62 +181,6 @@ def type_notes(runner: Runner, level: str) -> list[str]:
             f"mechanism must return one type of number on x and x_neighbour at the level of bits, got {words}"
         )
     return [f"{CHANGING_TYPE} ({words}) were compared as real numbers"]
-
-
-def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:
-    """Notes on the mechanism's randomness from a few runs of their own, on both data sets.
-
-    Raises ValueError when two generators give the same runs, or the same one number of them, although the runs differ
-    among themselves: runs would then repeat from call to call, and no count of them means anything. With workers also
-    when two copies of the mechanism repeat each other so, as copies of a generator that it keeps would. Outputs with
-    few values coincide by chance; the rule asks for a chance below 1e-9 (`alike.come_again`). Raises it, too, for a
-    number that is one value in all runs of a call and another one in the next, or where fewer runs are asked for: such
-    runs are not independent, and would tell the data sets apart though no record does.
-    """
-    seeds = rng.integers(2**32, size=(2, 4))
-    followed = [_probe_one(runner, which, seeds, copies=n_jobs != 1) for which in (1, 0)]
-    notes = [SAME_DATA] if runner.same_data else []
-    return notes if all(followed) else [*notes, ELSEWHERE]
-
-
-def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: bool) -> bool:
-    """`probe` on one data set: whether a generator repeats its runs."""
-
-    drawn = []
-
-    def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
-        parts, _ = own.draw(which, n, np.random.default_rng(seed))
-        drawn.append(as_rows(parts))
-        return np.nan_to_num(drawn[-1], nan=FAILURE)  # NaN would differ from itself
-
-    name = NAMES[which]
-    first, again, other, fewer = rows(seeds[0]), rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
-    runner.probed[which] = [drawn[0], drawn[2]]  # the others had the same generators
-    for more in (again, other, fewer):
-        if first.shape[1:] != more.shape[1:]:
-            raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on {name}")
-        shared = (first == first[0]).all(axis=0) & (more == more[0]).all(axis=0) & (first[0] != more[0])
-        if shared.any():  # by chance less than once in 2^90, whatever the law
-            raise ValueError(
-                f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on {name}"
-                f" and another one in all {len(more)} of the next (number {int(np.argmax(shared))} of a run)"
-            )
-    if come_again(first, other):
-        raise ValueError(
-            f"mechanism must draw its randomness from rng, got the same numbers in runs on {name} from two generators"
-        )
-    if np.array_equal(first, again):
-        return True
-    if copies:
-        import cloudpickle
-
-        packed = cloudpickle.dumps(runner)
-        if come_again(*(rows(seed, cloudpickle.loads(packed)) for seed in seeds)):
-            raise ValueError(
-                "mechanism must draw its randomness from rng when n_jobs is not 1, got the same numbers in runs on"
-                f" {name} from two copies of it, as workers would"
-            )
-    return False
 
 
 class Watch:

@@ -19,6 +19,7 @@ from verification.profile.ratio_calibration import calibration
 from verification.profile.result import MeasuredProfile
 
 __all__ = ["MeasuredProfile", "privacy_profile"]
+from verification.auditing.probing import probe
 
 FloatArray = NDArray[np.float64]
 
@@ -121,7 +122,7 @@ def privacy_profile(
     rng = check_rng(rng)
     n_samples, false_alarm = int(n_samples), float(false_alarm)
     runner = runs.prepared(mechanism, x, x_neighbour)
-    notes = runs.probe(runner, rng, n_jobs=n_jobs)
+    notes = probe(runner, rng, n_jobs=n_jobs)
 
     label = fair_coins(rng, n_samples)
     with runs.progress_bar(progress, n_samples, "privacy profile") as step:

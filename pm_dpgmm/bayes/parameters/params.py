@@ -75,7 +75,7 @@ class GMMParams:
     of_release: bool = False
 
     def __post_init__(self) -> None:
-        check_flag(private=self.private)
+        check_flag(private=self.private, of_release=self.of_release)
 
     def __repr__(self) -> str:
         mixture = self.anchor.mixture

@@ -23,8 +23,9 @@ from verification.auditing.alike import (
     check_alike,
     come_again,
 )
-from verification.auditing.outputs import prepared, probe, run_both
+from verification.auditing.outputs import prepared, run_both
 from verification.auditing.parts import OutputError
+from verification.auditing.probing import probe
 
 
 def drawn_once(data, n, rng):

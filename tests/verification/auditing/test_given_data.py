@@ -21,6 +21,7 @@ from verification import repeated
 from verification.auditing import outputs as runs
 from verification.auditing.audit import audit
 from verification.auditing.data_digest import digest
+from verification.auditing.probing import ELSEWHERE, SAME_DATA
 
 
 def changes(data, step):
@@ -124,7 +125,7 @@ def test_reading_changes_nothing_and_equal_data_are_noted(kind):
         return rng.laplace(size=n)
 
     found = audit(mechanism, make(), make(), epsilon=1.0, n_samples=100)
-    assert found.notes == (runs.SAME_DATA,)
+    assert found.notes == (SAME_DATA,)
 
 
 @pytest.mark.parametrize(
@@ -185,4 +186,4 @@ def test_a_number_that_runs_share_on_one_data_set_only_is_refused():
     with pytest.raises(ValueError, match="the same numbers in runs on x_neighbour from two generators"):
         audit(own, 1, 0, epsilon=1.0)
     notes = audit(lambda d, n, rng: (rng if d else noise).laplace(size=n), 1, 0, epsilon=1.0, n_samples=100).notes
-    assert notes == (runs.ELSEWHERE,)
+    assert notes == (ELSEWHERE,)

@@ -120,7 +120,7 @@ def _two_findings(lines: dict[str, tuple[FloatArray, FloatArray]]) -> tuple[Find
             ),
             Verdict.REPRODUCES if ordered else Verdict.DIFFERS,
             ordered,
-            "tested at 1,000 and 8,000; the order is that of what epsilon means: .9-zCDP is"
+            "tested at 1,000 and 8,000; the order is that of what epsilon means: .9-zCDP by Gaussian noise is"
             f" ({sound(ZCDP, TWO_EPSILON, TWO_DELTA).guarantee.epsilon:.2f}, .01)-DP, beside (.9, .01)",
         ),
         Finding(
