@@ -64,6 +64,8 @@ def main() -> int:
     unknown = [name for name in arguments.studies if name not in STUDIES]
     if unknown:
         parser.error(f"STUDY must be among {', '.join(STUDIES)}, got {', '.join(unknown)}")
+    if arguments.replications < 1 or arguments.seed < 0:
+        parser.error(f"--replications must be at least 1 and --seed 0, got {arguments.replications}, {arguments.seed}")
     rows = []
     if not arguments.json:
         print(f"nominal 90 % intervals, coverage goal {RANGE[0]} to {RANGE[1]}\n{HEADING}")
