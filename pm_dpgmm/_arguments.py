@@ -188,16 +188,22 @@ def read_numbers(values: Any, name: str) -> FloatArray:
 def as_floats(values: Any) -> FloatArray:
     """An array of floats; TypeError for dates, texts and complex numbers, of which NumPy makes floats, too."""
     array = np.asarray(values)
-    if array.dtype.kind not in "buifO" or not all(map(_is_number, array.ravel() if array.dtype.kind == "O" else ())):
+    short = array.dtype.type.__module__ == "ml_dtypes"  # floats of JAX with few bits
+    if array.dtype.kind == "O":
+        wrong = not all(map(_is_number, array.ravel()))
+    else:
+        wrong = array.dtype.kind not in "buif" and not short
+    if wrong:
         raise TypeError(f"numbers are needed, got dtype {array.dtype}")
-    return np.asarray(array, dtype=float)
+    return np.asarray(values if array.dtype.kind == "O" else array, dtype=float)  # tables know what their NA are
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a real number, or None, which stands for one that is missing."""
+    """Whether it is a real number, or stands for one that is missing: None, or NA of pandas."""
     if isinstance(value, np.generic):
         return value.dtype.kind in "buif"
-    return value is None or (hasattr(value, "__float__") and not isinstance(value, complex))
+    missing = value is None or type(value).__name__ == "NAType"
+    return missing or (not isinstance(value, complex) and (hasattr(value, "__float__") or hasattr(value, "__index__")))
 
 
 def printable(text: str) -> str:

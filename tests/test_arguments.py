@@ -56,6 +56,8 @@ def test_a_date_is_told_what_to_be():
         (np.array([1, np.int8(3)], dtype=object), [1.0, 3.0]),
         (np.array([2**63, 1], dtype=np.uint64), [2.0**63, 1.0]),
         (3, 3.0),
+        (pd.Series([True, None], dtype="boolean"), [1.0, np.nan]),
+        (pd.Series([1, None], dtype="Int64"), [1.0, np.nan]),
         ([], []),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array as typed_array
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ FloatArray = NDArray[np.float64]
 
 EXACT = 2**53  # integers up to it are doubles
 MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of a float
+PLAIN = (list, dict, OrderedDict, Counter, defaultdict)
 TABLES = ("to_numpy", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
 PYTHON = (float, int, bool)
 BUFFERS = (memoryview, typed_array)
@@ -124,7 +126,9 @@ def check_no_attributes(output: Any, known: Collection[str] = ()) -> None:
     """Raise if something is on a holder of numbers, beside what is ``known``, that nothing here looks at."""
     slots = [name for kind in type(output).__mro__ for name in _slots_of(kind) if hasattr(output, name)]
     unseen = sorted({*getattr(output, "__dict__", ()), *slots} - {*known})
-    if unseen or (isinstance(output, (dict, list)) and type(output) not in (dict, OrderedDict, list)):
+    more = isinstance(output, (dict, list)) and type(output) not in PLAIN
+    more |= type(output) is defaultdict and not isinstance(output.default_factory, (type, NoneType))
+    if unseen or more:
         attributes = f" whose attributes {shown(unseen)}" if unseen else ", of which more than its entries"
         raise OutputTypeError(
             f"mechanism must return numbers in plain tuples, lists, dicts or dataclasses, got a {type(output).__name__}"
@@ -150,11 +154,19 @@ def type_of(part: Any) -> Any:
     NumPy's float64, int64 and bool count as Python's float, int and bool, which a mechanism mixes without a thought.
     """
     if isinstance(part, (list, tuple)):
-        return (type(part), *map(type_of, part))
+        return (kind_of(part), *map(type_of, part))
     kind = AS_PYTHON.get(type(part), type(part))
     if isinstance(part, BUFFERS):
         return (kind, memoryview(part).format)
     return kind if isinstance(part, (np.generic, *PYTHON)) else (kind, getattr(part, "dtype", None))
+
+
+def kind_of(holder: Any) -> Any:
+    """The class of a holder of numbers: by its name, as one made in the mechanism is another one in every run."""
+    kind = type(holder)
+    if kind is defaultdict:
+        return f"defaultdict of {getattr(holder.default_factory, '__qualname__', None)}"
+    return kind if kind in (list, tuple, dict) else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def check_one_type(runs: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from verification.auditing.parts import (
     OutputError,
     check_no_attributes,
     checked_part,
+    kind_of,
     type_in_words,
     type_of,
     widened,
@@ -200,17 +201,22 @@ def _exactly(name: Any) -> Any:
     return tuple(map(_exactly, name)) if type(name) is tuple else (type(name), repr(name))
 
 
+def _places(output: tuple[Any, ...]) -> Iterable[Any]:
+    """What the parts of a tuple are called."""
+    return getattr(output, "_fields", range(len(output)))
+
+
 Parts = tuple[tuple[Any, ...], list[FloatArray | None], list[Any]]  # names, values, types
 
 
 def _parts(output: Any) -> Parts:
-    kind: Any = type(output)
+    kind: Any = kind_of(output)
     named: list[tuple[Any, Any]]
     if is_dataclass(output) and not isinstance(output, type):
         named = [(f.name, getattr(output, f.name)) for f in fields(output)]
         check_no_attributes(output, [name for name, _ in named])
     elif isinstance(output, (dict, tuple)):
-        named = list(output.items() if isinstance(output, dict) else enumerate(output))
+        named = list(output.items() if isinstance(output, dict) else zip(_places(output), output, strict=True))
         check_no_attributes(output)
     else:
         kind, named = ALONE, [(0, output)]

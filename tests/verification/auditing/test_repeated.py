@@ -7,7 +7,7 @@ alarm. Nothing else is random.
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict, UserList, defaultdict, deque, namedtuple
+from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 
 import joblib
@@ -130,6 +130,7 @@ def test_exceptions_end_the_audit_unless_they_are_outputs():
         (lambda data, rng: [np.array([1.5])] if data else [[1.5]], "list of ndarray of float64|list of list of float"),
         (lambda data, rng: (1.0,) if data else 1.0, "the same parts in every run"),
         (lambda data, rng: OrderedDict(a=1.0) if data else {"a": 1.0}, "in every run, got dict .* and OrderedDict|Ord"),
+        (lambda data, rng: defaultdict(int if data else float, a=1.5), "the same parts in every run"),
         (lambda data, rng: (Pair if data else namedtuple("Pair", "a b"))(1.0, 2.0), "the same parts in every run"),
         (lambda data, rng: {1: 1.0} if data else {1.0: 1.0}, "the same parts in every run"),
         (lambda data, rng: {0.0: 1.0} if data else {-0.0: 1.0}, "the same parts in every run"),
@@ -186,7 +187,7 @@ def in_a_slot(kind, *values, slot="secret"):
         in_a_slot(dict, {"a": 1.5}),
         in_a_slot(Answer, 1.5, 2.5),
         in_a_slot(Answer, 1.5, 2.5, slot="__private"),
-        defaultdict(int, a=1.5),
+        defaultdict(lambda: 1.5, a=1.5),
         UserList([1.5]),
         deque([1.5]),
     ],
@@ -206,6 +207,22 @@ def test_runs_of_several_types_in_a_list_are_refused(other):
 
 def run_many(mechanism):
     return audit(mechanism, 0.0, 1.0, epsilon=1.0, n_samples=200, rng=np.random.default_rng(1))
+
+
+def test_classes_made_in_the_mechanism_are_one_class():
+    def makes(kind):
+        def mechanism(data, rng):
+            @dataclass
+            class Own:
+                a: float
+
+            forms = {"namedtuple": namedtuple("Own", "a"), "dataclass": Own, "counter": lambda a: Counter(a=a)}
+            return forms[kind](data + rng.laplace(scale=0.1))
+
+        return mechanism
+
+    for kind in ("namedtuple", "dataclass", "counter"):
+        assert run(repeated(makes(kind))).refuted
 
 
 def test_numbers_of_numpy_and_python_may_take_turns():
