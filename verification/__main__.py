@@ -326,7 +326,8 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
 
     module, _, function = options.mechanism.partition(":")
     try:
-        mechanism = getattr(importlib.import_module(module), function)
+        with redirect_stdout(sys.stderr):  # what it prints is not the result
+            mechanism = getattr(importlib.import_module(module), function)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of the module, too: its code runs
@@ -336,7 +337,7 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
         if options.once:
             mechanism = repeated(mechanism)
         asked: Any = audit  # which of its two results it gives depends on the claim
-        with redirect_stdout(sys.stderr):  # what the mechanism prints is not the result
+        with redirect_stdout(sys.stderr):
             result = asked(
                 mechanism,
                 as_given(options.x),

@@ -97,7 +97,7 @@ def _all_labels_along(values: Any, axis: int) -> list[Any]:
 def row_labels(table: Any) -> Any:
     """The index of the rows of pandas or xarray; None where there is none."""
     if is_labelled_array(table):
-        return table.indexes.get(table.dims[0])
+        return table.indexes.get(table.dims[0]) if table.dims else None
     return table.index if hasattr(type(table), "iloc") else None
 
 

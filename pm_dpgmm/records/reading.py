@@ -192,14 +192,19 @@ def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
 
 
 def _of_all_columns(by_name: Mapping[Any, Any], bounds: Any) -> bool:
-    """Whether a labelled Series is one pair for all columns: its two labels say so, as low and high do."""
-    return by_name is not bounds and tuple(str(label).strip().lower() for label in by_name) in ENDS
+    """Whether a labelled Series is one pair for all columns: two numbers that are called low and high, or by place."""
+    labels = tuple(str(label).strip().lower() for label in by_name)
+    numbers = len(by_name) == 2 and all(np.ndim(value) == 0 for value in by_name.values())
+    return by_name is not bounds and numbers and labels in [*ENDS, ("0", "1")]
 
 
 def _listed(bounds: Mapping[Any, Any], names: Sequence[str]) -> Any:
     """Pairs in the order of the columns; ValueError unless every column has one, and nothing else does."""
     if set(bounds) != set(names):
-        raise ValueError(f"bounds must name the columns {shown(names)} and no others, got {shown(list(bounds))}")
+        raise ValueError(
+            f"bounds must name the columns {shown(names)} and no others (or low and high, in a Series of two numbers),"
+            f" got {shown(list(bounds))}"
+        )
     for name in names:
         if np.shape(bounds[name]) != (2,):
             raise ValueError(f"bounds must be (low, high), got {shown(bounds[name])} for column {shown(name)}")

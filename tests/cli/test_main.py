@@ -51,7 +51,9 @@ def test_options_with_several_values_add_up(table, capsys):
     assert main([*arguments, *given, "--output", str(out)]) == 0
     found = dpg.load(out)
     assert found.feature_names == ("age", "weight")
-    assert found.settings["bounds"] == [[0.0, 100.0], [30.0, 120.0]] and found.settings["resolution"] == [0.0, 1.0]
+    assert found.raw["bounds"][:, 0].tolist() == [0.0, 29.5] and found.raw["bounds"][0, 1] == 100.0
+    assert 120.5 <= found.raw["bounds"][1, 1] < 130.0  # cells of whole steps
+    assert list(found.noise["resolution"]) == [0.0, 1.0]
 
 
 def test_settings_of_a_method_are_given_by_name(table, capsys):

@@ -176,9 +176,12 @@ def test_a_label_that_is_there_twice_is_refused():
 
 def test_two_numbers_are_bounds_of_all_columns_only_without_other_names():
     assert read_bounds(pd.Series({"Low": 0.0, "High": 9.0}), 2, ("a", "b")).tolist() == [[0.0, 9.0]] * 2
-    assert read_bounds(pd.Series([0.0, 9.0]), 2, ("a", "b")).tolist() == [[0.0, 9.0]] * 2
+    for names in (("a", "b"), ("0", "1"), ("1", "0"), ("low", "high")):
+        assert read_bounds(pd.Series([0.0, 9.0]), 2, names).tolist() == [[0.0, 9.0]] * 2
+    pairs = pd.Series([(0.0, 1.0), (2.0, 3.0)], index=["low", "high"])
+    assert read_bounds(pairs, 2, ("low", "high")).tolist() == [[0.0, 1.0], [2.0, 3.0]]
     for names in (None, ("a", "b")):
-        with pytest.raises(ValueError, match=r"bounds must name the columns .* and no others, got"):
+        with pytest.raises(ValueError, match=r"bounds must name the columns .* and no others \(or low and high"):
             read_bounds(pd.Series({"height": 0.0, "age": 9.0}), 2, names)
 
 

@@ -97,11 +97,16 @@ def _check_takes_many(mechanism: Any) -> None:
         ) from None
 
 
+def reseed_the_process() -> None:
+    """Forked workers, and those whose module sets a seed, begin with one state and would repeat each other."""
+    np.random.seed()  # noqa: NPY002 whatever the mechanism uses
+    random.seed()
+
+
 def _draw_in_worker(parent: int, runner: Runner, which: int, n: int, rng: np.random.Generator) -> tuple[Outputs, bool]:
-    """As `Runner.draw`; forked workers begin with one state of the generators of their process, and would repeat it."""
+    """As `Runner.draw`, in a worker with its own randomness."""
     if os.getpid() != parent:
-        np.random.seed()  # noqa: NPY002 whatever the mechanism uses
-        random.seed()
+        reseed_the_process()
     return runner.draw(which, n, rng)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing.alike import NAMES, come_again
-from verification.auditing.outputs import Runner, as_rows
+from verification.auditing.outputs import Runner, as_rows, reseed_the_process
 from verification.auditing.parts import ONE_SHAPE
 
 FloatArray = NDArray[np.float64]
@@ -25,10 +25,10 @@ def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[
     Raises ValueError when two generators give the same runs, or the same one number of them, although the runs differ
     among themselves: runs would then repeat from call to call, and no count of them means anything. With workers also
     when two copies of the mechanism repeat each other so, or two processes, as copies of a generator that it or its
-    module keeps would. Outputs with
-    few values coincide by chance; the rule asks for a chance below 1e-9 (`alike.come_again`). Raises it, too, for a
-    number that is one value in all runs of a call and another one in the next, or where fewer runs are asked for: such
-    runs are not independent, and would tell the data sets apart though no record does.
+    module keeps would. Outputs with few values coincide by chance; the rule asks for a chance below 1e-9
+    (`alike.come_again`). Raises it, too, for a number that is one value in all runs of a call and another one in the
+    next, or where fewer runs are asked for: such runs are not independent, and would tell the data sets apart though no
+    record does.
     """
     seeds = rng.integers(2**32, size=(2, 4))
     followed = [_probe_one(runner, which, seeds, copies=n_jobs != 1) for which in (1, 0)]
@@ -97,5 +97,7 @@ def _in_new_process(packed: bytes, seed: NDArray[np.int64]) -> FloatArray:
 def _rows_of(packed: bytes, seed: NDArray[np.int64]) -> FloatArray:
     import cloudpickle
 
-    parts, _ = cloudpickle.loads(packed).draw(1, PROBES, np.random.default_rng(seed))
+    runner = cloudpickle.loads(packed)
+    reseed_the_process()
+    parts, _ = runner.draw(1, PROBES, np.random.default_rng(seed))
     return np.nan_to_num(as_rows(parts), nan=FAILURE)

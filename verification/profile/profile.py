@@ -13,13 +13,13 @@ from verification.auditing import outputs as runs
 from verification.auditing.audit import MIN_SAMPLES, check_jobs
 from verification.auditing.coins import fair_coins
 from verification.auditing.guessing import MOST_RUNS
+from verification.auditing.probing import probe
 from verification.profile.band import LARGEST_EPSILON, band_direction, mean_lower, refuted_in_a_row, weights
 from verification.profile.points import default_epsilons, delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import calibration
 from verification.profile.result import MeasuredProfile
 
 __all__ = ["MeasuredProfile", "privacy_profile"]
-from verification.auditing.probing import probe
 
 FloatArray = NDArray[np.float64]
 

@@ -693,3 +693,16 @@ def test_what_a_mechanism_prints_and_raises_leaves_the_result_alone(capsys):
     assert json.loads(printed.out)["refuted"] is False and "a line that is no JSON" in printed.err
     assert main([arguments[0], f"{__name__}:shouting", *arguments[2:]]) == 2
     assert "ValueError: two lines \\x1b[31m\n" in capsys.readouterr().err
+
+
+def test_workers_have_randomness_of_their_own_where_a_module_sets_a_seed():
+    """`_draw_in_worker` and the look at two processes agree."""
+    np.random.seed(0)  # noqa: NPY002
+    first = np.random.random()  # noqa: NPY002
+    runs.reseed_the_process()
+    assert np.random.random() != first  # noqa: NPY002
+    assert not any("as workers would" in note for note in run(from_the_generator_of_the_process_moved, n_jobs=2).notes)
+
+
+def from_the_generator_of_the_process_moved(data, n, rng):
+    return data + np.random.laplace(size=n)  # noqa: NPY002
