@@ -198,12 +198,17 @@ def as_floats(values: Any) -> FloatArray:
     return np.asarray(values if array.dtype.kind == "O" else array, dtype=float)  # tables know what their NA are
 
 
+def is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType"  # of pandas
+
+
 def _is_number(value: Any) -> bool:
-    """Whether it is a real number, or stands for one that is missing: None, or NA of pandas."""
+    """Whether it is a real number, or stands for one that is missing."""
     if isinstance(value, np.generic):
         return value.dtype.kind in "buif"
-    missing = value is None or type(value).__name__ == "NAType"
-    return missing or (not isinstance(value, complex) and (hasattr(value, "__float__") or hasattr(value, "__index__")))
+    return is_missing(value) or (
+        not isinstance(value, complex) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
+    )
 
 
 def printable(text: str) -> str:

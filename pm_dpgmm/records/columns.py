@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pm_dpgmm._arguments import TIMES, FloatArray, check_masks
+from pm_dpgmm._arguments import TIMES, FloatArray, check_masks, is_missing
 from pm_dpgmm.records.feature_names import is_labelled_array, names_of
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
@@ -131,10 +131,10 @@ def floats_of(values: Any, *, name: str | None = None) -> FloatArray:
     values = np.asarray(values)
     if values.dtype.kind == "O":
         entries = values.ravel()
-        if not all((isinstance(v, NUMBERS) and not isinstance(v, np.timedelta64)) or _missing(v) for v in entries):
+        if not all((isinstance(v, NUMBERS) and not isinstance(v, np.timedelta64)) or is_missing(v) for v in entries):
             raise TypeError(_other_types(name))
         try:
-            floats = [np.nan if _missing(v) else float(v) for v in entries]
+            floats = [np.nan if is_missing(v) else float(v) for v in entries]
         except (ValueError, OverflowError):
             raise TypeError(_other_types(name)) from None
         return np.array(floats, dtype=float).reshape(values.shape)
@@ -142,10 +142,6 @@ def floats_of(values: Any, *, name: str | None = None) -> FloatArray:
         where = "" if name is None else f" in column {name!r}"
         raise TypeError(f"X must be numeric, got dtype {values.dtype}{where}{TIMES.get(values.dtype.kind, '')}")
     return np.array(values, dtype=float, order="C")
-
-
-def _missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType"  # of pandas
 
 
 def check_two_dimensional(shape: tuple[float, ...]) -> None:

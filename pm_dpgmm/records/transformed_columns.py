@@ -231,3 +231,12 @@ def transformations_of_file(fields: Mapping[str, Any], n_features: int) -> Trans
         words = "a list" if given is None else "left out"
         raise ValueError(f"transformations must be {words} with schema_version {version}, got {shown(given)}")
     return TransformedColumns.from_list(given, n_features)
+
+
+def refuse_transformations(
+    columns: TransformedColumns | None, names: Sequence[str], function: str, instead: str
+) -> None:
+    """ValueError where a release has transformations of columns, which ``function`` cannot carry."""
+    if columns is not None:
+        rule = f"{function} must be of a release without transformations of columns"
+        raise ValueError(f"{rule}, got {columns.told(names)}; use {instead}")

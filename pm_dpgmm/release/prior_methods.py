@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from pm_dpgmm.records.transformed_columns import refuse_transformations
+
 if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor.variable import TensorVariable
@@ -113,7 +115,12 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.priors import mixture_dist
 
         me = cast("Release", self)
-        refuse_transformations(me, "prior_dist", "prior(name), or dpg.gmm.dist(release), in the unit of the records")
+        refuse_transformations(
+            me.transformations,
+            me.feature_names,
+            "prior_dist",
+            "prior(name), or dpg.gmm.dist(release), in the unit of the records",
+        )
         return mixture_dist(me.density, shape=shape, form=form, inflate=inflate)
 
     def as_prior(
@@ -148,7 +155,9 @@ class PriorMethods:
         from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
 
         me = cast("Release", self)
-        refuse_transformations(me, "as_prior", "prior(name), in the unit of the records")
+        refuse_transformations(
+            me.transformations, me.feature_names, "as_prior", "prior(name), in the unit of the records"
+        )
         names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
         return MixturePrior(me.density, names, me.feature_names, form, inflate, me.private)
 
@@ -219,10 +228,3 @@ class PriorMethods:
             inflate=inflate,
             model=model,
         )
-
-
-def refuse_transformations(release: Release, method: str, instead: str) -> None:
-    """Raise ValueError where a release has transformations of columns, which ``method`` cannot carry."""
-    if release.transformations is not None:
-        told = release.transformations.told(release.feature_names)
-        raise ValueError(f"{method} must be of a release without transformations of columns, got {told}; use {instead}")

@@ -218,8 +218,8 @@ def _by_changes(upper: NDArray[np.bool_]) -> float:
 
 
 def _log_choose(n: int, k: Any) -> Any:
-    with np.errstate(divide="ignore"):  # minus infinity where k is above n
-        return -np.log(n + 1) - special.betaln(n - np.minimum(k, n) + 1, k + 1) + np.where(k > n, -np.inf, 0.0)
+    """Logarithm of the number of ways; minus infinity where k is above n, as gammaln is infinite there."""
+    return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
 
 def _by_repeats(score: FloatArray, sizes: NDArray[np.int64]) -> float:

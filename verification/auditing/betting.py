@@ -6,6 +6,7 @@ Theorem and proof: betting.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,11 @@ def log_e_value(counts: BetCounts, *, epsilon: float, delta: float) -> float:
     check_delta(delta)
     capital = _pure if delta == 0 else _approximate
     return _mean(counts, [capital(table, epsilon, delta) for table in counts.runs])
+
+
+def best_learner(bets: Any, log_e: Callable[[Any], float]) -> int:
+    """Whose bets alone have the largest e-value; ``bets`` of a pair or of a curve."""
+    return max(range(len(bets.learners)), key=lambda i: log_e(bets.only(i)))
 
 
 def epsilon_bound(counts: BetCounts, *, claim: float, delta: float, error: float) -> float:

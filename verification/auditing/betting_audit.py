@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing import outputs as runs, scores
-from verification.auditing.betting import LEVELS, STEP, BetCounts, delta_bound, epsilon_bound, level_of, log_e_value
+from verification.auditing.betting import (
+    LEVELS,
+    STEP,
+    BetCounts,
+    best_learner,
+    delta_bound,
+    epsilon_bound,
+    level_of,
+    log_e_value,
+)
 from verification.auditing.bits import bit_features
 from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
@@ -124,7 +134,7 @@ def sequential_audit(
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
     if model is not None and not model.looked and epsilon_lower <= epsilon:
         types.append(NOT_SHARED_NOISE)
-    best = max(range(len(names)), key=lambda i: log_e_value(counts.only(i), epsilon=epsilon, delta=delta))
+    best = best_learner(counts, partial(log_e_value, epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),
         epsilon=epsilon,

@@ -127,7 +127,7 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         log_e_of = partial(betting.log_e_value, epsilon=epsilon, delta=delta)
         log_e = log_e_of(bets)
         p_value, e_value = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
-        score = bets.learners[max(range(len(tables)), key=lambda i: log_e_of(bets.only(i)))]
+        score = bets.learners[betting.best_learner(bets, log_e_of)]
     else:
         guesses = guessing.GuessCounts(**counts["guesses"])
         others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from verification.auditing import outputs as runs
+from verification.auditing.betting import best_learner
 from verification.auditing.betting_audit import Batches
 from verification.auditing.bits import bit_features
 from verification.auditing.claimed_curve import ClaimedCurve
@@ -145,7 +147,7 @@ def _bet(
     if refuted and family.claimed is not None:
         lower = max(lower, family.claimed)
     point, delta_lower = best_point(bets, first, second, false_alarm)
-    best = max(range(len(tables)), key=lambda i: log_e_value(bets.only(i), first, second))
+    best = best_learner(bets, partial(log_e_value, first=first, second=second))
     return CurveAuditResult(
         refuted=refuted,
         claim=claim.words,

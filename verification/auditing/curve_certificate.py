@@ -20,6 +20,7 @@ from verification._arguments import (
     shown,
 )
 from verification.auditing import curve_betting as betting, guessing
+from verification.auditing.betting import best_learner
 from verification.auditing.claimed_curve import (
     FAMILIES,
     GAUSSIAN,
@@ -83,7 +84,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         point, found["delta_lower"] = betting.best_point(bets, first, second, error)
         found["refuted"] = bool(log_e >= -math.log(error))
         found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
-        best = max(range(len(bets.learners)), key=lambda i: betting.log_e_value(bets.only(i), first, second))
+        best = best_learner(bets, partial(betting.log_e_value, first=first, second=second))
         found["score"] = bets.learners[best]
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)

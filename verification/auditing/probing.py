@@ -42,9 +42,8 @@ def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: 
     drawn = []
 
     def rows(seed: NDArray[np.int64], own: Runner = runner, n: int = PROBES) -> NDArray[Any]:
-        parts, _ = own.draw(which, n, np.random.default_rng(seed))
-        drawn.append(as_rows(parts))
-        return np.nan_to_num(drawn[-1], nan=FAILURE)  # NaN would differ from itself
+        drawn.append(_drawn(own, which, n, seed))
+        return _comparable(drawn[-1])
 
     name = NAMES[which]
     first, again, other, fewer = rows(seeds[0]), rows(seeds[0]), rows(seeds[1]), rows(seeds[1], n=PROBES // 2)
@@ -99,5 +98,14 @@ def _rows_of(packed: bytes, seed: NDArray[np.int64]) -> FloatArray:
 
     runner = cloudpickle.loads(packed)
     reseed_the_process()
-    parts, _ = runner.draw(1, PROBES, np.random.default_rng(seed))
-    return np.nan_to_num(as_rows(parts), nan=FAILURE)
+    return _comparable(_drawn(runner, 1, PROBES, seed))
+
+
+def _drawn(runner: Runner, which: int, n: int, seed: NDArray[np.int64]) -> FloatArray:
+    parts, _ = runner.draw(which, n, np.random.default_rng(seed))
+    return as_rows(parts)
+
+
+def _comparable(rows: FloatArray) -> FloatArray:
+    """NaN would differ from itself."""
+    return np.nan_to_num(rows, nan=FAILURE)

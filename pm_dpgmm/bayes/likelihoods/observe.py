@@ -183,10 +183,10 @@ def _named(features: Sequence[str] | None) -> bool:
 
 def _check_other_release(th: Any, release: Released, features: Sequence[str] | None) -> None:
     """ValueError for parameters around a release of other columns, or with other transformations: another unit."""
-    if getattr(th, "of_release", False) and _named(features) and _named(release.feature_names):
+    of_release, of_th = getattr(th, "of_release", False), getattr(th, "transformations", None)
+    if of_release and _named(features) and _named(release.feature_names):
         check_columns(features, release.feature_names, name="th")
-    of_th = getattr(th, "transformations", None)
-    if (of_th is not None or getattr(th, "of_release", False)) and of_th != release.transformations:
+    if (of_release or of_th is not None) and of_th != release.transformations:
         names = release.feature_names
         told = ["none" if columns is None else columns.told(names) for columns in (release.transformations, of_th)]
         raise ValueError(

@@ -15,6 +15,7 @@ from scipy.special import softmax
 from pm_dpgmm._arguments import FloatArray, read_numbers, shown
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.records.feature_names import axes_in_order, axis_labels
+from pm_dpgmm.records.transformed_columns import refuse_transformations
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -118,14 +119,11 @@ def density_of(release: Any) -> Mixture:
 
 def prior_of(release: Any, *, function: str) -> Mixture:
     """:func:`density_of`, in the unit of the records: ValueError, about ``function``, where columns are transformed."""
-    columns = getattr(release, "transformations", None)
-    if columns is not None:
-        raise ValueError(
-            f"{function} must be of a release without transformations of columns, got"
-            f" {columns.told(release.feature_names)}; use release.prior(name) and a likelihood: measurements are linear"
-            " in the records"
-        )
-    return density_of(release)
+    mixture = density_of(release)
+    if mixture is not release:
+        instead = "release.prior(name) and a likelihood: measurements are linear in the records"
+        refuse_transformations(release.transformations, release.feature_names, function, instead)
+    return mixture
 
 
 def labelled(features: Sequence[str] | None, observed: Any, noise: Any, design: Any, offset: Any) -> tuple[Any, ...]:
