@@ -100,6 +100,23 @@ def test_must_refute_is_the_other_way_round(suite):
     )
 
 
+def test_seed_and_command_do_not_depend_on_where_pytest_begins(suite, pytester, monkeypatch):
+    """The folder in the id of a test does, and so did the bounds; the command named a file that was not there."""
+    suite("""
+        def test_broken(dp_audit):
+            dp_audit(laplace(0.01), 0.0, 1.0, epsilon=1.0, n_samples=1_000)
+    """)
+    below = pytester.mkdir("below")
+    (pytester.path / "test_suite.py").rename(below / "test_suite.py")
+    told = []
+    for place, options in ((pytester.path, ["below"]), (below, [f"--rootdir={pytester.path}"]), (below, [])):
+        monkeypatch.chdir(place)
+        told.append(pytester.runpytest_inprocess(PLUGIN, *options).stdout.str())
+    assert len({re.search(r"default_rng\(\[(\d+), 1\]\)", one)[1] for one in told}) == 1
+    names = [re.search(r"reproduce: pytest '([^']*)'", one)[1] for one in told]
+    assert names == ["below/test_suite.py::test_broken", *["test_suite.py::test_broken"] * 2]
+
+
 PRINTS = """
     @pytest.mark.parametrize("case", [1, 2])
     def test_bounds(dp_audit, case):
