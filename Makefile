@@ -59,7 +59,7 @@ OLDEST_QUICK = tests/verification/auditing tests/verification/profile tests/veri
 OLDEST_WARNINGS = -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
-oldest: $(STAMP)
+oldest: $(KERNELS)
 	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(OLDEST) is needed, found " + v if v != "$(OLDEST)" else 0)'
 	$(BIN)/python -m pytest $(OLDEST_WARNINGS) $(OLDEST_TESTS)
 	$(BIN)/python -m pytest $(OLDEST_WARNINGS) -m "not thorough" $(OLDEST_QUICK)

@@ -509,6 +509,9 @@ def test_columns_choose_those_of_a_file_and_name_those_of_an_array(tmp_path):
     from_array = dpg.fit_gmm(frame[["bmi", "age"]].to_numpy(), 1, columns=["bmi", "age"], **settings)
     assert from_file.feature_names == from_array.feature_names == ("bmi", "age")
     np.testing.assert_array_equal(from_file.means, from_array.means)
-    blocks = dpg.RecordBlocks(frame[["bmi", "age"]])
-    with pytest.raises(ValueError, match="columns must be None with RecordBlocks"):
+    blocks = dpg.RecordBlocks(tmp_path / "people.csv", columns=["bmi", "age"])
+    with pytest.raises(ValueError, match=r"columns must be given to RecordBlocks\(X, columns=...\) and not here"):
         dpg.fit_gmm(blocks, 1, columns=["bmi"], delta=1e-6, **settings)
+    from_blocks, in_memory = (dpg.fit_gmm(X, 1, delta=1e-6, **settings) for X in (blocks, frame[["bmi", "age"]]))
+    assert from_blocks.feature_names == ("bmi", "age")
+    np.testing.assert_array_equal(from_blocks.means, in_memory.means)

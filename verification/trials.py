@@ -17,6 +17,8 @@ from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.result import AuditResult
 from verification.specimens import Specimen
 
+# what fewer runs than these can refute is far from any claim; 400 against a curve see what 1,000 against a pair do
+LEAST_AGAINST_PAIR, LEAST_AGAINST_CURVE = 1000, 500
 FALSE_ALARM = 1e-4  # of each audit, so that a run over tens of sound mechanisms raises no alarm
 
 
@@ -84,7 +86,7 @@ def run_trials(
     seed : int
         Each specimen gets its own generator, from the seed and its name: order and workers do not matter.
     share : float
-        Multiplies the number of samples.
+        Multiplies the number of samples, down to 1,000, or 500 of a mechanism that is audited against a curve.
     false_alarm : float
         Error probability of each audit; over m sound specimens the run errs with probability at most m times this.
     n_jobs : int
@@ -118,12 +120,13 @@ def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float, unti
 def _audit(
     specimen: Specimen, seed: int, share: float, false_alarm: float, *, sequential: bool
 ) -> AuditResult | CurveAuditResult:
+    least = LEAST_AGAINST_PAIR if specimen.curve is None else LEAST_AGAINST_CURVE
     return audit(
         specimen.mechanism,
         specimen.x,
         specimen.x_neighbour,
         **_claim(specimen),
-        n_samples=max(1000, round(specimen.n_samples * share)),
+        n_samples=max(least, round(specimen.n_samples * share)),
         false_alarm=false_alarm,
         level=specimen.level,
         sequential=sequential,

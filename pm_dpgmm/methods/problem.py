@@ -39,7 +39,7 @@ def read_problem(
     if isinstance(X, RecordBlocks):
         if columns is not None:
             raise ValueError(
-                f"columns must be None with RecordBlocks, whose columns are all used, got {shown(columns)}"
+                f"columns must be given to RecordBlocks(X, columns=...) and not here, got {shown(columns)}"
             )
         n_records, feature_names = X.n_records, X.feature_names
     else:

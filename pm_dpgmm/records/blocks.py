@@ -7,7 +7,7 @@ Proof: blocks.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,14 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_in_memory, check_two_dimensional, numbers_of
 from pm_dpgmm.records.csv_and_parquet import check_file, file_blocks
-from pm_dpgmm.records.feature_names import is_labelled_array, names_of_features, names_of_records
-from pm_dpgmm.records.reading import check_finite, check_varies, computed
+from pm_dpgmm.records.feature_names import (
+    is_labelled_array,
+    listed_names,
+    names_given,
+    names_of_features,
+    names_of_records,
+)
+from pm_dpgmm.records.reading import check_finite, check_varies, chosen_columns, computed
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -38,6 +44,9 @@ class RecordBlocks:
         list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions are
         computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times as fast
         as a .csv file.
+    columns : sequence of str, optional
+        Columns to use, in this order, by public choice; others may hold anything. Of arrays, which have no names, the
+        names of all their columns. All by default.
     rows_per_block : int
         No block has more rows.
 
@@ -48,6 +57,7 @@ class RecordBlocks:
     feature_names : tuple of str, length D
     n_records : int
         Number of rows; private under add-remove neighbours.
+    columns : tuple of str, length D, or None
     rows_per_block : int
 
     Raises
@@ -68,14 +78,16 @@ class RecordBlocks:
     source: Any
     feature_names: tuple[str, ...]
     n_records: int
+    columns: tuple[str, ...] | None
     rows_per_block: int
 
-    def __init__(self, X: Any, *, rows_per_block: int = 65_536) -> None:
+    def __init__(self, X: Any, *, columns: Sequence[str] | None = None, rows_per_block: int = 65_536) -> None:
         check_count(rows_per_block=rows_per_block)
+        chosen = None if columns is None else tuple(listed_names(columns))
         _check_once(X)
         low, high, n_records = np.array(np.inf), np.array(-np.inf), 0
         names: tuple[str, ...] = ()
-        for records, found in _checked(X, rows_per_block):
+        for records, found in _checked(X, rows_per_block, chosen):
             names = found  # the same for all
             n_records += len(records)
             low = np.minimum(low, records.min(axis=0, initial=np.inf))
@@ -87,6 +99,7 @@ class RecordBlocks:
             "source": _placed(X),
             "feature_names": names,
             "n_records": n_records,
+            "columns": chosen,
             "rows_per_block": int(rows_per_block),
         }
         for name, value in fields.items():
@@ -99,7 +112,7 @@ class RecordBlocks:
 
     def __iter__(self) -> Iterator[FloatArray]:
         n_records = 0
-        for records, names in _checked(self.source, self.rows_per_block):
+        for records, names in _checked(self.source, self.rows_per_block, self.columns):
             if names != self.feature_names:
                 raise ValueError(f"X must have columns {shown(self.feature_names)} at every pass, got {shown(names)}")
             n_records += len(records)
@@ -114,13 +127,15 @@ class RecordBlocks:
         return f"<RecordBlocks: {self.n_features} features, at most {self.rows_per_block} rows to a block>"
 
 
-def _checked(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+def _checked(source: Any, n_rows: int, columns: Sequence[str] | None) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
     """Blocks of finite numbers, perhaps empty, with the names of their columns: the same names for all."""
     first: tuple[str, ...] = ()
     n_records = 0
-    for records, found in _pieces(source, n_rows):
+    for records, found in _pieces(source, n_rows, columns):
         if records.shape[1] == 0:
             raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
+        if found is None and columns is not None:
+            found = names_given(columns, records.shape[1])
         names = names_of_features(found, records.shape[1])
         first = first or names
         if names != first:
@@ -130,17 +145,19 @@ def _checked(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, 
         yield records, names
 
 
-def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+def _pieces(
+    source: Any, n_rows: int, columns: Sequence[str] | None
+) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
     """Numbers of at most ``n_rows`` rows, one after the other, with the names of their columns; unchecked."""
     if isinstance(source, (str, Path)):
         for file in _files(Path(source)):
-            yield from file_blocks(file, n_rows=n_rows)
+            yield from file_blocks(file, n_rows=n_rows, columns=columns)
     elif _is_list_of_tables(source):
         for part in source:
-            yield from _pieces(part, n_rows)
+            yield from _pieces(part, n_rows, columns)
     elif is_labelled_array(source) and source.chunks is not None:  # of xarray, with an array of Dask in it
-        names = names_of_records(source)
-        yield from ((numbers, names) for numbers, _ in _pieces(source.data, n_rows))
+        source, names = chosen_columns(source, names_of_records(source), columns)
+        yield from ((numbers, names) for numbers, _ in _pieces(source.data, n_rows, None))
     elif isinstance(getattr(source, "npartitions", None), int):  # Dask
         if not hasattr(source, "partitions"):
             raise TypeError(f"X must be an array or data frame of Dask, got a {type(source).__name__}")
@@ -149,9 +166,9 @@ def _pieces(source: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, .
             source = source.rechunk({1: -1}) if source.ndim == 2 else source  # whole rows
         names = names_of_records(source)
         for i in range(source.npartitions):
-            yield from _slices(computed(source.partitions[i], names), n_rows)
+            yield from _slices(computed(source.partitions[i], names), n_rows, columns)
     else:
-        yield from _slices(source, n_rows)
+        yield from _slices(source, n_rows, columns)
 
 
 def _placed(source: Any) -> Any:
@@ -183,16 +200,19 @@ def _is_table(part: Any) -> bool:
     return isinstance(part, (str, Path)) or (isinstance(shape, tuple) and len(shape) == 2)
 
 
-def _slices(table: Any, n_rows: int) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
+def _slices(
+    table: Any, n_rows: int, columns: Sequence[str] | None
+) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
     table = table.compute() if hasattr(type(table), "compute") else table  # a dask.delayed
     shape = getattr(table, "shape", None)
     if not (isinstance(shape, tuple) and len(shape) in (1, 2)):  # rows of a list
         table = numbers_of(table)
     check_in_memory(table)
+    table, names = chosen_columns(table, names_of_records(table), columns)
     rows = table.iloc if hasattr(type(table), "iloc") else table
     for start in range(0, max(len(table), 1), n_rows):  # an empty table has columns to check too
         piece = rows[start : start + n_rows]
-        yield numbers_of(piece), names_of_records(piece)
+        yield numbers_of(piece), names
 
 
 def _files(path: Path) -> list[Path]:

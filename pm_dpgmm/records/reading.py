@@ -76,9 +76,7 @@ def read_records(
         if names is None and hasattr(type(X), "compute"):  # dask.delayed
             X = X.compute()
             names = names_of_records(X)
-        if columns is not None and names is not None:
-            wanted = positions(columns, names_of_features(names, len(names)))
-            X, names = selected(X, wanted), tuple(names[j] for j in wanted)
+        X, names = chosen_columns(X, names, columns)
         records = numbers_of(computed(X, names) if hasattr(type(X), "compute") else X)
     if 0 in records.shape[int(few) :]:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
@@ -89,6 +87,16 @@ def read_records(
     if not few:
         check_varies(records.min(axis=0), records.max(axis=0), len(records), feature_names)
     return records, feature_names
+
+
+def chosen_columns(
+    X: Any, names: tuple[str, ...] | None, columns: Sequence[str] | None
+) -> tuple[Any, tuple[str, ...] | None]:
+    """The columns of a table with their names, ``names`` or those chosen; a table without names as it is."""
+    if columns is None or names is None:
+        return X, names
+    wanted = positions(columns, names_of_features(names, len(names)))
+    return selected(X, wanted), tuple(names[j] for j in wanted)
 
 
 def computed(X: Any, names: tuple[str, ...] | None) -> Any:

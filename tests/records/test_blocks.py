@@ -102,6 +102,36 @@ def test_sums_over_blocks_are_those_of_the_array_in_memory(source, tmp_path):
     assert blocks.feature_names == (NAMES if named else ("x0", "x1", "x2")) and blocks.n_features == 3
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_columns_are_chosen_where_they_have_names_and_named_where_not(source, tmp_path):
+    whole = SOURCES[source](tmp_path)
+    chosen = ["c", "a"] if RecordBlocks(whole).feature_names == NAMES else ["p", "q", "r"]
+    blocks = RecordBlocks(whole, columns=chosen, rows_per_block=257)
+    expected = X[:, [2, 0]] if chosen == ["c", "a"] else X
+    assert blocks.feature_names == blocks.columns == tuple(chosen)
+    for _ in range(2):
+        assert np.array_equal(np.sort(np.concatenate(list(blocks)), axis=0), np.sort(expected, axis=0))
+
+
+def test_columns_that_are_not_chosen_may_hold_anything_and_differ_between_parts(tmp_path):
+    other = FRAME.assign(name="text", empty=np.nan)[["name", "c", "empty", "a", "b"]]
+    csv = written(tmp_path / "x.csv", "to_csv", other, index=False)
+    parts = [
+        other[:900],
+        written(tmp_path / "x.parquet", "to_parquet", FRAME[900:1500]),
+        dd.from_pandas(other[1500:], npartitions=2),
+    ]
+    for source in (csv, written(tmp_path / "y.parquet", "to_parquet", other), parts):
+        blocks = RecordBlocks(source, columns=["a", "b", "c"])
+        assert np.array_equal(np.concatenate(list(blocks)), X) and blocks.feature_names == NAMES
+    with pytest.raises(ValueError, match=r"columns must be among .*, got .*'d'"):
+        RecordBlocks(csv, columns=["a", "d"])
+    with pytest.raises(ValueError, match="columns must be 3 distinct names, one for each column of X"):
+        RecordBlocks(X, columns=["a"])
+    with pytest.raises(TypeError, match="columns must be a sequence of column names, got the text 'a'"):
+        RecordBlocks(csv, columns="a")
+
+
 def test_one_column_may_have_one_dimension():
     ladder, column = FejerHarmonics(0.7, 16, 0.3), X[:, 0]
     for source in (
@@ -360,7 +390,7 @@ def test_blocks_are_copies_and_show_no_record():
     assert repr(blocks) == "<RecordBlocks: 3 features, at most 30 rows to a block>"
     with pytest.raises(AttributeError):
         blocks.n_records = 5
-    assert set(blocks.__slots__) == {"source", "feature_names", "n_records", "rows_per_block"}
+    assert set(blocks.__slots__) == {"source", "feature_names", "n_records", "columns", "rows_per_block"}
 
 
 def test_rows_per_block_is_checked():

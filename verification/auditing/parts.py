@@ -52,7 +52,7 @@ def checked_part(part: Any) -> NDArray[Any]:
         raise OutputTypeError(f"mechanism must return numbers, got {shown(part)}: {error}") from error
     except OverflowError as error:
         raise OutputError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
-    if array.dtype.kind not in "biuf":
+    if not _is_of_numpy(array.dtype):
         raise OutputTypeError(
             f"mechanism must return numbers (NaN for failure), got dtype {array.dtype}: {shown(part)}"
         )
@@ -65,6 +65,11 @@ def checked_part(part: Any) -> NDArray[Any]:
     if array.dtype.kind == "f" and not isinstance(part, (np.ndarray, np.generic, float)):
         _check_integers_among_floats(part, array)
     return array
+
+
+def _is_of_numpy(dtype: Any) -> bool:
+    """Whether it is a number of NumPy's own; others may call themselves floats, of a width whose NaN is not read."""
+    return dtype.kind in "biuf" and dtype.isbuiltin != 2
 
 
 def widened(part: NDArray[Any]) -> FloatArray:

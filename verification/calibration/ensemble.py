@@ -85,8 +85,8 @@ def _proposal(mine: FloatArray, others: FloatArray, *, rng: np.random.Generator)
     """One proposal for each of ``mine`` (R, H, P) from the walkers ``others``, with its log Metropolis factor."""
     n_replications, half, n_parameters = mine.shape
     rows = np.arange(n_replications)[:, None]
-    one, two = rng.integers(half, size=(2, n_replications, half))
-    two = np.where(one == two, (two + 1) % half, two)
+    one, ahead = (rng.integers(*span, size=(n_replications, half)) for span in ((0, half), (1, half)))
+    two = (one + ahead) % half  # every pair of two walkers as often as the other way round
     # differential evolution: symmetric, factor 1
     factor = np.where(rng.random((n_replications, half)) < LEAP_SHARE, 1.0, 2.38 / math.sqrt(2 * n_parameters))
     factor = factor * np.exp(0.1 * rng.normal(size=factor.shape))

@@ -11,6 +11,7 @@ from pm_dpgmm._arguments import FloatArray, as_floats, check_masks, shown
 from pm_dpgmm.privacy.noise import IntArray
 from pm_dpgmm.records.columns import numbers_of
 from pm_dpgmm.records.feature_names import names_of
+from pm_dpgmm.records.reading import computed
 
 BoolArray = NDArray[np.bool_]
 
@@ -20,7 +21,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
 
     Parameters
     ----------
-    data : array_like, masked array, DataFrame (pandas, polars) or Arrow table, shape (N, D)
+    data : array_like, masked array, DataFrame (pandas, polars, Dask) or Arrow table, shape (N, D)
         Masked, NaN, NA and null entries are missing.
     name : str
         Of the parameter, for messages.
@@ -41,7 +42,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     check_masks(data, name=name)
     try:
         if columns is not None:  # a table: column by column, NA and null are NaN
-            rows = numbers_of(data)
+            rows = numbers_of(computed(data, columns) if hasattr(type(data), "compute") else data)
         elif isinstance(data, np.ma.MaskedArray):
             rows = np.where(np.ma.getmaskarray(data), np.nan, as_floats(np.ma.getdata(data)))
         else:

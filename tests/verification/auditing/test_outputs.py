@@ -13,6 +13,7 @@ import json
 import math
 import os
 import sys
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -26,6 +27,7 @@ from verification.__main__ import main
 from verification.auditing import outputs as runs
 from verification.auditing.audit import audit
 from verification.auditing.outputs import Runner, Watch, as_rows, log_ratio, prepared, progress_bar, run_both
+from verification.auditing.parts import _is_of_numpy
 from verification.auditing.probing import PROBES as N_PROBES, SAME_DATA, probe
 
 
@@ -104,6 +106,14 @@ def test_an_interrupt_is_no_error_of_the_mechanism():
 
     with pytest.raises(KeyboardInterrupt):
         run(mechanism)
+
+
+def test_floats_of_other_packages_are_refused_whatever_they_call_their_kind():
+    """Such as float8_e5m2, a float of one byte: the content of its NaN would not be read."""
+    taken = [np.float16, np.float32, ">f8", "<f4", bool, np.int8, np.uint64, np.longlong, np.longdouble]
+    assert all(_is_of_numpy(np.dtype(kind)) for kind in taken)
+    assert not _is_of_numpy(SimpleNamespace(kind="f", itemsize=1, isbuiltin=2))
+    assert not _is_of_numpy(np.dtype("U3")) and not _is_of_numpy(np.dtype(complex))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -24,6 +26,17 @@ def test_the_prior_of_separate_components_is_the_law_that_truths_are_drawn_from(
     """Minus twice its log density is chi-square, at a Kolmogorov-Smirnov level of 1e-4."""
     values = -2 * separated.log_prior(separated.draw((3_000,), d, rng=np.random.default_rng(1)), d)
     assert stats.kstest(values, stats.chi2(separated.n_parameters(d)).cdf).pvalue > 1e-4
+
+
+def test_a_proposal_and_its_way_back_are_equally_likely():
+    """Leaps of three walkers, of which only 1 and -1 are short: as many each way within 4.9 deviations, level 1e-6."""
+    mine, others = np.zeros((5_000, 3, 1)), np.tile([[0.0], [1.0], [1000.0]], (5_000, 1, 1))
+    rng = np.random.default_rng(3)
+    leaps, factors = next(
+        found for found in iter(lambda: ensemble._proposal(mine, others, rng=rng), None) if not found[1].any()
+    )
+    short = leaps[np.abs(leaps) < 50]
+    assert not factors.any() and np.abs(np.sign(short).sum()) <= 4.9 * math.sqrt(short.size)
 
 
 def test_an_ensemble_has_the_law_of_its_density():
