@@ -12,7 +12,7 @@ from pm_dpgmm.methods.released_checks import check_names
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.categories import RowsOfLevel
-from pm_dpgmm.records.feature_names import names_of_features
+from pm_dpgmm.records.feature_names import own_names
 from pm_dpgmm.records.reading import read_bounds, read_records
 from pm_dpgmm.records.resolution import read_resolution
 from pm_dpgmm.records.transformed_columns import check_apart, read_transform
@@ -50,7 +50,7 @@ def read_problem(
     n_features = len(feature_names)
     if n_records < choices[-1] and not isinstance(X, RowsOfLevel):
         raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
-    own = None if feature_names == names_of_features(None, n_features) else feature_names  # x0, x1 are no names
+    own = own_names(feature_names)
     limits = read_bounds(bounds, n_features, own)
     steps = read_resolution(resolution, feature_names, limits)
     maps = read_transform(transform, feature_names, limits)

@@ -55,7 +55,7 @@ def checked_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
         hint = f"; {reader} reads such a file" if reader else ""
         raise ValueError(f"a release must have schema {SCHEMA!r}, got {shown(fields)}{hint}")
     names = fields.get("feature_names")
-    columns = transformations_of_file(fields, len(names) if isinstance(names, (list, tuple)) else 0)
+    columns = transformations_of_file(fields, names if isinstance(names, (list, tuple)) else ())
     for name in FIELDS:
         if name not in fields:
             raise ValueError(f"a release must have the field {name!r}, got {shown(sorted(map(str, fields)))}")

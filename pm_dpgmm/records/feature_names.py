@@ -227,6 +227,11 @@ def names_of_features(names: Sequence[str] | None, n_features: int) -> tuple[str
     return tuple(names)
 
 
+def own_names(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The names of columns; None for x0, x1 and so on, which stand for columns that have none."""
+    return None if tuple(names) == names_of_features(None, len(names)) else tuple(names)
+
+
 def positions(columns: Sequence[str] | None, names: Sequence[str]) -> list[int]:
     """Where ``columns`` are among distinct ``names``; all in order for None.
 

@@ -6,12 +6,13 @@ Proof: transformed_columns.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_real, shown
+from pm_dpgmm.records.feature_names import own_names
 from pm_dpgmm.records.transformation import LAWS, NAMES, NO_CODE, SIX_DECADES, Transformation
 from pm_dpgmm.records.transformation_trial import try_transformation
 
@@ -26,14 +27,19 @@ class TransformedColumns:
     Attributes
     ----------
     columns : tuple of Transformation or None, length D
+    names : tuple of str, length D, or None
+        Of the columns, where they have any: by these, those of a release go to the columns of another table.
     """
 
     columns: tuple[Transformation | None, ...]
+    names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         given = tuple(self.columns)
         if not all(one is None or isinstance(one, Transformation) for one in given) or not any(given):
             raise TypeError(f"columns must be Transformations or None, at least one of them, got {shown(given)}")
+        if self.names is not None and len(self.names) != len(given):
+            raise ValueError(f"names must be {len(given)}, one for each column, got {shown(self.names)}")
         object.__setattr__(self, "columns", given)
 
     @property
@@ -88,7 +94,8 @@ class TransformedColumns:
     def of(self, places: Sequence[int]) -> TransformedColumns | None:
         """Those of some columns, in that order; None where none of these is transformed."""
         chosen = tuple(self.columns[place] for place in places)
-        return TransformedColumns(chosen) if any(chosen) else None
+        names = None if self.names is None else tuple(self.names[place] for place in places)
+        return TransformedColumns(chosen, names) if any(chosen) else None
 
     @property
     def _made(self) -> list[tuple[int, Transformation]]:
@@ -117,14 +124,15 @@ class TransformedColumns:
         return [None if one is None else {"name": one.name, **one.parameters} for one in self.columns]
 
     @classmethod
-    def from_list(cls, given: Any, n_features: int) -> TransformedColumns | None:
+    def from_list(cls, given: Any, names: Sequence[str]) -> TransformedColumns | None:
         """Inverse of :meth:`to_list`, of fields from anywhere: TypeError and ValueError say what is wrong."""
+        n_features = len(names)
         if given is None:
             return None
         if not isinstance(given, (list, tuple)) or len(given) != n_features or not any(given):
             rule = f"transformations must be null, or a list of {n_features} with at least one that is not null"
             raise ValueError(f"{rule}, got {shown(given)}")
-        return cls(tuple(None if one is None else _named(one) for one in given))
+        return cls(tuple(None if one is None else _named(one) for one in given), own_names(names))
 
 
 def _named(fields: Any) -> Transformation:
@@ -144,7 +152,7 @@ def read_transform(
 ) -> TransformedColumns | None:
     """From None, one for all columns, one for each, or a mapping from names of columns; None where none is transformed.
 
-    Those of a release are taken, too.
+    Those of a release are taken, too: by name where its columns and these have names.
 
     Raises
     ------
@@ -155,12 +163,18 @@ def read_transform(
     if transform is None:
         return None
     d = len(feature_names)
+    own, hint = own_names(feature_names), ""
     if isinstance(transform, TransformedColumns):
-        transform = transform.columns
+        if own is None or transform.names is None:
+            transform = transform.columns
+        else:
+            transform = dict(zip(transform.names, transform.columns, strict=True))
+            hint = "; the .columns of another release's go by place"
     if isinstance(transform, Mapping):
         unknown = [name for name in transform if name not in feature_names]
         if unknown:
-            raise ValueError(f"transform must have names of columns among {shown(feature_names)}, got {shown(unknown)}")
+            rule = f"transform must have names of columns among {shown(feature_names)}"
+            raise ValueError(f"{rule}, got {shown(unknown)}{hint}")
         transform = [transform.get(name) for name in feature_names]
     elif isinstance(transform, (str, Transformation)):
         transform = [transform] * d
@@ -173,7 +187,7 @@ def read_transform(
         _made(one, name, None if limits is None else limits[j])
         for j, (one, name) in enumerate(zip(transform, feature_names, strict=True))
     ]
-    return TransformedColumns(tuple(made)) if any(made) else None
+    return TransformedColumns(tuple(made), own) if any(made) else None
 
 
 def _made(given: Any, name: str, limits: FloatArray | None) -> Transformation | None:
@@ -221,7 +235,7 @@ def fields_of_transformations(columns: TransformedColumns | None) -> dict[str, A
     return {} if columns is None else {"transformations": columns.to_list()}
 
 
-def transformations_of_file(fields: Mapping[str, Any], n_features: int) -> TransformedColumns | None:
+def transformations_of_file(fields: Mapping[str, Any], names: Sequence[str]) -> TransformedColumns | None:
     """Inverse of both, of fields from anywhere."""
     version, given = fields.get("schema_version"), fields.get("transformations")
     if isinstance(version, bool) or version not in (PLAIN_VERSION, TRANSFORMED_VERSION):
@@ -230,7 +244,7 @@ def transformations_of_file(fields: Mapping[str, Any], n_features: int) -> Trans
     if (given is None) != (version == PLAIN_VERSION):
         words = "a list" if given is None else "left out"
         raise ValueError(f"transformations must be {words} with schema_version {version}, got {shown(given)}")
-    return TransformedColumns.from_list(given, n_features)
+    return TransformedColumns.from_list(given, names)
 
 
 def refuse_transformations(

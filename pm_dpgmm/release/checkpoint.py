@@ -164,7 +164,7 @@ class Checkpoint:
                 raw={name: finite_numbers(value, f"raw[{name!r}]") for name, value in fields["raw"].items()},
                 noise=fields["noise"],
                 version=fields["version"],
-                transformations=transformations_of_file(fields, len(names)),
+                transformations=transformations_of_file(fields, names),
             )
         except KeyError as error:
             raise ValueError(f"path must be a checkpoint file with {error}, got {str(path)!r} without") from None

@@ -195,6 +195,18 @@ def test_texts_take_their_parameters_from_public_bounds():
     found = read_transform(["log", "log", "logit", "asinh", None], tuple("abcde"), limits)
     assert found.columns == (T.log(2.0), T.log(1.0), T.logit(0, 100), T.asinh(1.0), None)
     assert read_transform(found, tuple("abcde"), None) == found  # of a release: they need no bounds
+    turned = read_transform(found, tuple("edcba"), None)
+    assert turned.columns == found.columns[::-1] and turned.names == tuple("edcba")
+    assert read_transform(found, tuple("fabcde"), None).columns == (None, *found.columns)
+    assert read_transform(found, ("x0", "x1", "x2", "x3", "x4"), None) == found  # an array's go by place
+    assert found.of([3, 0]).names == ("d", "a") and TransformedColumns.from_list(
+        found.to_list(), "abcde"
+    ).names == tuple("abcde")
+    with pytest.raises(ValueError, match=r"transform must have names of columns among .*; the .columns of another"):
+        read_transform(found, tuple("abcdf"), None)
+    assert read_transform(found.columns, tuple("vwxyz"), None) == found
+    with pytest.raises(ValueError, match="names must be 1, one for each column"):
+        TransformedColumns((T.asinh(1.0),), ("a", "b"))
     with pytest.raises(ValueError, match=r"public upper bound above 0, or a floor.*got bounds \[-2.0, 0.0\]"):
         read_transform(["log"], ("a",), np.array([[-2.0, 0.0]]))
 

@@ -50,6 +50,13 @@ def test_a_fit_is_that_of_transformed_records_to_the_last_bit(released):
     )
 
 
+def test_transformations_of_a_release_go_by_the_names_of_its_columns(released, tmp_path):
+    released.save(tmp_path / "r.json")
+    for maps in (released.transformations, dpg.load(tmp_path / "r.json").transformations):
+        other = fitted(people()[["age", "income"]], 1, transform=maps)
+        assert other.transformations.labels(other.feature_names) == ("age", "income (log)")
+
+
 @pytest.mark.thorough
 def test_files_are_transformed_as_frames_are(tmp_path):
     X = people(200)

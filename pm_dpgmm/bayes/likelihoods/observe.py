@@ -21,7 +21,7 @@ from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.privacy.guarantee import seeded_mark
-from pm_dpgmm.records.feature_names import check_columns, check_order, names_of_features
+from pm_dpgmm.records.feature_names import check_columns, check_order, own_names
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -178,7 +178,7 @@ def observe(
 
 def _named(features: Sequence[str] | None) -> bool:
     """Whether columns have names of their own, which those of an array have not."""
-    return features is not None and tuple(features) != names_of_features(None, len(features))
+    return features is not None and own_names(features) is not None
 
 
 def _check_other_release(th: Any, release: Released, features: Sequence[str] | None) -> None:
