@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_count, check_delta, check_flag, check_positive, read_numbers, shown
-from pm_dpgmm.fit import METHODS
+from pm_dpgmm.fit import METHODS, MOST_ASKED_COMPONENTS
 from pm_dpgmm.learners.subsets import check_learner
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
@@ -173,7 +173,8 @@ def smallest_size(
     >>> found.enough, found.n_records < 5_000
     (True, True)
     """
-    check_count(n_features=n_features, n_components=n_components)
+    check_count(n_features=n_features)
+    check_count(most=MOST_ASKED_COMPONENTS, n_components=n_components)
     check_positive(epsilon=epsilon, error=error)
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "error": error, **settings}
     check_settings(settings)
@@ -299,7 +300,7 @@ def _truths(
     n_simulations: int,
     random_seed: int,
 ) -> list[Mixture]:
-    check_count(n_features=n_features, n_components=n_components)
+    check_count(most=MOST_ASKED_COMPONENTS, n_components=n_components)
     check_count(most=MOST_SIMULATIONS, n_simulations=n_simulations)
     check_count(least=0, random_seed=random_seed)
     check_positive(epsilon=epsilon, separation=separation, error=error)

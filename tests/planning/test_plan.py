@@ -135,6 +135,7 @@ def test_a_prediction_needs_fewer_records_for_a_larger_error(sketched):
         ({"n_records": 0}, ValueError, "n_records must be at least 1"),
         ({"n_records": 1}, ValueError, "n_records must be at least n_components = 2"),
         ({"n_features": 2.0}, TypeError, "n_features must be an integer"),
+        ({"n_components": 10**30}, ValueError, "n_components must be at most 512"),
         ({"separation": 0}, ValueError, "separation must be finite and greater than 0"),
         ({"weights": "ab"}, TypeError, "weights must be numbers in rows of equal length, got 'ab'"),
         ({"weights": [0.5, 0.6]}, ValueError, "weights must be 2 positive numbers with sum 1"),

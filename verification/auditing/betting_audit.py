@@ -24,6 +24,7 @@ from verification.auditing.betting import (
 from verification.auditing.bits import bit_features
 from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
+from verification.auditing.events import BETS
 from verification.auditing.result import EXACT_SCORE, LEARNERS, NOT_SHARED_NOISE, AuditResult, one_criterion, scores_of
 
 FloatArray = NDArray[np.float64]
@@ -148,7 +149,7 @@ def sequential_audit(
         false_alarm=false_alarm,
         detection_limit=sequential_limit(epsilon=epsilon, delta=delta, n_samples=n_samples, false_alarm=false_alarm),
         score=names[best],
-        event="bet on each run from the runs before it",
+        event=BETS,
         counts={"bets": counts.as_dict()},
         level=level,
         sequential=True,

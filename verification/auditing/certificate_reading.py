@@ -30,6 +30,7 @@ from verification.auditing.certificate_writing import (
     digest_of,
 )
 from verification.auditing.detection_limit import detection_limit, sequential_limit
+from verification.auditing.events import BETS, events_at
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.result import AuditResult, one_criterion
 
@@ -92,6 +93,9 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     for name, value in found.items():
         if not _same(stored.get(name), value):
             problems.append(f"{name}: {shown(stored.get(name))} is stored, {shown(value)} follows from the counts")
+    notes = stored.get("notes")
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        problems.append(f"notes: must be a list of texts, got {shown(notes)}")
     if stored.get("not_covered") != not_covered:
         problems.append("not_covered: the words are not those of this format")
     if not problems:  # of what no count leads to; else it is no news
@@ -110,6 +114,7 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     check_count(least=0, most=MOST_RUNS, n_samples=stored["n_samples"], n_certified=stored["n_certified"])
     curve_certificate.check_level(stored)
     counts, problems, e_value, score = stored["counts"], [], None, stored["score"]
+    possible: tuple[str, ...]
     if stored["sequential"]:
         tables = list(counts["bets"].values())
         runs = curve_certificate.bet_counts(tables)
@@ -128,6 +133,7 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         log_e = log_e_of(bets)
         p_value, e_value = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
         score = bets.learners[betting.best_learner(bets, log_e_of)]
+        n_labels, possible = 0, (BETS,)
     else:
         guesses = guessing.GuessCounts(**counts["guesses"])
         others = guesses if delta > 0 else guessing.GuessCounts(**counts["delta_guesses"])
@@ -143,6 +149,9 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         epsilon_lower = guessing.epsilon_bound(guesses, delta=delta, error=error)
         p_value = guessing.p_value(guesses, epsilon=epsilon, delta=delta)
         delta_lower = guessing.delta_bound(others, epsilon=epsilon, error=error)
+        n_labels, possible = guesses.tails, events_at(_numbers(stored["thresholds"]))
+    if len(_numbers(stored["thresholds"])) != n_labels or stored["event"] not in possible:
+        problems.append("event, thresholds and the labels that are guessed (tails) do not fit each other")
     refuted = epsilon_lower > epsilon
     if stored["n_certified"] > stored["n_samples"] or (
         stored["sequential"] and stored["n_certified"] != stored["n_samples"]
@@ -164,6 +173,15 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return found | {"statement": str(words), "looked_for": list(words.looked_for)}, problems
 
 
+def _numbers(stored: Any) -> list[float]:
+    """Thresholds as they are written, which may be infinite."""
+    if not isinstance(stored, list) or len(stored) > 2:
+        raise TypeError(f"thresholds must be a list of at most two, got {shown(stored)}")
+    if not all(one in ("inf", "-inf") or type(one) in (int, float) for one in stored):
+        raise TypeError(f"thresholds must be numbers, got {shown(stored)}")
+    return [float(one) for one in stored]
+
+
 def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
     """The detection limit; as stored where it follows from more runs than were needed."""
     claim = {name: stored[name] for name in ("epsilon", "delta", "false_alarm")}
@@ -171,7 +189,7 @@ def _limit(stored: Mapping[str, Any], *, refuted: bool) -> float:
         return detection_limit(n_certified=stored["n_certified"], **claim)
     if not refuted:
         return sequential_limit(n_samples=stored["n_samples"], **claim)
-    limit = float(stored["detection_limit"])
+    limit = curve_certificate.limit_of(stored)
     if not limit > stored["epsilon"]:  # a limit beyond the claim is all that can follow: runs stopped early
         raise ValueError(f"detection_limit must be above epsilon = {stored['epsilon']}, got {limit}")
     return limit

@@ -24,6 +24,12 @@ MOST_SINGULAR = 256  # columns up to which they come from a singular value decom
 MOSTLY = 0.9  # share of the runs in which a column has numbers, where most columns have none at the same time
 RUNS_PER_COLUMN = 4
 FARTHEST = 1e3  # robust standard deviations of a run that takes part in the search
+MOST_PEAKED = 128  # columns up to which pairs that share noise now and then are looked for
+PEAKED_RUNS, PEAKED_WORK = 1_000, 1_000_000  # of each label at most; runs times squared columns
+PEAKED_PAIRS = 6  # of which differences, and sums, are formed
+NEARNESS = 1e-12  # of the spread: nearer values are one
+PEAKED = 12.0  # nats times the root of the number of runs; log gaps have a deviation of 1.3, and pairs are thousands
+CHANCE = 1.5  # times the largest between runs that are paired at random in two ways
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
 
 
@@ -51,6 +57,56 @@ def sum_pairs(z: FloatArray) -> Pairs:
     order = [j for j in np.argsort(value, kind="stable") if value[j] < -SHARED]
     pairs = dict.fromkeys((min(int(j), int(worst[j])), max(int(j), int(worst[j]))) for j in order)
     return tuple(pairs)[:MOST_SHARING]
+
+
+def peaked_pairs(rows: FloatArray, label: BoolArray) -> tuple[Pairs, Pairs]:
+    """Columns whose difference, and those whose sum, often comes to lie very near a value that it had before.
+
+    Noise that two of many columns share in some of the runs moves no correlation, but gives their difference a peak.
+    It is measured by the mean logarithm of gaps between the sorted differences, against the same of columns from
+    different runs; a smaller spread alone, which correlation gives, does not count.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, d)
+    label : ndarray, shape (n,)
+        Peaks are looked for among runs of the same label, as these are the ones that have the same noise.
+    """
+    d = rows.shape[1]
+    usable = np.isfinite(rows)
+    columns = np.flatnonzero(usable.mean(axis=0) >= MOSTLY)
+    if d > MOST_PEAKED or columns.size < 2:
+        return (), ()
+    most = min(PEAKED_RUNS, max(50, PEAKED_WORK // d**2))
+    whole = usable[:, columns].all(axis=1)
+    parts = [rows[np.ix_(np.flatnonzero(whole & (label == one))[:most], columns)] for one in (0, 1)]
+    parts = [np.clip(part, -1e150, 1e150) for part in parts if len(part) >= 50]
+    n_runs = sum(map(len, parts))
+    if not parts:
+        return (), ()
+    found: list[Pairs] = []
+    for sign in (-1.0, 1.0):
+        excess, chance = np.zeros((2, columns.size, columns.size))
+        for i in range(columns.size - 1):
+            for part in parts:
+                one, others = part[:, [i]], sign * part[:, i + 1 :]
+                told = [_nearness(one + np.roll(others, shift, axis=0)) for shift in range(3)]
+                excess[i, i + 1 :] += len(part) / n_runs * (told[1] - told[0])
+                chance[i, i + 1 :] += len(part) / n_runs * (told[1] - told[2])
+        least = max(PEAKED / np.sqrt(n_runs), CHANCE * float(np.abs(chance).max()))  # steps of a grid come again, too
+        first, second = np.nonzero(excess > least)
+        order = np.argsort(-excess[first, second], kind="stable")[:PEAKED_PAIRS]
+        found.append(tuple((int(columns[first[k]]), int(columns[second[k]])) for k in order))
+    return found[0], found[1]
+
+
+def _nearness(values: FloatArray) -> FloatArray:
+    """Mean logarithm of the gaps between the sorted values of each column of (n, m), in units of their spread; (m,)."""
+    found = np.sort(values, axis=0)
+    n = len(found)
+    spread = found[3 * n // 4] - found[n // 4]
+    spread = np.where(spread > 0, spread, np.maximum(found[-1] - found[0], 1e-290))
+    return np.asarray(np.log(np.maximum(np.diff(found, axis=0) / spread, NEARNESS)).mean(axis=0))
 
 
 def quiet_directions(rows: FloatArray, centre: FloatArray, scale: FloatArray) -> tuple[FloatArray, bool]:

@@ -29,6 +29,7 @@ from verification.auditing.curve_betting import (
 from verification.auditing.curve_choice import Guessed, balanced, by_exact_score, by_learned_score
 from verification.auditing.curve_guessing import gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
+from verification.auditing.events import BETS
 from verification.auditing.result import EXACT_SCORE, NOT_SHARED_NOISE
 
 LEAST_BALANCED = 100  # outputs of a batch, from which its predictions are balanced
@@ -167,7 +168,7 @@ def _bet(
         false_alarm=false_alarm,
         detection_limit=sequential_gaussian_limit(claim, n_samples=n_samples, false_alarm=false_alarm),
         score=batches.names[best],
-        event="bet on each run from the runs before it",
+        event=BETS,
         counts={"bets": bets.as_dict()},
         level=level,
         sequential=True,

@@ -38,6 +38,7 @@ from verification.auditing.claimed_curve import (
 )
 from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
+from verification.auditing.events import BETS
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.result import LEVELS, scores_of
 
@@ -85,7 +86,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         found["refuted"] = bool(log_e >= -math.log(error))
         found["p_value"], found["e_value"] = math.exp(min(0.0, -log_e)), math.exp(min(log_e, 700.0))
         best = best_learner(bets, partial(betting.log_e_value, first=first, second=second))
-        found["score"] = bets.learners[best]
+        found["score"], found["event"] = bets.learners[best], BETS
         found["epsilon_point"] = float(betting.EPSILONS[point])
         found["delta_claimed"] = float((first[point] + second[point]) / 2)
         lower = betting.parameter_bound(bets, family, error)
@@ -93,7 +94,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             found["detection_limit"] = betting.sequential_gaussian_limit(
                 claim, n_samples=stored["n_samples"], false_alarm=error
             )
-        elif not float(stored["detection_limit"]) > 0:  # of a refutation after fewer runs than it was made for
+        elif not limit_of(stored) > 0:  # of a refutation after fewer runs than it was made for
             raise ValueError(f"detection_limit must be above 0, got {stored['detection_limit']}")
     else:
         counts = guessing.GuessCounts(**stored["counts"]["guesses"])
@@ -225,6 +226,14 @@ def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
 
 def _close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=PRECISION[0], atol=PRECISION[1]))
+
+
+def limit_of(stored: Mapping[str, Any]) -> float:
+    """The detection limit as it is stored; TypeError if it is no number and not "inf"."""
+    limit = stored["detection_limit"]
+    if type(limit) not in (int, float) and limit != "inf":
+        raise TypeError(f"detection_limit must be a number, got {shown(limit)}")
+    return float(limit)
 
 
 def check_level(stored: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ speak for label 1. A choice may be any function of these runs: it needs no guara
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ BOLD, BOLD_RANK = 1.0, 2  # the same where nothing is found otherwise: a few run
 LOOK = 5  # runs: wrong ones count as far beyond a threshold as this many of those inside reach, and up to this number
 
 
+BETS = "bet on each run from the runs before it"  # in place of an event, of audits that look as runs come
+
+
 @dataclass(frozen=True, slots=True)
 class Guesses:
     """Guess label 1 at the highest scores and label 0 at the lowest; None: never."""
@@ -37,9 +41,7 @@ class Guesses:
     near: float = 0.0  # wrong ones just beyond the thresholds
 
     def __str__(self) -> str:
-        parts = [] if self.upper is None else [f"guess x where score >= {self.upper:.6g}"]
-        parts += [] if self.lower is None else [f"guess x_neighbour where score <= {self.lower:.6g}"]
-        return "; ".join([*parts, "abstain elsewhere"]) if parts else "never guess"
+        return in_words(self.upper, self.lower)
 
     @property
     def sides(self) -> tuple[bool, bool]:
@@ -58,6 +60,21 @@ class Guesses:
             never if self.upper is None else score >= self.upper,
             never if self.lower is None else score <= self.lower,
         )
+
+
+def in_words(upper: float | None, lower: float | None) -> str:
+    """The event of the two thresholds."""
+    parts = [] if upper is None else [f"guess x where score >= {upper:.6g}"]
+    parts += [] if lower is None else [f"guess x_neighbour where score <= {lower:.6g}"]
+    return "; ".join([*parts, "abstain elsewhere"]) if parts else "never guess"
+
+
+def events_at(thresholds: Sequence[float]) -> tuple[str, ...]:
+    """The events, in words, that have these thresholds, the lower one first: one alone may be of either label."""
+    if len(thresholds) == 1:
+        return in_words(thresholds[0], None), in_words(None, thresholds[0])
+    lower, upper = thresholds if len(thresholds) else (None, None)
+    return (in_words(upper, lower),)
 
 
 def choose_guesses(

@@ -18,6 +18,7 @@ LEAST_Z = 5.0  # standard deviations between mean phases, or shares of an arc, o
 ARCS = 64  # of the circle of a step, the first one about 0: rare or scattered phases have no mean far from 0
 SMALLEST = 1e-9  # gap between two values, as a share of them or of most others: below, it is rounding
 GAPS = 50  # smallest gaps whose common measure is a step
+EXACT = 2.0**53  # whole numbers up to it are exact
 LOST = 1e-2  # of the smallest gap: a common measure below it is none
 
 
@@ -74,10 +75,15 @@ def _difference(ones: FloatArray, zeros: FloatArray, step: float) -> float:
 
 
 def _step(values: FloatArray) -> float | None:
-    """The common measure of the smallest gaps between values; None where there is no gap."""
+    """The common measure of the gaps between whole values, or of the smallest gaps; None where there is no gap."""
     ordered = np.unique(values)
     if ordered.size < 2:
         return None
+    exact = ordered[np.abs(ordered) <= EXACT]  # others may be marks of failure
+    if exact.size > 1 and (exact == np.rint(exact)).all():
+        divisor = int(np.gcd.reduce(np.diff(exact.astype(np.int64))))
+        if divisor > 1:  # however few of the steps between them were met
+            return float(divisor)
     with np.errstate(over="ignore"):
         gaps = np.diff(ordered)
     size = np.abs(ordered)

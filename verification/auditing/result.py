@@ -15,7 +15,10 @@ EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
 LEVELS = ("value", "bit")
 BY_DENSITY = "the densities given"
-HOW_OFTEN = "9 times in 10 with the best score and event, 6 or more as these are chosen"
+HOW_OFTEN = (
+    "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
+    " 1 or more near 0"
+)
 SHARED_NOISE = "sums of columns that share noise"
 BY_VALUE = (
     "single columns and their tails",
@@ -57,8 +60,8 @@ class AuditResult:
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
-    # Smallest epsilon that is refuted with probability 0.9 given the right score and event, 0.6 or more as these are
-    # chosen; infinite if none: detection_limit.py
+    # Smallest epsilon that is refuted with probability 0.9 given the right score and event, about 0.6 as these are
+    # chosen (0.1 to 0.3 of claims near 0); infinite if none: detection_limit.py
     detection_limit: float
     score: str  # name of the score that ranked the outputs
     event: str  # the certified event in words

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.column_pairs import Pairs, difference_pairs, product_pairs, quiet_directions, sum_pairs
+from verification.auditing.column_pairs import (
+    Pairs,
+    difference_pairs,
+    peaked_pairs,
+    product_pairs,
+    quiet_directions,
+    sum_pairs,
+)
 from verification.auditing.phases import Phases, fit_phases, phase_columns
 
 FloatArray = NDArray[np.float64]
@@ -127,9 +134,11 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_summed: int | None = No
     few = slice(0, n_summed)
     directions, looked = quiet_directions(rows[:, few], raw_centre[few], raw_scale[few])
     directions = np.vstack([directions, np.zeros((rows.shape[1] - len(directions), directions.shape[1]))])
-    derived = Derived(
-        difference_pairs(z), sum_pairs(z), raw_centre, raw_scale, directions, looked, fit_phases(rows, label)
+    apart, together = (
+        tuple(dict.fromkeys((*alike, *peaked)))
+        for alike, peaked in zip((difference_pairs(z), sum_pairs(z)), peaked_pairs(rows[:, few], label), strict=True)
     )
+    derived = Derived(apart, together, raw_centre, raw_scale, directions, looked, fit_phases(rows, label))
     columns = derived.beside(rows)
     p = columns.shape[1]
     centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []

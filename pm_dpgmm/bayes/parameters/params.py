@@ -126,8 +126,8 @@ def release_params(
         ``"anchored"``: the released numbers are the centre, with the law of their errors
         (:func:`pm_dpgmm.bayes.parameters.anchor_laws.anchor_of`) around it. Everything the release tells is in the
         prior: do not ``observe`` it too. ``"weak"``: the same offsets with wide scales, for use **with**
-        ``release.observe``: log weight ratios 1.5, means 2 standard deviations of the whole released mixture, log
-        factors 1.
+        ``release.observe``: log weight ratios 1.5, means about 2 standard deviations of the whole released mixture
+        (more where a component is correlated otherwise than the whole), log factors 1.
     model : pymc.Model, optional
         The model on the context stack by default.
 

@@ -260,6 +260,7 @@ def _released(release: Released, names: tuple[str, ...]) -> tuple[Block, ...]:
     words += "." if columns is None else ", of transformed columns in the transformed unit."
     if known is not None:
         words += " Behind ± stands one standard error, of the noise and of the sampling together."
+        words += f" Do not rely on these: {printable(known.flag)}." if known.flag else ""
     else:
         words += f" {printable(str(errors))}"
     blocks: list[Block] = [
@@ -284,7 +285,7 @@ def _released(release: Released, names: tuple[str, ...]) -> tuple[Block, ...]:
 
 def _warnings(release: Released) -> tuple[Block, ...]:
     if not release.warnings:
-        return (Text("None: the released numbers do not speak against the mixture."),)
+        return (Text(_no_warning(release)),)
     effects = []
     for reason in release.warnings:
         if issubclass(warning_for([reason]), ComponentWarning):
@@ -293,6 +294,16 @@ def _warnings(release: Released) -> tuple[Block, ...]:
             effect = "Effect: do not rely on the mixture where this matters; standard errors may be too small."
         effects.append(f"{reason}. {effect} The protection is not affected.")
     return (Points(tuple(effects)),)
+
+
+def _no_warning(release: Released) -> str:
+    """What may be said where there is none: a sketch alone is compared with its mixture."""
+    if release.misfit is None:
+        return "None."
+    if release.misfit.contradiction is None:
+        return "None: the released numbers do not speak against the mixture."
+    words = "that is too little to matter for densities, samples and priors, and makes standard errors too small"
+    return f"None, although {printable(release.misfit.contradiction)}: {words}."
 
 
 # ---------------------------------------------------------------------- the budget, the file

@@ -12,7 +12,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.privacy.group_privacy import by_points
+from pm_dpgmm.privacy.group_privacy import ROUNDING, by_points
 from pm_dpgmm.privacy.guarantee import Guarantee, smallest_epsilon
 from pm_dpgmm.release.summary_text import heaviest_first
 from pm_dpgmm.release.uncertainty import StandardErrors, standard_errors
@@ -43,7 +43,7 @@ def curve_rows(guarantee: Guarantee) -> list[list[str]]:
     """Deltas, the epsilons that are proved at them, and the factors that these stand for."""
     deltas = functools.cache(guarantee.loss.delta)  # searches begin alike, and values of some curves cost
     found = [(at, smallest_epsilon(deltas, at, rounding=PRECISE)) for at in CARD_DELTAS]
-    return [[f"{at:g}", f"{epsilon:.4g}", factor(epsilon)] for at, epsilon in found]
+    return [[f"{at:g}", _epsilon(epsilon), factor(epsilon)] for at, epsilon in found]
 
 
 def group_rows(
@@ -57,7 +57,8 @@ def group_rows(
 
 
 def _epsilon(epsilon: float) -> str:
-    return f"{epsilon:.4g}" if math.isfinite(epsilon) else NOTHING_PROVED
+    """Four digits, never below what is proved: what was added for the rounding of floats does not count."""
+    return rounded_up(epsilon * (1 - 2 * ROUNDING), 4) if math.isfinite(epsilon) else NOTHING_PROVED
 
 
 def factor(epsilon: float) -> str:

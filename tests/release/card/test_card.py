@@ -12,8 +12,9 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.privacy.group_privacy import group_epsilons, points_of
 from pm_dpgmm.release.card.markdown import plain
-from pm_dpgmm.release.card.numbers import factor, rounded_up
+from pm_dpgmm.release.card.numbers import curve_rows, factor, group_rows, rounded_up
 from pm_dpgmm.release.card.writing import LAYOUTS, card_text
 from tests.builders.pages import HOSTILE, read
 
@@ -55,6 +56,28 @@ def test_a_page_says_what_a_data_protection_officer_asks(page):
     ):  # fmt: skip
         assert words in told, words
     assert "NOT PRIVATE" not in told
+
+
+def test_a_contradiction_that_is_too_small_for_a_warning_is_told_with_the_standard_errors(page):
+    """Where nothing but standard errors suffers there is no warning; a card must not say that all is well either."""
+    release = page[0]
+    misfit = {"misfit": 302.0, "flagged": False, "gain": 0.01, "shortfall": 0.0, "tail": None}
+    found = dataclasses.replace(release, noise=dict(release.noise) | misfit)
+    errors = found.standard_errors()
+    text = card_text(found)
+    assert found.warnings == () and errors.flag == found.misfit.contradiction
+    assert f"Do not rely on these: {errors.flag}" in text and f"None, although {errors.flag}" in text
+    assert "do not speak against" not in text
+    well = card_text(release)
+    assert "Do not rely on these" not in well and "None: the released numbers do not speak against the mixture" in well
+
+
+def test_epsilons_of_a_card_are_never_below_what_is_proved(page):
+    g = page[0].guarantee
+    proved = group_epsilons(g, (1, 2, 3, 4, 5, 10), delta=g.delta)
+    told = [float(row[1]) for row in group_rows(g, 4, points_of(g))]
+    assert all(a >= b * (1 - 1e-8) for a, b in zip(told, proved, strict=True)) and told != proved
+    assert all(g.loss.delta(float(epsilon)) <= float(delta) for delta, epsilon, _ in curve_rows(g))
 
 
 def test_a_page_loads_and_runs_nothing(page):
@@ -175,8 +198,9 @@ def test_bounds_are_those_that_were_given():
 def test_several_records_are_told_at_the_stated_delta():
     text = card_text(of_file("histogram"), rows_per_person=7)
     epsilon = of_file("histogram").guarantee.epsilon
-    assert f"| 7 | {7 * epsilon:.4g} |" in text
-    assert f"| A person | has at most 7 records; for all of them together: epsilon = {7 * epsilon:.4g} |" in text
+    told = rounded_up(7 * epsilon, 4)
+    assert f"| 7 | {told} |" in text
+    assert f"| A person | has at most 7 records; for all of them together: epsilon = {told} |" in text
 
 
 def test_a_card_says_what_a_whole_person_is_promised():

@@ -151,7 +151,6 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
         "not_covered": ("Nothing.", "", None),
         "looked_for": ([], ["everything"], [*original["looked_for"][::-1], "more"]),
         "notes": (["the data are public"], ["a", "b"]),
-        "event": ("never guess",),
         "mechanism": ("another", ""),
         "pair": ("any pair",),
         "versions": ({},),
@@ -159,7 +158,7 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
         for value in values:
             verification = verify(changed(name, (field,), value))
             expected = {"notes": ["statement"]}.get(field, [field])
-            expected = ["digest"] if field in ("event", "mechanism", "pair", "versions") else expected
+            expected = ["digest"] if field in ("mechanism", "pair", "versions") else expected
             assert [problem.split(":")[0] for problem in verification.problems] == expected
 
 
@@ -245,6 +244,35 @@ def test_guesses_of_no_label_are_found(name):
     """They would be charged no delta, and prove a bound at any."""
     problems = verify(changed(name, ("counts", "guesses", "tails"), 0)).problems
     assert "guesses are planned, but of no label (tails is 0)" in problems
+
+
+NO_FIT = "event, thresholds and the labels that are guessed (tails) do not fit each other"
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_event_is_that_of_its_thresholds_and_labels(name):
+    """A guess of one label alone is charged half the delta: it must not be said of an event that guesses both."""
+    for path, values in {
+        ("thresholds",): ([], [0.25], [-1.0, 2.0], ["inf"]),
+        ("event",): ("", None, "guess x where score >= 0.25; abstain elsewhere", "bet on each run"),
+    }.items():
+        for value in values:
+            if stored(name)[path[0]] != value:
+                assert NO_FIT in verify(changed(name, path, value)).problems
+    for value in ("[]", None, [None], [0.1, 0.2, 0.3], [True]):
+        assert not verify(changed(name, ("thresholds",), value)).holds
+    if name in ("passed with delta", "refuted with delta"):
+        labels = stored(name)["counts"]["guesses"]["tails"]
+        assert NO_FIT in verify(changed(name, ("counts", "guesses", "tails"), 3 - labels)).problems
+
+
+@pytest.mark.parametrize("name", ["passed", "sequential refuted"])
+def test_notes_and_limits_have_their_types(name):
+    for notes in ({}, "", [3], None):
+        if notes != stored(name)["notes"]:
+            assert not verify(changed(name, ("notes",), notes)).holds
+    for limit in ("1.73", True, None):
+        assert not verify(changed(name, ("detection_limit",), limit)).holds
 
 
 def test_thousands_of_learners_cost_no_time():
