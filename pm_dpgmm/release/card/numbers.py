@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,15 @@ def curve_rows(guarantee: Guarantee) -> list[list[str]]:
     """Deltas, the epsilons that are proved at them, and the factors that these stand for."""
     deltas = functools.cache(guarantee.loss.delta)  # searches begin alike, and values of some curves cost
     found = [(at, smallest_epsilon(deltas, at, rounding=PRECISE)) for at in CARD_DELTAS]
-    return [[f"{at:g}", _epsilon(epsilon), factor(epsilon)] for at, epsilon in found]
+    return [[f"{at:g}", _in_digits(epsilon, at, deltas), factor(epsilon)] for at, epsilon in found]
+
+
+def _in_digits(epsilon: float, delta: float, deltas: Callable[[float], float]) -> str:
+    """The nearest epsilon of four digits where the curve holds there, else the next larger one."""
+    if not math.isfinite(epsilon):
+        return NOTHING_PROVED
+    nearest = f"{epsilon:.4g}"
+    return nearest if deltas(float(nearest)) <= delta else rounded_up(epsilon, 4)
 
 
 def group_rows(
