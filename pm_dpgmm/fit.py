@@ -118,8 +118,8 @@ def fit_gmm(
         Public maps of columns before anything else; the mixture is that of the mapped records, which a learner sees,
         too; what the release says of records is in their own unit. "log" has its floor from the bounds (a millionth of
         the upper one, where the lower is not above 0), "logit" its ends; smaller and larger values count as the
-        nearest. ``release.transformations`` of another release are taken, too, by
-        name where both have names. See :class:`pm_dpgmm.Transformation`.
+        nearest. ``release.transformations`` of another release are taken, too, by name where both have names. See
+        :class:`pm_dpgmm.Transformation`.
     method : str or settings object
         "auto", "sketch", "histogram", "slices", "em", "central", "aggregate", "populous", "two-phase",
         "populous-single", "gaps" or "local". "auto" takes "sketch" with delta; without it, and with bounds,

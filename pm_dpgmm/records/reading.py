@@ -77,7 +77,7 @@ def read_records(
             X = X.compute()
             names = names_of_records(X)
         X, names = chosen_columns(X, names, columns)
-        records = numbers_of(computed(X, names) if hasattr(type(X), "compute") else X)
+        records = numbers_of(computed(X, names))
     if 0 in records.shape[int(few) :]:
         raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
     if names is None and columns is not None:
@@ -100,7 +100,12 @@ def chosen_columns(
 
 
 def computed(X: Any, names: tuple[str, ...] | None) -> Any:
-    """A Dask collection in memory; its partitions need not have the columns, or their order, that it says it has."""
+    """A Dask collection in memory, anything else as it is.
+
+    Its partitions need not have the columns, or their order, that it says it has.
+    """
+    if not hasattr(type(X), "compute"):
+        return X
     if names is None:
         return X.compute()
     rule = f"X must have the columns {shown(names)} in every partition"

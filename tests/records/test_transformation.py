@@ -199,9 +199,8 @@ def test_texts_take_their_parameters_from_public_bounds():
     assert turned.columns == found.columns[::-1] and turned.names == tuple("edcba")
     assert read_transform(found, tuple("fabcde"), None).columns == (None, *found.columns)
     assert read_transform(found, ("x0", "x1", "x2", "x3", "x4"), None) == found  # an array's go by place
-    assert found.of([3, 0]).names == ("d", "a") and TransformedColumns.from_list(
-        found.to_list(), "abcde"
-    ).names == tuple("abcde")
+    assert found.of([3, 0]).names == ("d", "a")
+    assert TransformedColumns.from_list(found.to_list(), "abcde").names == tuple("abcde")
     with pytest.raises(ValueError, match=r"transform must have names of columns among .*; the .columns of another"):
         read_transform(found, tuple("abcdf"), None)
     assert read_transform(found.columns, tuple("vwxyz"), None) == found

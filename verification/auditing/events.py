@@ -24,8 +24,6 @@ STEP = 0.02  # growth of the candidate events: about that share of the guesses m
 CAUTION, CAUTION_DELTA = 2.0, 1.5
 BOLD, BOLD_RANK = 1.0, 2  # the same where nothing is found otherwise: a few runs that stand out are all there is
 LOOK = 5  # runs: wrong ones count as far beyond a threshold as this many of those inside reach, and up to this number
-
-
 BETS = "bet on each run from the runs before it"  # in place of an event, of audits that look as runs come
 
 

@@ -42,7 +42,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
     check_masks(data, name=name)
     try:
         if columns is not None:  # a table: column by column, NA and null are NaN
-            rows = numbers_of(computed(data, columns) if hasattr(type(data), "compute") else data)
+            rows = numbers_of(computed(data, columns))
         elif isinstance(data, np.ma.MaskedArray):
             rows = np.where(np.ma.getmaskarray(data), np.nan, as_floats(np.ma.getdata(data)))
         else:
