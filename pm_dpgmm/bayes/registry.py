@@ -24,7 +24,8 @@ def check_unused(model: Any, release: Released | Mixture, use: str) -> None:
     """Refuse ``release`` as a prior (``ANCHORED``) or as evidence (``OBSERVED``) where that would count it twice.
 
     The same released numbers are the same release, however many objects hold them: a copy read from a file counts, its
-    mixture alone, and a combined release with one of its parts (of reports of local privacy their sum is known alone).
+    mixture alone, what an interrupted fit left with the whole fit, and a combined release with one of its parts (of
+    reports of local privacy their sum is known alone).
     A copy of a model (``pm.do``) knows what it holds: a release whose variables it replaced is used no more.
 
     Raises
@@ -52,8 +53,9 @@ def _fingerprints(release: Released | Mixture) -> set[str]:
     if isinstance(release, Mixture):
         return found
     if release.statistic is Statistic.SKETCH:
-        sites = sites_of(release, SketchStatistics.from_arrays(release.raw, release.noise))
-        return found | {site["fingerprint"] for site in sites}
+        evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+        rounds = {hashlib.sha256(sketch.values.tobytes()).hexdigest() for sketch in evidence.sketches}
+        return found | rounds | {site["fingerprint"] for site in sites_of(release, evidence)}
     if release.raw:
         digest = hashlib.sha256()
         for name in sorted(release.raw):

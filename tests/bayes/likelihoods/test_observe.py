@@ -198,6 +198,22 @@ def test_a_combined_release_is_its_parts():
         assert len(model.potentials) == 2
 
 
+def test_what_an_interrupted_fit_left_is_a_part_of_the_whole():
+    """Their first sketches are the same numbers."""
+    X = np.random.default_rng(5).normal(size=(1_000, 2))
+    whole = dpg.fit_gmm(X, 2, bounds=(-6, 6), epsilon=1.0, delta=1e-6, random_seed=1, progress=False)
+    sketches, moments = whole.noise["sketches"][:1], whole.noise["moments"][:2]
+    assert len(sketches) < len(whole.noise["sketches"])
+    raw = {name: whole.raw[name] for name in ("cells_0", "cell_noise", "sketch_0", "moments_0", "moments_1")}
+    mixture = dpg.Mixture(whole.weights, whole.means + 0.1, whole.covariances)
+    left = replace(whole, mixture=mixture, raw=raw, noise={**whole.noise, "sketches": sketches, "moments": moments})
+    with pm.Model() as model:
+        left.observe(left.params("g", prior="weak"))
+        with pytest.raises(ValueError, match="must be used once in a model"):
+            whole.observe(whole.params("h", prior="weak"), name="whole")
+        assert len(model.potentials) == 1
+
+
 def test_components_of_masked_releases_are_matched_with_the_anchor(release):
     """Two releases of one law in opposite order are as likely as in the same order."""
     mixture = dpg.Mixture([0.3, 0.7], [[-3.0], [3.0]], [[[1.0]], [[2.0]]])
