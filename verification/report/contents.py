@@ -128,3 +128,14 @@ def otherwise(outcome: Outcome) -> str:
     if not words:
         return ""
     return f"Corrected: {words}" if outcome.claim.verdict is Verdict.FALSE else f"The same check refutes: {words}"
+
+
+def claimed(trial: Any) -> str:
+    """The epsilon that a mechanism claims, and the delta where there is one."""
+    s = trial.specimen
+    return f"{s.epsilon:.3g}" + (f", {s.delta:.2g}" if s.delta else "")
+
+
+def refuted_or_not(trial: Any) -> str:
+    """The verdict of an audit."""
+    return "refuted" if trial.result.refuted else "not refuted"

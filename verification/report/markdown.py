@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from verification.claims import Verdict
-from verification.report.contents import Contents, counts, evidence, false_first, otherwise, ratio
+from verification.report.contents import (
+    Contents,
+    claimed,
+    counts,
+    evidence,
+    false_first,
+    otherwise,
+    ratio,
+    refuted_or_not,
+)
 from verification.report.experiments import experiments_markdown
 from verification.report.glossary import GLOSSARY
 from verification.specimens.sentences import sentence
@@ -31,7 +40,7 @@ def to_markdown(contents: Contents) -> str:
             lines.append("Not audited in this run.")
             continue
         lines += [
-            "| mechanism | what it does | kind | claimed epsilon | certified | true | verdict | runs |",
+            "| mechanism | what it does | kind | claimed epsilon, delta | certified | true | verdict | runs |",
             "|---|---|---|---:|---:|---:|---|---:|",
         ]
         for trial in trials:
@@ -40,10 +49,10 @@ def to_markdown(contents: Contents) -> str:
                 f"`{s.name}`",
                 sentence(s),
                 "broken" if s.broken else "sound",
-                f"{s.epsilon:.3g}",
+                claimed(trial),
                 f"{r.epsilon_lower:.3f}",
                 f"{s.true_epsilon:.3g}",
-                "refuted" if r.refuted else "not refuted",
+                refuted_or_not(trial) + ("" if trial.right else " (WRONG)"),
                 f"{r.n_samples:,}",
             )
             lines.append("| " + " | ".join(_cell(text) for text in row) + " |")

@@ -7,7 +7,17 @@ from html import escape
 from typing import Any
 
 from verification.claims import Outcome, Verdict
-from verification.report.contents import Contents, Figure, counts, evidence, false_first, otherwise, ratio
+from verification.report.contents import (
+    Contents,
+    Figure,
+    claimed,
+    counts,
+    evidence,
+    false_first,
+    otherwise,
+    ratio,
+    refuted_or_not,
+)
 from verification.report.experiments import experiments_html
 from verification.report.formulas import formula
 from verification.report.glossary import GLOSSARY
@@ -200,15 +210,14 @@ def _audits(name: str, title: str, words: str, trials: Sequence[Any] | None) -> 
     rows = ""
     for trial in trials:
         s, r = trial.specimen, trial.result
-        verdict = "refuted" if r.refuted else "not refuted"
         failed = "" if trial.right else ' <span class="false">wrong</span>'
         rows += (
             f'<tr><td><code>{escape(s.name)}</code><br><span class="faint">{escape(s.origin)}</span></td>'
             f'<td class="what">{escape(sentence(s))}</td>'
             f"<td>{'broken' if s.broken else 'sound'}</td>"
-            f'<td class="number">{s.epsilon:.3g}{f", {s.delta:.2g}" if s.delta else ""}</td>'
+            f'<td class="number">{claimed(trial)}</td>'
             f'<td class="number">{r.epsilon_lower:.3f}</td><td class="number">{s.true_epsilon:.3g}</td>'
-            f'<td class="verdict {"false" if r.refuted else "holds"}">{verdict}{failed}</td>'
+            f'<td class="verdict {"false" if r.refuted else "holds"}">{refuted_or_not(trial)}{failed}</td>'
             f'<td class="number">{r.n_samples:,}</td></tr>'
         )
     head = "<th>mechanism</th><th>what it does</th><th>kind</th>" + "".join(

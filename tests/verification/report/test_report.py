@@ -42,9 +42,9 @@ def laplace(data, n_samples, rng):
     return data + rng.laplace(size=n_samples)
 
 
-def trial(*, broken):
+def trial(*, broken, delta=0.0):
     specimen = Specimen(
-        "laplace <b>", "here", laplace, 0.0, 4.0 if broken else 1.0, 1.0, 0.0, 4.0 if broken else 1.0, broken
+        "laplace <b>", "here", laplace, 0.0, 4.0 if broken else 1.0, 1.0, delta, 4.0 if broken else 1.0, broken
     )
     return run_trials([specimen], seed=1, share=0.1)[0]
 
@@ -156,6 +156,16 @@ def test_what_is_not_as_its_verdict_says_is_named_and_fails_the_command(contents
     assert "--out must be a folder, got the file" in capsys.readouterr().err
     assert main(["report", "--out", str(tmp_path / "new")]) == 2
     assert "report must be a file, got the folder" in capsys.readouterr().err
+
+
+def test_an_audit_that_is_wrong_is_marked_and_a_claim_has_its_delta(contents):
+    right = trial(broken=True, delta=0.05)
+    wrong = replace(right, specimen=replace(right.specimen, broken=False))
+    for made_of, marks in ((right, 0), (wrong, 1)):
+        report = replace(contents, specimens=[made_of], targets=[])
+        page, text = to_html(report), to_markdown(report)
+        assert page.count('<span class="false">wrong</span>') == text.count("refuted (WRONG)") == marks
+        assert ">1, 0.05<" in page and "| 1, 0.05 |" in text
 
 
 def test_audits_left_out_are_said_to_be_left_out(contents):
