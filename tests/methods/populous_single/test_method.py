@@ -18,10 +18,15 @@ def constant(subset):
     return TRUTH
 
 
-@pytest.mark.thorough
-def test_full_agreement_answers_near_the_fit_without_any_bounds():
+@pytest.fixture(scope="module")
+def release():
+    """With a process for each of some 220 subsets."""
     X = np.random.default_rng(0).normal(size=(3000, 1)) * 1e6
-    release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=constant)
+    return dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=constant)
+
+
+@pytest.mark.thorough
+def test_full_agreement_answers_near_the_fit_without_any_bounds(release):
     order = np.argsort(release.means[:, 0])
     # six standard errors of the mask
     assert release.means[order, 0] == pytest.approx([0.0, 8.0], abs=6 * 0.05 * math.sqrt(2))
@@ -47,7 +52,7 @@ def test_disagreement_is_refused_with_the_price_and_nothing_else():
 
 @pytest.mark.thorough
 def test_failed_learners_are_refused_like_any_disagreement():
-    settings = {"epsilon": 1.0, "delta": 1e-6, "method": "populous-single", "learner": lambda s: 1 / 0}
+    settings = {"epsilon": 4.0, "delta": 1e-4, "method": "populous-single", "learner": lambda s: 1 / 0}
     with pytest.raises(dpg.Unstable):
         dpg.fit_gmm(np.arange(3000.0), 2, **settings, rehearse=False)
     with pytest.raises(ValueError, match=r"learner must fit 2 components .* got ZeroDivisionError"):
@@ -170,7 +175,6 @@ def test_post_processing_repairs_any_masked_output():
 
 
 @pytest.mark.thorough
-def test_curve_of_a_release_is_at_least_as_good_as_the_stated_pair():
-    release = dpg.fit_gmm(np.arange(3000.0), 2, epsilon=1.0, delta=1e-6, method="populous-single", learner=constant)
+def test_curve_of_a_release_is_at_least_as_good_as_the_stated_pair(release):
     assert release.guarantee.epsilon_at(1e-6) <= 1.0
     assert release.guarantee.epsilon_at(1e-3) < 0.9
