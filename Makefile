@@ -23,6 +23,9 @@ endif
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed-$(shell cat $(LOCK) pyproject.toml | cksum | cut -d' ' -f1)
 KERNELS = $(VENV)/.kernels
+# one more than there are processors, since tests wait for processes and for the disk; each takes about a gigabyte
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 4) + 1)')
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 export OMP_NUM_THREADS ?= 1
 export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
@@ -35,10 +38,10 @@ demo: $(STAMP)
 
 # without C++: PyTensor folds constants of small graphs in Python, where it would compile each for seconds
 test: $(KERNELS)
-	PYTENSOR_FLAGS=$${PYTENSOR_FLAGS:-cxx=} HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(BIN)/python -m pytest -m "not thorough"
+	PYTENSOR_FLAGS=$${PYTENSOR_FLAGS:-cxx=} HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m "not thorough"
 
 test-all: $(KERNELS)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # compiled once, before test workers would each compile them at the same time
 $(KERNELS): $(STAMP) $(shell grep -rl numba pm_dpgmm verification --include='*.py')
@@ -61,8 +64,8 @@ OLDEST_WARNINGS = -W ignore::DeprecationWarning -W ignore::FutureWarning
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
 oldest: $(KERNELS)
 	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(OLDEST) is needed, found " + v if v != "$(OLDEST)" else 0)'
-	$(BIN)/python -m pytest $(OLDEST_WARNINGS) $(OLDEST_TESTS)
-	$(BIN)/python -m pytest $(OLDEST_WARNINGS) -m "not thorough" $(OLDEST_QUICK)
+	$(PYTEST) $(OLDEST_WARNINGS) $(OLDEST_TESTS)
+	$(PYTEST) $(OLDEST_WARNINGS) -m "not thorough" $(OLDEST_QUICK)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
