@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -96,11 +97,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         if not (settings is None or isinstance(settings, dict)):
             raise TypeError(f"settings must be a dict of the method's settings or None, got {shown(settings)}")
         settings = settings or {}
-        own = {*parameters, "random_seed", "X"}
+        own = {*inspect.signature(fit_gmm).parameters, *parameters}
         if wrong := [name for name in settings if not isinstance(name, str) or name in own]:
             rule = "settings must be of the method alone, by name"
             raise ValueError(
-                f"{rule}, got {shown(wrong[0])}, which is {'no name' if wrong[0] not in own else 'a parameter'}"
+                f"{rule}, got {shown(wrong[0])}, which is {'a parameter of fit_gmm' if wrong[0] in own else 'no name'}"
             )
         if isinstance(self.random_state, np.random.RandomState):
             raise TypeError("random_state must be None, an int or a numpy.random.Generator, got a RandomState")
@@ -165,7 +166,15 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """Fit, which spends the budget, and the most probable component of every row of ``X``, shape (N,).
 
         The labels are functions of rows and release, one for each person: for who has the rows, not to be published.
+        What ``predict`` does not take, such as a file or :class:`pm_dpgmm.RecordBlocks`, is refused before the fit.
         """
+        check_masks(X, name="X", alone=True)
+        try:
+            validate_data(BaseEstimator(), X, dtype=float)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            rule = "X must be an array or table (N, D) of numbers, as predict() takes it"
+            raise kind(f"{rule}; fit() reads files, blocks and single columns, too: {error}") from None
         return self.fit(X).predict(X)
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:

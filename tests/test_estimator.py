@@ -110,6 +110,8 @@ def test_bad_parameters_reach_the_same_checks():
         dpg.PrivateGaussianMixture(1, bounds=(0, 1), settings={"bins": 3}).fit(X)
     for wrong, words in (
         ({"epsilon": 3.0}, "got 'epsilon', which is a parameter"),
+        ({"columns": ["a"]}, "got 'columns', which is a parameter"),  # predict would take all of them
+        ({"checkpoint": "c.json"}, "got 'checkpoint', which is a parameter"),
         ({3: 3}, "got 3, which is no name"),
     ):
         with pytest.raises(ValueError, match=f"settings must be of the method alone, by name, {words}"):
@@ -120,6 +122,24 @@ def test_fit_predict_is_fit_and_predict():
     settings = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-10, 15), "random_state": 3}
     labels = dpg.PrivateGaussianMixture(2, **settings).fit_predict(X)
     assert np.array_equal(labels, dpg.PrivateGaussianMixture(2, **settings).fit(X).predict(X))
+
+
+@pytest.mark.parametrize("kind", ["file", "blocks", "series", "row", "mixed names", "mask"])
+def test_what_cannot_be_predicted_is_refused_before_the_fit(kind, tmp_path):
+    pd.DataFrame(X).to_csv(tmp_path / "r.csv", index=False)
+    given = {
+        "file": tmp_path / "r.csv",
+        "blocks": dpg.RecordBlocks(X),
+        "series": pd.Series(X[:, 0]),
+        "row": X[:, 0],
+        "mixed names": pd.DataFrame(np.column_stack([X[:, 0], X[:, 0]]), columns=["a", 1]),
+        "mask": np.ma.masked_less(X, 0),
+    }[kind]
+    ledger = dpg.Ledger(tmp_path / "ledger.sqlite", epsilon=1.0, delta=1e-6)
+    est = dpg.PrivateGaussianMixture(1, bounds=(-10, 15), ledger=ledger)
+    with pytest.raises((TypeError, ValueError), match=r"X must (be an array or table \(N, D\)|have no mask)"):
+        est.fit_predict(given)
+    assert ledger.spent == (0.0, 0.0) and not hasattr(est, "release_")
 
 
 def test_rows_with_a_mask_are_refused():

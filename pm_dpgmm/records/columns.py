@@ -73,9 +73,12 @@ def _check_rows(table: Any) -> None:
 
 
 def check_in_memory(table: Any) -> None:
-    """TypeError for a table with named columns of a kind that is not read here, such as a query that was not run."""
+    """TypeError for what has no rows, or named columns of a kind that is not read here, as a query that was not run."""
     kinds = ("iloc", "column_names", "to_series")
-    if names_of(table) is None or is_labelled_array(table) or any(hasattr(type(table), kind) for kind in kinds):
+    if names_of(table) is None:
+        _check_rows(table)
+        return
+    if is_labelled_array(table) or any(hasattr(type(table), kind) for kind in kinds):
         return
     raise TypeError(f"X must be a table in memory, got {type(table).__name__}; collect it first")
 

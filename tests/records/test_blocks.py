@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import xarray
+from scipy import sparse
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms import box
@@ -300,6 +301,8 @@ BAD = {
     "ragged": ([[1.0], [1.0, 2.0]], ValueError, "X must have rows of equal length"),
     "three dimensions": (np.zeros((4, 2, 2)), ValueError, r"one row per record .* got shape \(4, 2, 2\)"),
     "three dimensions in dask": (da.zeros((4, 2, 2)), ValueError, r"one row per record .* got shape \(4, 2, 2\)"),
+    "sparse": (sparse.csr_array(X), TypeError, r"a row for each record, got csr_array; X.toarray\(\) is one"),
+    "a dictionary": ({"a": [1.0]}, TypeError, "a row for each record, got dict; make a data frame of it"),
     "a scalar": (3.0, ValueError, "one row per record"),
     "no such file": ("nowhere.csv", FileNotFoundError, "X must be an existing file, got 'nowhere.csv'"),
     "wrong suffix": ("records.xlsx", ValueError, "X must be a path that ends in .csv or .parquet"),
