@@ -11,6 +11,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.fit_warnings import ComponentWarning, warning_for
 from pm_dpgmm.methods.outcome import AUTOMATIC
+from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.release.answer import answer_of
 
@@ -108,6 +109,11 @@ def heaviest_first(weights: FloatArray) -> list[int]:
 def _covariances(release: Released) -> str:
     """What the covariances are restricted to, and whether the released numbers chose it."""
     told = f"Covariances: {printable(str(release.noise.get('covariance_type', 'full')))}"
+    if release.statistic is Statistic.CLUSTER_SUMS and release.n_features > 1:
+        told += (
+            ", of one width for all columns in half-widths of their bounds: too wide in a column that fills less of its"
+            " bounds than others do, and nothing here tells by how much"
+        )
     scores = release.noise.get("covariance_scores")
     if not isinstance(scores, Mapping):
         return told

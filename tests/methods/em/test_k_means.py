@@ -59,6 +59,7 @@ def test_it_finds_clusters_their_shares_and_widths(neighbouring, delta, start):
     spent = release.guarantee
     assert (spent.epsilon, spent.delta) == (1.0, delta or 0.0) and not release.private
     assert release.statistic is Statistic.CLUSTER_SUMS and release.covariance_type == "diag"
+    assert "Covariances: diag, of one width for all columns in half-widths of their bounds: too" in release.summary()
     assert (release.n_records is None) == (neighbouring == "add-remove")
     assert "NOT PRIVATE" in release.summary() and "kmeans_counts" in release.raw
 
