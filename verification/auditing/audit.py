@@ -29,7 +29,7 @@ from verification.auditing.events import choose_guesses
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.guessing import MOST_RUNS, delta_bound, epsilon_bound, p_value
 from verification.auditing.probing import probe
-from verification.auditing.result import LEVELS, NOT_SHARED_NOISE, AuditResult, one_criterion
+from verification.auditing.result import LEVELS, AuditResult, one_criterion
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -259,8 +259,8 @@ def audit(
         by_product = scored.count(others, coins, fixed_number=True, pad_seed=seed)
         delta_lower = delta_bound(by_product, epsilon=epsilon, error=false_alarm)
 
-    if not scored.looked and epsilon_lower <= epsilon:
-        notes.append(NOT_SHARED_NOISE)
+    if epsilon_lower <= epsilon:
+        notes.extend(scored.unlooked)
     edges, histogram = _histogram(scored.score, coins)
     guesses = scored.guesses
     return AuditResult(

@@ -25,7 +25,7 @@ from verification.auditing.bits import bit_features
 from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
 from verification.auditing.events import BETS
-from verification.auditing.result import EXACT_SCORE, LEARNERS, NOT_SHARED_NOISE, AuditResult, one_criterion, scores_of
+from verification.auditing.result import EXACT_SCORE, LEARNERS, AuditResult, one_criterion, scores_of
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -133,8 +133,8 @@ def sequential_audit(
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
-    if model is not None and not model.looked and epsilon_lower <= epsilon:
-        types.append(NOT_SHARED_NOISE)
+    if model is not None and epsilon_lower <= epsilon:
+        types.extend(model.unlooked)
     best = best_learner(counts, partial(log_e_value, epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),

@@ -32,21 +32,48 @@ PEAKED = 12.0  # nats times the root of the number of runs; log gaps have a devi
 CHANCE = 1.5  # times the largest between runs that are paired at random in two ways
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
 
+SHARED_NOISE = "sums of columns that share noise"
+NOT_SHARED_NOISE = (
+    f"{SHARED_NOISE} were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each of them fewer than"
+    f" {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
+)
+NOT_ALL_PAIRS, NOT_PEAKED = (
+    f"of more than {MAX_PAIRED} columns not every pair was looked at: differences and sums of those that correlate"
+    f"{sharing}, and of more than {MAX_PRODUCTS} columns products of those that tell by a product alone"
+    for sharing in (" or share noise in some runs", " (not of those that share noise in some runs only)")
+)
 
-def difference_pairs(z: FloatArray) -> Pairs:
+
+def unlooked(n_columns: int, *, directions: bool, peaks: bool) -> tuple[str, ...]:
+    """Notes to a pass: what of ``n_columns`` together was not looked at, sums in all ``directions``, or ``peaks``."""
+    notes = () if directions else (NOT_SHARED_NOISE,)
+    if n_columns <= MAX_PAIRED:
+        return notes
+    return (*notes, NOT_ALL_PAIRS if peaks else NOT_PEAKED)
+
+
+def joined(*unlooked: tuple[str, ...]) -> tuple[str, ...]:
+    """Notes to a pass of which parts were learned on different runs, each note once; the stronger of two alike."""
+    found = dict.fromkeys(note for notes in unlooked for note in notes)
+    return tuple(note for note in found if note != NOT_ALL_PAIRS or NOT_PEAKED not in found)
+
+
+def difference_pairs(z: FloatArray, n_numbers: int) -> Pairs:
     """Columns whose difference is formed: all of few, else each with the one it is most alike.
 
-    ``z``: standardised columns, shape (n, d). Order, ties and shared noise show in differences.
+    ``z``: standardised columns, shape (n, d), the first ``n_numbers`` of which are outputs and others made of them.
+    Order, ties and shared noise show in differences.
     """
     d = z.shape[1]
     if d <= MAX_PAIRED:
         return tuple(combinations(range(d), 2))
+    few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PAIRED else ()
     alike = _products(_centred(z), None) - np.eye(d)
     best = np.argmax(alike, axis=1)
     value = alike[np.arange(d), best]
     order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
     pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
-    return tuple(pairs)[:MOST_SHARING]
+    return tuple(dict.fromkeys((*few, *tuple(pairs)[:MOST_SHARING])))
 
 
 def sum_pairs(z: FloatArray) -> Pairs:
@@ -59,8 +86,10 @@ def sum_pairs(z: FloatArray) -> Pairs:
     return tuple(pairs)[:MOST_SHARING]
 
 
-def peaked_pairs(rows: FloatArray, label: BoolArray) -> tuple[Pairs, Pairs]:
+def peaked_pairs(rows: FloatArray, label: BoolArray) -> tuple[Pairs, Pairs, bool]:
     """Columns whose difference, and those whose sum, often comes to lie very near a value that it had before.
+
+    And whether all were looked at: of not too many columns, in enough runs that hold numbers.
 
     Noise that two of many columns share in some of the runs moves no correlation, but gives their difference a peak.
     It is measured by the mean logarithm of gaps between the sorted differences, against the same of columns from
@@ -74,16 +103,16 @@ def peaked_pairs(rows: FloatArray, label: BoolArray) -> tuple[Pairs, Pairs]:
     """
     d = rows.shape[1]
     usable = np.isfinite(rows)
-    columns = np.flatnonzero(usable.mean(axis=0) >= MOSTLY)
+    columns = np.flatnonzero(usable.mean(axis=0) >= MOSTLY * usable.any(axis=1).mean())  # of the runs that have any
     if d > MOST_PEAKED or columns.size < 2:
-        return (), ()
+        return (), (), d < 2
     most = min(PEAKED_RUNS, max(50, PEAKED_WORK // d**2))
     whole = usable[:, columns].all(axis=1)
     parts = [rows[np.ix_(np.flatnonzero(whole & (label == one))[:most], columns)] for one in (0, 1)]
     parts = [np.clip(part, -1e150, 1e150) for part in parts if len(part) >= 50]
     n_runs = sum(map(len, parts))
     if not parts:
-        return (), ()
+        return (), (), False
     found: list[Pairs] = []
     for sign in (-1.0, 1.0):
         excess, chance = np.zeros((2, columns.size, columns.size))
@@ -97,7 +126,7 @@ def peaked_pairs(rows: FloatArray, label: BoolArray) -> tuple[Pairs, Pairs]:
         first, second = np.nonzero(excess > least)
         order = np.argsort(-excess[first, second], kind="stable")[:PEAKED_PAIRS]
         found.append(tuple((int(columns[first[k]]), int(columns[second[k]])) for k in order))
-    return found[0], found[1]
+    return found[0], found[1], columns.size == d
 
 
 def _nearness(values: FloatArray) -> FloatArray:
@@ -154,18 +183,22 @@ def _principal(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.linalg.norm(z @ axes.T, axis=0), axes
 
 
-def product_pairs(z: FloatArray, label: BoolArray) -> Pairs:
-    """Columns whose product is formed: all of few, else those of which it follows the label."""
+def product_pairs(z: FloatArray, label: BoolArray, n_numbers: int) -> Pairs:
+    """Columns whose product is formed: all of few, else those of which it follows the label.
+
+    The first ``n_numbers`` are outputs, others made of them.
+    """
     d = z.shape[1]
     if d <= MAX_PRODUCTS:
         return tuple(combinations(range(d), 2))
+    few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PRODUCTS else ()
     signs = _centred(z)
     y = label - label.mean()
     n = min(len(y), _rows(d))
     strength = np.triu(np.abs(_products(signs, y)), 1) * np.sqrt(n) / max(float(y[:n].std()), 1e-12)
     first, second = np.nonzero(strength > LEAST_Z)
     order = np.argsort(-strength[first, second], kind="stable")[:MOST_PAIRS]
-    return tuple((int(first[k]), int(second[k])) for k in order)
+    return tuple(dict.fromkeys((*few, *((int(first[k]), int(second[k])) for k in order))))
 
 
 def _rows(d: int) -> int:

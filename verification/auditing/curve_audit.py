@@ -30,7 +30,7 @@ from verification.auditing.curve_choice import Guessed, balanced, by_exact_score
 from verification.auditing.curve_guessing import gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.events import BETS
-from verification.auditing.result import EXACT_SCORE, NOT_SHARED_NOISE
+from verification.auditing.result import EXACT_SCORE
 
 LEAST_BALANCED = 100  # outputs of a batch, from which its predictions are balanced
 
@@ -79,8 +79,8 @@ def _result(
     made, family = guessed.plan, claim.family
     found = judge(made, guessed.correct, family=family, error=false_alarm)
     refuted = found.delta_lower > made.delta
-    if not guessed.looked and not refuted:
-        notes = [*notes, NOT_SHARED_NOISE]
+    if not refuted:
+        notes = [*notes, *guessed.unlooked]
     lower = found.parameter_lower
     if refuted and family.claimed is not None:  # with it all smaller ones; the chords of a claim are a little lower
         lower = max(lower, family.claimed)
@@ -141,8 +141,8 @@ def _bet(
             break
     refuted = log_e >= -math.log(false_alarm)
     notes = [*notes, *batches.finish()]
-    if batches.model is not None and not batches.model.looked and not refuted:
-        notes.append(NOT_SHARED_NOISE)
+    if batches.model is not None and not refuted:
+        notes.extend(batches.model.unlooked)
     family = claim.family
     lower = parameter_bound(bets, family, false_alarm)
     if refuted and family.claimed is not None:

@@ -17,6 +17,7 @@ from scipy import special
 from verification.auditing import scores
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import ClaimedCurve
+from verification.auditing.column_pairs import joined
 from verification.auditing.curve_guessing import Plan, critical_share, plan
 from verification.auditing.events import wilson
 from verification.auditing.guess_choice import quantile
@@ -46,7 +47,7 @@ class Guessed:
     plan: Plan
     name: str  # of the last score
     correct: int
-    looked: bool = True  # for sums of columns that share noise
+    unlooked: tuple[str, ...] = ()  # notes: what of columns together was not looked at
 
 
 def by_exact_score(ratio: FloatArray, label: BoolArray, claim: ClaimedCurve, *, false_alarm: float) -> Guessed:
@@ -73,14 +74,14 @@ def by_learned_score(
     first = min(max(round(FIRST_ROOTS * math.sqrt(n)), round(FIRST_SHARE * n)), n // 2)
     models, growth = (scores.SMALL, GROWTH[0]) if n <= FEW else (scores.LARGE, GROWTH[1])
 
-    def scored(learned: slice, start: int, end: int, last: int = n) -> tuple[dict[str, FloatArray], bool]:
-        """Scores of runs ``start`` to ``end`` by what was learned on others, and whether all was looked for.
+    def scored(learned: slice, start: int, end: int, last: int = n) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
+        """Scores of runs ``start`` to ``end`` by what was learned on others, and what was not looked at.
 
         They are balanced by outputs before ``last``: those of runs to be guessed must not touch the plan.
         """
         model = scores.learn(rows[learned], label[learned], rng=rng, models=models, n_bits=n_bits)
         found = scores.evaluate(model, rows[start : max(end, min(last, start + BALANCED))])
-        return {name: balanced(score)[: end - start] for name, score in found.items()}, model.looked
+        return {name: balanced(score)[: end - start] for name, score in found.items()}, model.unlooked
 
     half = first // 2
     halves = [scored(slice(half, first), 0, half, first)[0], scored(slice(0, half), half, first, first)[0]]
@@ -88,22 +89,24 @@ def by_learned_score(
     coins, start = label[:first].astype(float), first
     name = _best(seen, coins, claim, n - first, false_alarm)
     made = _plan(seen[name], coins, claim, n - first, false_alarm)
-    left, correct, looked = made.guesses, 0, True
+    unlooked: tuple[str, ...] = ()
+    left, correct = made.guesses, 0
     while start < n:
         end = round(start * growth) if start * growth < LAST * n else n
-        found, all_seen = scored(slice(0, start), start, end)
+        found, notes = scored(slice(0, start), start, end)
         if name not in found:  # nothing was learned under this name from all runs
             name = _best({other: seen[other] for other in found if other in seen} or seen, coins, claim, n, false_alarm)
         score = found.get(name, np.zeros(end - start))
         guesses = left if end == n else min(left, round(made.guesses * (end - start) / made.rounds))
         ones, zeros = made.guess(score, guesses)
         correct += int((ones & label[start:end]).sum() + (zeros & ~label[start:end]).sum())
-        left, looked, used = left - guesses, looked and all_seen, name
+        left, used = left - guesses, name
+        unlooked = joined(unlooked, notes)
         seen = _joined([seen, found], [start, end - start])
         coins, start = label[:end].astype(float), end
         if end < n:
             name = _best(seen, coins, claim, made.rounds, false_alarm)
-    return Guessed(made, used, correct, looked)
+    return Guessed(made, used, correct, unlooked)
 
 
 def balanced(score: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from verification.auditing import scores
+from verification.auditing.column_pairs import joined
 from verification.auditing.events import Guesses, choose_guesses
 from verification.auditing.guessing import GuessCounts
 from verification.auditing.result import EXACT_SCORE
@@ -49,7 +50,7 @@ class Scored:
     exact: bool
     score: FloatArray  # (n - start,)
     doubted: BoolArray | None = None  # (n - start,): never guessed, because a witness would not
-    looked: bool = True  # for sums of columns that share noise
+    unlooked: tuple[str, ...] = ()  # notes: what of columns together was not looked at
 
     @property
     def start(self) -> int:
@@ -147,8 +148,8 @@ def by_learned_score(
         doubts.append(~agreed.any(axis=0))
     words = " and ".join([name, *witnesses])
     doubted = np.concatenate(doubts) if witnesses else None
-    looked = all(model.looked for model in models)
-    return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted, looked)
+    unlooked = joined(*(model.unlooked for model in models))
+    return Scored(words, choices[name], crossed[name], coins, False, np.concatenate(rest), doubted, unlooked)
 
 
 def _witnesses(choices: dict[str, Guesses], candidates: dict[str, FloatArray], name: str) -> list[str]:

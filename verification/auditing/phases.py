@@ -20,6 +20,10 @@ SMALLEST = 1e-9  # gap between two values, as a share of them or of most others:
 GAPS = 50  # smallest gaps whose common measure is a step
 EXACT = 2.0**53  # whole numbers up to it are exact
 LOST = 1e-2  # of the smallest gap: a common measure below it is none
+BASES = (2.0, 10.0)  # of whose powers a step may be a whole multiple, however few of the steps were met
+SURE = 1 / 16  # of a step, up to which rounding may move a value for the step to be told from chance
+TRIED = 64  # values that refute most steps
+FARTHEST = 2.0**20  # times the typical size, beyond which a value is taken for a mark of failure
 
 
 def fit_phases(rows: FloatArray, label: BoolArray) -> Phases:
@@ -37,7 +41,8 @@ def fit_phases(rows: FloatArray, label: BoolArray) -> Phases:
         finite = np.isfinite(column)
         ones, zeros = column[finite & label], column[finite & ~label]
         if min(ones.size, zeros.size) >= LEAST_RUNS:
-            steps = {1.0, *(step for values in (ones, zeros) if (step := _step(values)) is not None)}
+            found_in = (step(values) for values in (ones, zeros) for step in (_step, _fixed_point))
+            steps = {1.0, *(step for step in found_in if step is not None)}
             strongest = max(steps, key=lambda step: _difference(ones, zeros, step))
             if _difference(ones, zeros, strongest) > LEAST_Z:
                 found.append((j, strongest))
@@ -72,6 +77,36 @@ def _difference(ones: FloatArray, zeros: FloatArray, step: float) -> float:
         return by_arcs
     variance = sum((1 - length**2) / size for length, size in zip(lengths, sizes, strict=True))
     return max(by_arcs, float(abs(means[0] - means[1]) / np.sqrt(max(variance, 1e-12))))
+
+
+def _fixed_point(values: FloatArray) -> float | None:
+    """The largest whole multiple of a power of two, or of ten, by which all values differ from each other.
+
+    None where there is none that rounding leaves in sight.
+    """
+    ordered = np.unique(values)
+    size = np.abs(ordered)
+    ordered = ordered[size / FARTHEST <= np.quantile(size, 0.5, method="lower")]
+    if ordered.size < 2:
+        return None
+    with np.errstate(over="ignore"):
+        apart = ordered - ordered[ordered.size // 2]
+        rounding = 4 * float(np.spacing(np.abs(ordered).max()))
+    widest = float(np.abs(apart).max())
+    if not 0 < rounding / SURE < widest < np.inf:
+        return None
+    for base in BASES:
+        finest = math.ceil(math.log(rounding / SURE, base))
+        for power in range(math.floor(math.log(widest, base)), finest - 1, -1):
+            step = base**power
+            if _all_whole(apart[:: max(1, apart.size // TRIED)], step, rounding) and _all_whole(apart, step, rounding):
+                return step * int(np.gcd.reduce(np.rint(apart / step).astype(np.int64)))
+    return None
+
+
+def _all_whole(apart: FloatArray, step: float, rounding: float) -> bool:
+    turns = apart / step
+    return bool((np.abs(turns - np.rint(turns)) <= rounding / step + 4 * np.spacing(np.abs(turns).max())).all())
 
 
 def _step(values: FloatArray) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.column_pairs import MOST_COLUMNS, RUNS_PER_COLUMN
+from verification.auditing.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
 
 EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
@@ -19,25 +19,33 @@ HOW_OFTEN = (
     "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
     " 1 or more near 0"
 )
-SHARED_NOISE = "sums of columns that share noise"
+REGIONS = "regions of two or three columns, of four where columns are few or runs many"
+GRIDS = (
+    "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
+    " met often enough that neighbouring values lie few steps apart)"
+)
 BY_VALUE = (
     "single columns and their tails",
     "sums, differences and products of columns",
     SHARED_NOISE,
-    "regions of up to four columns",
+    REGIONS,
     "failures and infinities",
     "values that repeat",
     "the number of equal values in a run",
-    "what numbers leave when divided by 1 or by the step of their grid",
+    GRIDS,
 )
 BY_BIT = (
     "each of the 64 bits of every number",
     "the parity of two bits of a number",
     "bits of a number counted in steps of a grid of a power of two",
 )
-NOT_SHARED_NOISE = (
-    f"{SHARED_NOISE} were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each of them fewer than"
-    f" {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
+_KINDS_BEFORE = {
+    GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
+    REGIONS: "regions of up to four columns",
+}
+_BEFORE = (  # words of passes by today's: what earlier versions wrote
+    _KINDS_BEFORE,
+    _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},
 )
 
 
@@ -187,6 +195,17 @@ def kinds_looked_for(score: str, level: str, shared_noise: bool) -> tuple[str, .
         return (BY_DENSITY,)
     kinds = BY_VALUE if level == "value" else (*BY_VALUE, *BY_BIT)
     return tuple(kind for kind in kinds if kind != SHARED_NOISE or shared_noise)
+
+
+def in_earlier_words(text: str) -> tuple[str, ...]:
+    """What earlier versions said where this one says ``text``: their certificates hold, too."""
+    found = []
+    for words in _BEFORE:
+        earlier = text
+        for today, before in words.items():
+            earlier = earlier.replace(today, before)
+        found.append(earlier)
+    return tuple(found)
 
 
 def plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from verification.auditing.column_pairs import (
     product_pairs,
     quiet_directions,
     sum_pairs,
+    unlooked,
 )
 from verification.auditing.phases import Phases, fit_phases, phase_columns
 
@@ -46,7 +47,7 @@ class Derived:
     centre: FloatArray  # (d,), of the raw columns
     scale: FloatArray
     directions: FloatArray  # (d, k), weights of the raw columns in units of their scale
-    looked: bool  # for directions, of which there may be none
+    unlooked: tuple[str, ...]  # notes: what of columns together was not looked at
     phases: Phases
 
     def beside(self, rows: FloatArray) -> FloatArray:
@@ -121,24 +122,27 @@ def overrule(table: Table, keys: KeyArray, score: FloatArray) -> FloatArray:
     return np.where(found, np.log(ones) - np.log(np.maximum(zeros, 1e-17)), score)
 
 
-def fit_encoder(rows: FloatArray, label: BoolArray, *, n_summed: int | None = None) -> Encoder:
+def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = None) -> Encoder:
     """Learn centres, scales, ranks and tables from ``rows`` of shape (n, d).
 
-    Sums of columns that share noise are searched among the first ``n_summed``; None: among all.
+    The first ``n_numbers`` columns are the outputs, others are made of them; None: all are outputs. What the outputs
+    tell together is looked for among the first.
     """
     raw_centre, raw_scale = np.array([_robust_scale(column[np.isfinite(column)]) for column in rows.T]).T
     z = _by_scale(rows, raw_centre, raw_scale)  # 0 where there is no number
     failed = np.isnan(rows)
     failing = np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0))
-    products = product_pairs(np.column_stack([z, failed[:, failing]]), label)
-    few = slice(0, n_summed)
-    directions, looked = quiet_directions(rows[:, few], raw_centre[few], raw_scale[few])
-    directions = np.vstack([directions, np.zeros((rows.shape[1] - len(directions), directions.shape[1]))])
-    apart, together = (
-        tuple(dict.fromkeys((*alike, *peaked)))
-        for alike, peaked in zip((difference_pairs(z), sum_pairs(z)), peaked_pairs(rows[:, few], label), strict=True)
-    )
-    derived = Derived(apart, together, raw_centre, raw_scale, directions, looked, fit_phases(rows, label))
+    d = rows.shape[1]
+    n_numbers = d if n_numbers is None else n_numbers
+    products = product_pairs(np.column_stack([z, failed[:, failing]]), label, n_numbers)
+    few = slice(0, n_numbers)
+    directions, all_directions = quiet_directions(rows[:, few], raw_centre[few], raw_scale[few])
+    directions = np.vstack([directions, np.zeros((d - len(directions), directions.shape[1]))])
+    apart, together, all_peaks = peaked_pairs(rows[:, few], label)
+    apart = tuple(dict.fromkeys((*difference_pairs(z, n_numbers), *apart)))
+    together = tuple(dict.fromkeys((*sum_pairs(z), *together)))
+    notes = unlooked(n_numbers, directions=all_directions, peaks=all_peaks)
+    derived = Derived(apart, together, raw_centre, raw_scale, directions, notes, fit_phases(rows, label))
     columns = derived.beside(rows)
     p = columns.shape[1]
     centre, scale, ordered, atoms = np.zeros(p), np.zeros(p), [], []

@@ -68,7 +68,7 @@ class Portfolio:
     encoder: features.Encoder
     models: dict[str, Any]  # fitted classifiers
     chosen: Chosen | None = None
-    looked: bool = True  # for sums of columns that share noise
+    unlooked: tuple[str, ...] = ()  # notes: what of columns together was not looked at
 
 
 @np.errstate(invalid="ignore")  # arithmetic on a signalling NaN, which a mechanism may return
@@ -103,9 +103,9 @@ def learn(
     seed = int(rng.integers(2**31))
     with _threads(0):  # many small products
         # Bits of numbers share no noise, and would hide that columns of numbers do.
-        encoder = features.fit_encoder(rows, label, n_summed=n_bits or None)
+        encoder = features.fit_encoder(rows, label, n_numbers=n_bits or None)
     if min(label.sum(), (~label).sum()) < 2:
-        return Portfolio(("none",), None, encoder, {}, looked=encoder.derived.looked)
+        return Portfolio(("none",), None, encoder, {}, unlooked=encoder.derived.unlooked)
     found: dict[str, Any] = {}
     chosen: Chosen | None = None
     for name in models:
@@ -136,7 +136,7 @@ def learn(
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
     names += [name for name in found if name in APART and name != "column"]
-    return Portfolio(tuple(names), atoms, encoder, found, chosen, encoder.derived.looked)
+    return Portfolio(tuple(names), atoms, encoder, found, chosen, encoder.derived.unlooked)
 
 
 @np.errstate(invalid="ignore")

@@ -13,6 +13,8 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 INTERRUPTED = "the fit was interrupted before its last cells: the mixture is that of what was released until then"
 TOLD = 2.0  # noise of the squares of a cell around a component, in its records, up to which its covariance is measured
+SURE = 3.0  # standard deviations above what the noisiest of all cells has by chance, from which records show in them
+POINTS = 200  # of a component, to see in which cells it lies
 NARROW = 0.35  # standard deviation of a component, in widths of the cells of one column, from which on it is resolved
 
 
@@ -23,6 +25,14 @@ def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str
     scales = np.array([one.scale for one in statistics.levels])
     noise = float(_spread(d)[1 + d] / np.sqrt((1 / scales**2).sum()))
     few = mixture.weights * statistics.n_records < TOLD * noise
+    drowned = signals(statistics, mixture) < SURE + np.sqrt(
+        2 * np.log(sum(one.cells.shape[1] for one in statistics.levels))
+    )
+    if mixture.weights[drowned].sum() > NOTABLE:
+        found.append(
+            f"too few records or too small a budget: the place of {listed(drowned)} may be that of noise; more records,"
+            " a larger epsilon, tighter bounds or fewer components would help"
+        )
     with np.errstate(all="ignore"):
         losses = expected_losses(statistics, mixture)
     found += unmeasured(mixture, few, losses)
@@ -43,6 +53,18 @@ def central_caveats(statistics: CentralStatistics, mixture: Mixture) -> list[str
                 " larger n_cells or cells='found' would help"
             )
     return found
+
+
+def signals(statistics: CentralStatistics, mixture: Mixture) -> FloatArray:
+    """The records of each component in the cells where it lies, in standard deviations of their noise; (K,)."""
+    d = mixture.n_features
+    normal = np.random.default_rng(0).normal(size=(POINTS, d))
+    places = mixture.means[:, None] + normal @ np.linalg.cholesky(mixture.covariances).transpose(0, 2, 1)
+    found = np.zeros(mixture.n_components)
+    for one in statistics.levels:
+        held = one.cells.features(places.reshape(-1, d))[:, : one.cells.shape[1]].reshape(*places.shape[:2], -1)
+        found += np.square(held.mean(axis=1) / (one.scale * _spread(d)[0])).sum(axis=1)
+    return np.asarray(mixture.weights * max(float(statistics.n_records), 0.0) * np.sqrt(found))
 
 
 def expected_losses(statistics: CentralStatistics, mixture: Mixture) -> FloatArray:

@@ -167,6 +167,27 @@ def test_a_delta_that_is_not_needed_is_not_spent(tmp_path):
     assert ledger.spent == (1.0, 0.0)
 
 
+@pytest.mark.thorough(quick=["20-1.0"])
+@pytest.mark.parametrize("n, epsilon", [(10, 1.0), (20, 1.0), (30, 1.0), (1_000, 0.01)])
+def test_a_mean_that_may_be_that_of_noise_is_told(n, epsilon):
+    """Of these sizes a third to nine tenths passed without a word, means many deviations off among them."""
+    for seed in range(15):
+        X = np.random.default_rng(seed).normal(3, 1, (n, 1))
+        with pytest.warns(dpg.FitWarning):
+            release = dpg.fit_gmm(X, 1, epsilon=epsilon, bounds=(-10, 20), method="central", random_seed=seed)
+        assert any("the place of component 0 may be that of noise" in reason for reason in release.warnings)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n, n_columns", [(200, 1), (3_000, 2)])
+def test_records_that_stand_out_are_not_called_noise(n, n_columns):
+    """Each is; at 200 records of one column they stand out by some twenty deviations."""
+    for seed in range(10):
+        X = np.random.default_rng(seed).normal(3, 1, (n, n_columns))
+        release = dpg.fit_gmm(X, 1, epsilon=1.0, bounds=(-10, 20), method="central", random_seed=seed)
+        assert not any("the place of" in reason for reason in release.warnings)
+
+
 def test_a_few_records_make_a_release_that_warns():
     with pytest.warns(dpg.FitWarning, match="too few records or too small a budget"):
         release = fitted(PLANE, 60)

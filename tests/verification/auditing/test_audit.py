@@ -16,8 +16,10 @@ from scipy import optimize, stats
 from verification.auditing.audit import audit
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate
+from verification.auditing.claimed_curve import GDP
+from verification.auditing.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
 from verification.auditing.detection_limit import detection_limit
-from verification.auditing.result import BY_BIT, BY_VALUE, NOT_SHARED_NOISE, SHARED_NOISE
+from verification.auditing.result import BY_BIT, BY_VALUE
 from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon
 
@@ -321,6 +323,7 @@ def test_bad_arguments_are_named(settings, error, message):
         (lambda y, d: 1 // 0, "x: ZeroDivisionError: integer division or modulo by zero"),
         (lambda y, d: {1.0: y}[d], "x_neighbour: KeyError: 0.0"),
         (lambda y, d: sys.exit(0), "x: SystemExit: 0"),  # a status would be read as a verdict
+        (lambda y, d: next(iter(())), "x: StopIteration: "),  # an end of whatever iterates
         (lambda y, d: [y, [1.0]], "x: ValueError: setting an array element with a sequence"),
     ],
 )
@@ -371,6 +374,18 @@ def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequent
 @pytest.mark.thorough
 def test_what_was_looked_for_in_too_many_columns_is_said_of_passes_only():
     result = audit(lambda data, n, rng: data + np.zeros((n, 1_001)), 1, 0, epsilon=1.0, n_samples=400)
-    assert result.refuted and NOT_SHARED_NOISE not in result.notes
+    assert result.refuted and not {NOT_SHARED_NOISE, NOT_ALL_PAIRS, NOT_PEAKED} & set(result.notes)
     passed = audit(columns(40), 1, 0, epsilon=1.0, n_samples=400, level="bit")
     assert SHARED_NOISE not in passed.looked_for and set(BY_BIT) < set(passed.looked_for)
+
+
+@pytest.mark.thorough(quick=["point-7-told1", "curve-7-told1"])
+@pytest.mark.parametrize("d, told", [(6, []), (7, [NOT_ALL_PAIRS]), (129, [NOT_PEAKED])])
+@pytest.mark.parametrize("kind", ["point", "bit", "sequential", "curve", "sequential curve"])
+def test_a_pass_says_which_pairs_of_many_columns_were_not_looked_at(kind, d, told):
+    claim = {"profile": GDP(mu=50.0)} if "curve" in kind else {"epsilon": 50.0}
+    how = {"sequential": "sequential" in kind, "level": "bit" if kind == "bit" else "value"}
+    result = audit(columns(d), 1, 0, **claim, **how, n_samples=4_000, rng=np.random.default_rng(1))
+    assert not result.refuted
+    assert [note for note in result.notes if note in (NOT_ALL_PAIRS, NOT_PEAKED)] == told
+    assert verify(certificate(result)).holds

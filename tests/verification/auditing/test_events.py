@@ -131,7 +131,7 @@ def test_no_run_is_scored_by_what_was_learned_from_it(monkeypatch):
     """A learner that knows its lessons by heart says nothing about runs that it was not taught."""
 
     class ByHeart(dict):
-        looked = True
+        unlooked = ()
 
     def learn(rows, label, *, rng, n_bits=0):
         return ByHeart({row.tobytes(): coin for row, coin in zip(rows, label, strict=True)})

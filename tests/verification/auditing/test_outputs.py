@@ -652,7 +652,10 @@ def test_the_same_data_twice_are_noted():
     assert not runs.prepared(lambda d, n, rng: rng.laplace(size=n), [1.0], [2.0]).same_data
 
 
-@pytest.mark.parametrize("name, raised", [("ending", "SystemExit: 1"), ("cancelled", "CancelledError: late")])
+@pytest.mark.parametrize(
+    "name, raised",
+    [("ending", "SystemExit: 1"), ("cancelled", "CancelledError: late"), ("exhausted", "StopIteration:")],
+)
 def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(name, raised, capsys):
     """Status 1 would say that the claim is refuted; Python gives it for whatever is no Exception."""
     with pytest.raises(RuntimeError, match=f"mechanism raised on x: {raised}"):
@@ -663,6 +666,10 @@ def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(name, r
 
 def cancelled(data, n, rng):
     raise asyncio.CancelledError("late")
+
+
+def exhausted(data, n, rng):
+    next(iter(()))
 
 
 def ending(data, n, rng):
