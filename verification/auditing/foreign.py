@@ -21,4 +21,8 @@ class foreign:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is not None and not isinstance(error, (KeyboardInterrupt, *self.passing)):
-            raise RuntimeError(f"{self.raised}: {type(error).__name__}: {error}") from error
+            try:
+                words = str(error)
+            except Exception:  # whatever its own words raise
+                words = ""
+            raise RuntimeError(f"{self.raised}: {type(error).__name__}: {words}") from error

@@ -654,7 +654,12 @@ def test_the_same_data_twice_are_noted():
 
 @pytest.mark.parametrize(
     "name, raised",
-    [("ending", "SystemExit: 1"), ("cancelled", "CancelledError: late"), ("exhausted", "StopIteration:")],
+    [
+        ("ending", "SystemExit: 1"),
+        ("cancelled", "CancelledError: late"),
+        ("exhausted", "StopIteration:"),
+        ("wordless", "Wordless:"),
+    ],
 )
 def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(name, raised, capsys):
     """Status 1 would say that the claim is refuted; Python gives it for whatever is no Exception."""
@@ -666,6 +671,15 @@ def test_a_mechanism_that_ends_the_program_is_an_error_and_not_a_verdict(name, r
 
 def cancelled(data, n, rng):
     raise asyncio.CancelledError("late")
+
+
+def wordless(data, n, rng):
+    raise Wordless
+
+
+class Wordless(Exception):
+    def __str__(self):
+        return str(1 // 0)
 
 
 def exhausted(data, n, rng):

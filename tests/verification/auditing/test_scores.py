@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from verification.auditing import column_pairs, phases, score_features, scores
+from verification.auditing import column_pairs, score_features, scores
 from verification.auditing.audit import audit
 from verification.auditing.bits import bit_features
 from verification.auditing.repeats import fit_repeats, partners
@@ -540,22 +540,6 @@ def test_what_a_fine_grid_leaves_is_seen(step, added):
         for seed in range(3)
     ]
     assert all(found)
-
-
-def test_noise_of_floats_has_no_grid():
-    """Nor has it one by chance: what doubles leave in their last bits is looked at with level "bit" alone."""
-    rng = np.random.default_rng(1)
-    for make in (rng.laplace, rng.normal, rng.random, rng.standard_cauchy):
-        for added, size in ((0.0, 50), (0.3, 5_000), (1e6, 5_000)):
-            assert phases._fixed_point(added + make(size=size)) is None
-
-
-def test_a_step_of_a_fixed_point_grid_is_found_whatever_was_added():
-    k = np.rint(np.random.default_rng(1).laplace(size=500) * 1e9)
-    for step in (0.01, 2.0**-20, 5.0, 1e-6, 3 * 2.0**-10):
-        for added in (0.0, 0.3):
-            assert phases._fixed_point(step * k + added) == pytest.approx(step, rel=1e-12)
-            assert phases._fixed_point(2 * step * k + added) == pytest.approx(2 * step, rel=1e-12)
 
 
 @pytest.mark.parametrize("n_columns, n_runs, failing", [(129, 400, False), (7, 90, False), (7, 400, True)])
