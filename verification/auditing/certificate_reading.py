@@ -211,7 +211,7 @@ def _same(stored: Any, found: Any) -> bool:
 def _in_earlier_words(stored: Any, found: Any) -> bool:
     """Of a statement, or of the kinds of violation that were looked for."""
     if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
-        return isinstance(stored, list) and tuple(stored) in set(zip(*map(in_earlier_words, found), strict=True))
+        return any(list(words) == stored for words in zip(*map(in_earlier_words, found), strict=True))
     return isinstance(found, str) and isinstance(stored, str) and stored in in_earlier_words(found)
 
 

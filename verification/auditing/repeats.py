@@ -51,19 +51,20 @@ class Repeats:
     def decision_function(self, rows: FloatArray) -> FloatArray:
         """Score of every row."""
         score = np.zeros(len(rows))
+        numbers = _numbers(rows, self.n_bits)
         partner = None
         for table in self.tables:
             kind, column = table.source
             if kind == "anywhere":
                 found = np.zeros(len(rows))
-                for j in range(rows.shape[1]):
+                for j in range(numbers.shape[1]):
                     own = _looked_up(table, _keys(rows, "value", j, None, self.n_bits))
                     found = np.where(np.abs(own) > np.abs(found), own, found)
             elif kind == "far":
                 found = _looked_up(table, _ends(rows[:, column], table.limits))
             else:
                 if kind in ("partner", "pairs") and partner is None:
-                    partner = partners(rows)
+                    partner = partners(numbers)
                 found = _looked_up(table, _keys(rows, kind, column, partner, self.n_bits))
             score = np.where(np.abs(found) > np.abs(score), found, score)
         return score
@@ -81,6 +82,7 @@ def fit_repeats(rows: FloatArray, label: BoolArray, *, n_bits: int = 0) -> Repea
         every NaN is one value, as are both zeros.
     """
     n, d = rows.shape
+    numbers = _numbers(rows, n_bits)
     found: list[tuple[float, ValueTable]] = []
     n_again = 0  # values that could stand out by luck
 
@@ -121,16 +123,16 @@ def fit_repeats(rows: FloatArray, label: BoolArray, *, n_bits: int = 0) -> Repea
             ones = np.array([float(label[end].sum()) for end in ends])
             seen = counts > 0
             judge(("far", j), np.array([1, 2], dtype=np.uint64)[seen], ones[seen], counts[seen], limits)
-    if d > 1:
-        few = max(1, MOST_CELLS // d)
-        partner = partners(rows[:few])
+    if (d_numbers := numbers.shape[1]) > 1:
+        few = max(1, MOST_CELLS // d_numbers)
+        partner = partners(numbers[:few])
         for column in np.flatnonzero((partner >= 0).any(axis=0)):
             look("partner", int(column), partner[:, column].astype(np.uint64), label[:few])
         if (partner >= 0).any():
             look("pairs", 0, _keys(rows[:few], "pairs", 0, partner, n_bits), label[:few])
-        few = min(n, max(1, MOST_POOLED // d))
-        pooled = np.concatenate([_keys(rows[:few], "value", j, None, n_bits) for j in range(d)])
-        look("anywhere", 0, pooled, np.tile(label[:few], d))
+        few = min(n, max(1, MOST_POOLED // d_numbers))
+        pooled = np.concatenate([_keys(rows[:few], "value", j, None, n_bits) for j in range(d_numbers)])
+        look("anywhere", 0, pooled, np.tile(label[:few], d_numbers))
     least = min(MOST_Z, float(np.sqrt(2 * np.log(2 * max(1, n_again)))))
     found = sorted((pair for pair in found if pair[0] > least), key=lambda pair: -pair[0])
     return Repeats(tuple(table for _, table in found[:MOST_COLUMNS]), n_bits) if found else None
@@ -146,6 +148,11 @@ def partners(rows: FloatArray) -> NDArray[np.int64]:
         row, place = np.nonzero(same)
         found[row, order[row, place]] = order[row, place + 1]
     return found
+
+
+def _numbers(rows: FloatArray, n_bits: int) -> FloatArray:
+    """The outputs, without what was made of their bits, which come again in every run."""
+    return rows[:, : n_bits or rows.shape[1]]
 
 
 def _looked_up(table: ValueTable, keys: KeyArray) -> FloatArray:

@@ -19,13 +19,14 @@ HOW_OFTEN = (
     "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
     " 1 or more near 0"
 )
+SINGLE = "single columns and their tails, in steps of a fiftieth of their spread or wider"
 REGIONS = "regions of two or three columns, of four where columns are few or runs many"
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
     " met often enough that neighbouring values lie few steps apart)"
 )
 BY_VALUE = (
-    "single columns and their tails",
+    SINGLE,
     "sums, differences and products of columns",
     SHARED_NOISE,
     REGIONS,
@@ -40,6 +41,7 @@ BY_BIT = (
     "bits of a number counted in steps of a grid of a power of two",
 )
 _KINDS_BEFORE = {
+    SINGLE: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
 }

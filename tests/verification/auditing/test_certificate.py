@@ -173,8 +173,9 @@ def test_passes_in_the_words_of_earlier_versions_hold(claim):
         assert before in earlier["looked_for"] and before in earlier["statement"] and how_often in earlier["statement"]
         earlier["digest"] = digest_of(earlier)
         assert verify(earlier).holds and verify(earlier).statement == str(found)
-        earlier["looked_for"][0] = "everything"
-        assert [problem.split(":")[0] for problem in verify(earlier).problems] == ["looked_for"]
+        for forged in (["everything", *earlier["looked_for"][1:]], [[]], [{}]):
+            problems = verify(earlier | {"looked_for": forged}).problems
+            assert [problem.split(":")[0] for problem in problems] == ["looked_for"]
 
 
 def test_texts_that_begin_alike_are_told_from_where_they_part():

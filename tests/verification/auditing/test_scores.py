@@ -383,6 +383,27 @@ def parity(data, n, rng):
     return (2 * np.rint(1e12 * rng.laplace(size=n)) + data)[:, None]
 
 
+def equal_now_and_then(n_columns):
+    """In a tenth of the runs two numbers, at random places, are equal; on the other data set never."""
+
+    def mechanism(data, n, rng):
+        rows = rng.normal(size=(n, n_columns))
+        if data:
+            again = np.flatnonzero(rng.random(n) < 0.1)
+            first = rng.integers(n_columns, size=again.size)
+            rows[again, (first + rng.integers(1, n_columns, size=again.size)) % n_columns] = rows[again, first]
+        return rows
+
+    return mechanism
+
+
+@pytest.mark.parametrize("n_columns", [6, 20])
+def test_equal_numbers_are_seen_beside_their_bits(n_columns):
+    """What is made of the bits comes again in every run, and hid that a number of the run does."""
+    settings = {"epsilon": 1.2, "n_samples": 10_000, "level": "bit", "rng": np.random.default_rng(1)}
+    assert audit(equal_now_and_then(n_columns), 1, 0, **settings).refuted
+
+
 def on_a_grid(step, query):
     """Noise in whole steps, a million of them, on a number that lies between."""
     return lambda data, n, rng: (data * query + step * np.rint(rng.laplace(size=n) * 1e6))[:, None]
