@@ -68,7 +68,7 @@ def check_alike(calls: Sequence[list[FloatArray]], *, look: int = 1) -> None:
     What is seen: a shift that all runs of a call share, of one column, in half of all audits from 0.7 standard
     deviations of the runs on at 100 runs in total, 0.5 at 300, 0.35 at 700, 0.25 at 2,000, 0.11 at 10,000 and 0.05 at
     50,000; a drift from two and a half times as much on, from the first run to the last. What is not: smaller ones,
-    which refute a claim without any slack in up to a tenth of audits (at 5 %); draws that the two data sets share, and
+    which refute a claim without any slack in up to a sixth of audits (at 5 %); draws that the two data sets share, and
     now and then a copy of the run before, where there are few different values, which do so in up to a sixth;
     dependence that shows neither in the ranks of a column nor in their distances from the middle, as a sign that two
     columns share; columns beyond the first 1,000.
