@@ -52,13 +52,15 @@ $(KERNELS): $(STAMP) $(shell grep -rl numba pm_dpgmm verification --include='*.p
 test-oldest:
 	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) LOCK=requirements-oldest.lock VENV=.venv-oldest oldest
 
-OLDEST_TESTS = tests/bayes tests/records tests/test_architecture.py tests/test_docs.py tests/test_estimator.py tests/test_fit.py \
-	tests/test_without_pymc.py tests/cli/test_main.py tests/cli/test_warm_up.py tests/privacy/test_guarantee.py \
-	tests/privacy/test_ledger.py tests/privacy/test_noise.py $(patsubst %,tests/release/test_%.py,fit_check plots release) \
-	tests/verification/test_pytest_plugin.py
-# of the audit core: its error probabilities, over hundreds of audits, do not depend on versions; make test-all has them
-OLDEST_QUICK = tests/verification/auditing tests/verification/profile tests/verification/references \
-	tests/verification/test_multiplicity.py
+# all of what samples, reads files or keeps records apart
+OLDEST_TESTS = $(patsubst %,tests/bayes/%,prior rows starts) $(wildcard tests/bayes/test_*.py) tests/records \
+	tests/test_without_pymc.py tests/test_architecture.py tests/cli/test_warm_up.py \
+	$(patsubst %,tests/privacy/test_%.py,guarantee ledger noise)
+# of the rest, what make test has: formulas, their derivatives and the error probabilities of hundreds of audits do not
+# depend on versions, and make test-all has them
+OLDEST_QUICK = $(patsubst %,tests/bayes/%,compiled likelihoods parameters) $(patsubst %,tests/test_%.py,docs estimator fit) \
+	tests/cli/test_main.py $(patsubst %,tests/release/test_%.py,fit_check plots release) \
+	$(patsubst %,tests/verification/%,auditing profile references test_multiplicity.py test_pytest_plugin.py)
 OLDEST_WARNINGS = -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours

@@ -304,7 +304,8 @@ def chosen_method(method: str | Method, settings: dict[str, Any], problem: Probl
     known = list(inspect.signature(kind).parameters)
     unknown = sorted(set(settings) - set(known))
     if unknown:
-        raise TypeError(f"settings of method {kind.name!r} must be among {known}, got {unknown}")
+        rule = f"settings of method {kind.name!r} must be among {known}, all else an argument that help() lists"
+        raise TypeError(f"{rule}, got {unknown}")
     return kind(**settings)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from types import CodeType, TracebackType
 from typing import Any
 
+from pm_dpgmm.learners.quiet import SIGNALS
+
 _known: set[CodeType] = set()  # of handlers that were there when somebody began to wait
 
 
@@ -38,7 +40,7 @@ def raised_by_a_handler(error: BaseException) -> bool:
 
 
 def _handlers() -> Iterator[CodeType]:
-    for number in signal.valid_signals():
+    for number in SIGNALS:
         handler: Any = signal.getsignal(number)
         while hasattr(handler, "func"):  # functools.partial
             handler = handler.func

@@ -27,6 +27,7 @@ _special_users = 0
 
 # held around a single fit, or the functions of a tool, in which no other thread of ours waits for it
 ALONE = threading.RLock()
+SIGNALS = tuple(int(number) for number in signal.valid_signals())  # asked once: every single fit looks at all of them
 TIMERS = {
     getattr(signal, name): getattr(signal, timer)
     for name, timer in (("SIGALRM", "ITIMER_REAL"), ("SIGVTALRM", "ITIMER_VIRTUAL"), ("SIGPROF", "ITIMER_PROF"))
@@ -102,7 +103,7 @@ def outside_events() -> Iterator[list[BaseException]]:
             raise
 
     if threading.current_thread() is threading.main_thread():  # no other thread hears signals
-        for number in signal.valid_signals():
+        for number in SIGNALS:
             handler = before[number] = signal.getsignal(number)
             if callable(handler):
                 signal.signal(number, note)
