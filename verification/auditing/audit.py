@@ -19,13 +19,13 @@ from verification._arguments import (
 )
 from verification.auditing import outputs as runs
 from verification.auditing.betting_audit import sequential_audit
-from verification.auditing.bits import bit_features
 from verification.auditing.claimed_curve import claim_of
 from verification.auditing.coins import fair_coins
 from verification.auditing.curve_audit import curve_audit
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.events import choose_guesses
+from verification.auditing.features.bits import bit_features
 from verification.auditing.guess_choice import Scored, by_exact_score, by_learned_score, quantile
 from verification.auditing.guessing import MOST_RUNS, delta_bound, epsilon_bound, p_value
 from verification.auditing.probing import probe

@@ -21,10 +21,10 @@ from verification.auditing.betting import (
     level_of,
     log_e_value,
 )
-from verification.auditing.bits import bit_features
 from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
 from verification.auditing.events import BETS
+from verification.auditing.features.bits import bit_features
 from verification.auditing.result import EXACT_SCORE, LEARNERS, AuditResult, one_criterion, scores_of
 
 FloatArray = NDArray[np.float64]

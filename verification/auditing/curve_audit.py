@@ -12,7 +12,6 @@ import numpy as np
 from verification.auditing import outputs as runs
 from verification.auditing.betting import best_learner
 from verification.auditing.betting_audit import Batches
-from verification.auditing.bits import bit_features
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.coins import fair_coins
 from verification.auditing.curve_betting import (
@@ -30,6 +29,7 @@ from verification.auditing.curve_choice import Guessed, balanced, by_exact_score
 from verification.auditing.curve_guessing import gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.events import BETS
+from verification.auditing.features.bits import bit_features
 from verification.auditing.result import EXACT_SCORE
 
 LEAST_BALANCED = 100  # outputs of a batch, from which its predictions are balanced

@@ -17,9 +17,9 @@ from scipy import special
 from verification.auditing import scores
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.column_pairs import joined
 from verification.auditing.curve_guessing import Plan, critical_share, plan
 from verification.auditing.events import wilson
+from verification.auditing.features.column_pairs import joined
 from verification.auditing.guess_choice import quantile
 from verification.auditing.result import EXACT_SCORE
 

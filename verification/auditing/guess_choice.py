@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from verification.auditing import scores
-from verification.auditing.column_pairs import joined
 from verification.auditing.events import Guesses, choose_guesses
+from verification.auditing.features.column_pairs import joined
 from verification.auditing.guessing import GuessCounts
 from verification.auditing.result import EXACT_SCORE
 

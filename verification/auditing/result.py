@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
+from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
 
 EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit

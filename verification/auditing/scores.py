@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing import score_features as features
-from verification.auditing.bit_planes import fit_bits
 from verification.auditing.events import choose_guesses
-from verification.auditing.repeats import fit_repeats
-from verification.auditing.score_features import BoolArray, FloatArray, Table
-from verification.auditing.screening import best_columns, tail_strengths
+from verification.auditing.features import encoding
+from verification.auditing.features.bit_planes import fit_bits
+from verification.auditing.features.encoding import BoolArray, FloatArray, Table
+from verification.auditing.features.repeats import fit_repeats
+from verification.auditing.features.screening import best_columns, tail_strengths
 
 TREE_CELLS = 2_000_000  # training rows times features of the trees; keeps a scalar audit within seconds
 TREE_ROWS = 60_000
@@ -36,15 +36,15 @@ MOST_CHOSEN = 24  # columns beyond which the best ones have trees of their own, 
 LARGE = ("column", "linear", "quadratic", "trees", "fine trees", "chosen trees", "repeats", "bits")  # for many runs
 SMALL = ("ridge", "quadratic", "monotone trees", "repeats", "bits")  # for hundreds
 APART = {"column", "chosen trees", "repeats", "bits"}  # in no mean and no table: they are sharp where they speak
-INPUTS: dict[str, Callable[[features.Encoder, FloatArray], NDArray[Any]]] = {
+INPUTS: dict[str, Callable[[encoding.Encoder, FloatArray], NDArray[Any]]] = {
     "column": lambda encoder, rows: rows,
-    "ridge": features.linear,
-    "linear": features.linear,
-    "quadratic": features.quadratic,
-    "monotone trees": features.ranks,
-    "trees": features.ranks,
-    "fine trees": features.ranks,
-    "chosen trees": features.ranks,
+    "ridge": encoding.linear,
+    "linear": encoding.linear,
+    "quadratic": encoding.quadratic,
+    "monotone trees": encoding.ranks,
+    "trees": encoding.ranks,
+    "fine trees": encoding.ranks,
+    "chosen trees": encoding.ranks,
     "repeats": lambda encoder, rows: rows,
     "bits": lambda encoder, rows: rows,
 }
@@ -56,7 +56,7 @@ TREES = {  # leaves, smallest leaf as a share of the rows, rounds, learning rate
     "chosen trees": (8, 0.002, 60, 0.1, 3.0),
 }
 
-Chosen = tuple[NDArray[np.int64], features.Encoder]  # columns with trees of their own
+Chosen = tuple[NDArray[np.int64], encoding.Encoder]  # columns with trees of their own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Portfolio:
 
     names: tuple[str, ...]  # simplest first
     atoms: Table | None
-    encoder: features.Encoder
+    encoder: encoding.Encoder
     models: dict[str, Any]  # fitted classifiers
     chosen: Chosen | None = None
     unlooked: tuple[str, ...] = ()  # notes: what of columns together was not looked at
@@ -103,7 +103,7 @@ def learn(
     seed = int(rng.integers(2**31))
     with _threads(0):  # many small products
         # Bits of numbers share no noise, and would hide that columns of numbers do.
-        encoder = features.fit_encoder(rows, label, n_numbers=n_bits or None)
+        encoder = encoding.fit_encoder(rows, label, n_numbers=n_bits or None)
     if min(label.sum(), (~label).sum()) < 2:
         return Portfolio(("none",), None, encoder, {}, unlooked=encoder.derived.unlooked)
     found: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def learn(
             if rows.shape[1] <= MOST_CHOSEN:
                 continue
             columns = best_columns(rows, label, MOST_CHOSEN)
-            chosen = columns, features.fit_encoder(rows[:, columns], label)
+            chosen = columns, encoding.fit_encoder(rows[:, columns], label)
         inputs = _inputs(name, encoder, chosen, rows)
         if name == "column":
             model: Any = _best_column(inputs, label)
@@ -130,9 +130,9 @@ def learn(
     averaged = [name for name in found if name not in APART]
     names = [*(name for name in found if name == "column"), *averaged, *(["mean"] if len(averaged) > 1 else [])]
     names = names or ["none"]
-    keys = features.row_keys(rows)
+    keys = encoding.row_keys(rows)
     # Always in the table, however rare: the failure symbol.
-    atoms = features.fit_table(keys, label, always=features.row_keys(np.full((1, rows.shape[1]), np.nan)))
+    atoms = encoding.fit_table(keys, label, always=encoding.row_keys(np.full((1, rows.shape[1]), np.nan)))
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
     names += [name for name in found if name in APART and name != "column"]
@@ -154,12 +154,12 @@ def evaluate(portfolio: Portfolio, rows: FloatArray, names: Sequence[str] | None
         scores[name] = np.clip(raw, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     if "mean" in bases:
         scores["mean"] = np.mean([scores[name] for name in sorted(averaged)], axis=0)
-    keys = features.row_keys(rows) if any(name.endswith("+atoms") for name in names) else None
+    keys = encoding.row_keys(rows) if any(name.endswith("+atoms") for name in names) else None
     result = {}
     for name in names:
         score = scores.get(name.removesuffix("+atoms"), scores["none"])  # 0 where nothing was learned under this name
         if name.endswith("+atoms") and portfolio.atoms is not None and keys is not None:
-            score = features.overrule(portfolio.atoms, keys, score)
+            score = encoding.overrule(portfolio.atoms, keys, score)
         result[name] = score
     return result
 
@@ -178,7 +178,7 @@ class Column:
         return np.where(np.isnan(squeezed), -1.0, squeezed)
 
 
-def _inputs(name: str, encoder: features.Encoder, chosen: Chosen | None, rows: FloatArray) -> NDArray[Any]:
+def _inputs(name: str, encoder: encoding.Encoder, chosen: Chosen | None, rows: FloatArray) -> NDArray[Any]:
     if name == "chosen trees":
         assert chosen is not None
         columns, encoder = chosen

@@ -17,8 +17,8 @@ from verification.auditing.audit import audit
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate
 from verification.auditing.claimed_curve import GDP
-from verification.auditing.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
 from verification.auditing.detection_limit import detection_limit
+from verification.auditing.features.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
 from verification.auditing.result import BY_BIT, BY_VALUE
 from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon

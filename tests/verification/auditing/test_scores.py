@@ -12,12 +12,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from verification.auditing import column_pairs, score_features, scores
+from verification.auditing import scores
 from verification.auditing.audit import audit
-from verification.auditing.bits import bit_features
-from verification.auditing.repeats import fit_repeats, partners
+from verification.auditing.features import column_pairs, encoding
+from verification.auditing.features.bits import bit_features
+from verification.auditing.features.repeats import fit_repeats, partners
+from verification.auditing.features.screening import best_columns, tail_strengths
 from verification.auditing.result import BY_VALUE, REGIONS
-from verification.auditing.screening import best_columns, tail_strengths
 
 HOSTILE = np.array([0.0, -0.0, 5e-324, 1e300, -1e300, 1e308, -1e308, np.inf, -np.inf, np.nan])
 
@@ -134,8 +135,8 @@ def test_keys_tell_rows_apart_and_only_those():
     rng = np.random.default_rng(8)
     rows = rng.integers(0, 30, size=(5_000, 3)).astype(float)
     distinct = len(np.unique(rows, axis=0))
-    assert len(np.unique(score_features.row_keys(rows))) == distinct
-    same = score_features.row_keys(np.array([[0.0, np.nan], [-0.0, -np.nan]]))
+    assert len(np.unique(encoding.row_keys(rows))) == distinct
+    same = encoding.row_keys(np.array([[0.0, np.nan], [-0.0, -np.nan]]))
     assert same[0] == same[1]
 
 
@@ -512,7 +513,7 @@ def test_a_region_of_four_columns_is_seen():
 def test_gaps_of_very_different_sizes_have_no_step_that_overflows():
     rows = np.array([0.0, 5e-324, 1e-323, 1.0, 1e300, 1e308] * 200)[:, None]
     label = np.random.default_rng(1).random(len(rows)) < 0.5
-    assert score_features.fit_encoder(rows, label).derived.phases == ()
+    assert encoding.fit_encoder(rows, label).derived.phases == ()
 
 
 @pytest.mark.thorough(quick=["1-16"])
@@ -572,7 +573,7 @@ def test_peaks_are_not_looked_for_in_too_many_columns_or_too_few_numbers(n_colum
 
 def test_of_few_numbers_all_pairs_are_formed_though_their_bits_are_many_columns():
     rows, label = np.random.default_rng(1).laplace(size=(400, 4)), np.arange(400) % 2 == 0
-    encoder = score_features.fit_encoder(np.column_stack([rows, bit_features(rows)]), label, n_numbers=4)
+    encoder = encoding.fit_encoder(np.column_stack([rows, bit_features(rows)]), label, n_numbers=4)
     assert set(combinations(range(4), 2)) <= set(encoder.derived.differences) & set(encoder.products)
 
 
@@ -592,7 +593,7 @@ def test_columns_without_shared_noise_have_no_sums_or_directions_or_phases():
     rng = np.random.default_rng(4)
     for rows in (rng.laplace(size=(4_000, 8)), rng.integers(9, size=(4_000, 8)) * 1.0):
         label = rng.random(4_000) < 0.5
-        derived = score_features.fit_encoder(rows, label).derived
+        derived = encoding.fit_encoder(rows, label).derived
         assert not derived.sums and derived.directions.shape == (8, 0) and not derived.phases
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.column_pairs import (
+from verification.auditing.features.column_pairs import (
     Pairs,
     difference_pairs,
     peaked_pairs,
@@ -16,7 +16,7 @@ from verification.auditing.column_pairs import (
     sum_pairs,
     unlooked,
 )
-from verification.auditing.phases import Phases, fit_phases, phase_columns
+from verification.auditing.features.phases import Phases, fit_phases, phase_columns
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -15,8 +15,8 @@ from hypothesis import example, given, strategies as st
 
 from verification.auditing import scores
 from verification.auditing.audit import audit
-from verification.auditing.bit_planes import fit_bits
-from verification.auditing.bits import LOW_BITS, MANTISSA, NO_BIT, bit_features
+from verification.auditing.features.bit_planes import fit_bits
+from verification.auditing.features.bits import LOW_BITS, MANTISSA, NO_BIT, bit_features
 
 TINY, LARGE = 5e-324, np.finfo(float).max
 

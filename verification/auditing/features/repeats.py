@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.score_features import KeyArray, mixed, row_keys
+from verification.auditing.features.encoding import KeyArray, mixed, row_keys
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from verification.auditing.audit import audit
-from verification.auditing.grids import steps_of
+from verification.auditing.features.grids import steps_of
 
 RUNS = np.rint(np.random.default_rng(1).laplace(size=2_000) * 2.0**30)
 

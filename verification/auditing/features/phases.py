@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from verification.auditing.grids import steps_of
+from verification.auditing.features.grids import steps_of
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
