@@ -25,8 +25,9 @@ class VectorLearner:
     Parameters
     ----------
     function : callable
-        From rows (M, D), in the unit of the records, to as many finite numbers as there are names; to be forked and
-        pickled like any learner, see :func:`pm_dpgmm.fit_gmm`.
+        From rows (M, D) to as many finite numbers as there are names, in their order or labelled with them (a Series);
+        to be forked and pickled like any learner, see :func:`pm_dpgmm.fit_gmm`. The rows are in the unit of the
+        records, those of columns with ``transform`` are mapped: a median of logarithms is one of logarithms.
     names : sequence of str
         Of the numbers, all different; their units are those of the function's answer.
 
@@ -53,7 +54,7 @@ class VectorLearner:
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""
-        said = self.function(rows)
+        said = in_order(self.function(rows), self.names)
         check_masks(said, name="the function's answer")
         given = np.asarray(unmasked(said))
         if given.dtype.kind not in "biuf":
@@ -62,3 +63,19 @@ class VectorLearner:
         if answer.shape != (len(self.names),) or not np.isfinite(answer).all():
             raise ValueError(f"function must return {len(self.names)} finite numbers, got {shown(answer)}")
         return answer
+
+
+def in_order(said: Any, names: tuple[str, ...]) -> Any:
+    """What a function said, a pandas Series or an xarray DataArray of one dimension in the order of ``names``.
+
+    Labels that are no texts, such as places, say nothing of the order. ValueError if texts are other than the names.
+    """
+    labels = getattr(said, "index", None)  # of a list, a method
+    if hasattr(said, "dims") and len(said.dims) == 1 and said.dims[0] in said.coords:
+        labels = said.coords[said.dims[0]].values
+    if not hasattr(labels, "tolist") or not all(isinstance(label, str) for label in labels.tolist()):
+        return said
+    given = labels.tolist()
+    if sorted(given) != sorted(names):
+        raise ValueError(f"function must label its numbers with the names {shown(list(names))}, got {shown(given)}")
+    return np.asarray(said)[[given.index(name) for name in names]]

@@ -27,6 +27,7 @@ class Answer:
         In the units of the learner.
     covariance : ndarray, shape (p, p)
         Of the errors: noise, and the sampling error that the learner has on simulated records of the released mixture.
+        A variance is infinite where the learner said the same number of all of these, so that nothing was averaged.
     private : bool
         False if the release is not, because its noise came from a seed.
     flag : str or None
@@ -90,6 +91,12 @@ class Answer:
         return [f"{printable(name)} {value:.6g} ± {error:.2g}" for name, value, error in numbers]
 
 
+def _unknown(covariance: FloatArray) -> FloatArray:
+    """A variance of 0 stands for a number that never differed in simulation: nothing is known of its error."""
+    variances = np.diagonal(covariance)
+    return covariance + np.diag(np.where(variances == 0, np.inf, 0.0))
+
+
 def answer_of(release: Released) -> Answer:
     """See :attr:`pm_dpgmm.Release.answer`."""
     if "answer" not in release.raw:
@@ -101,6 +108,5 @@ def answer_of(release: Released) -> Answer:
             f" {release.statistic.of_method(release.method)}"
         )
     names = tuple(release.noise["average"]["names"])
-    return Answer(
-        names, release.raw["answer"], release.raw["answer_covariance"], private=release.private, flag=release.flag
-    )
+    covariance = _unknown(release.raw["answer_covariance"])
+    return Answer(names, release.raw["answer"], covariance, private=release.private, flag=release.flag)

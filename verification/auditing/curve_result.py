@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import HOW_OFTEN, NOT_SHARED_NOISE, as_bits, kinds_looked_for, plain
+from verification.auditing.result import NOT_SHARED_NOISE, as_bits, if_it_shows, kinds_looked_for, plain
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -49,7 +49,7 @@ class CurveAuditResult:
 
     @property
     def looked_for(self) -> tuple[str, ...]:
-        """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
+        """Kinds of violation that the scores can see."""
         return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
 
     @property
@@ -85,7 +85,7 @@ class CurveAuditResult:
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught Gaussian noise with mu >= {self._limit()}"
-            power += f" if it shows in {', '.join(self.looked_for)} ({HOW_OFTEN})"
+            power += f" {if_it_shows(self.looked_for)}"
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
 
     def _limit(self) -> str:

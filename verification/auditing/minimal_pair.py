@@ -37,7 +37,7 @@ class MinimalPair:
     result: AuditResult | None  # of ``pair``, on fresh runs
     n_tried: int  # different pairs audited, those of the shrinking included
     detection_limit: float  # of the audit of each pair tried
-    looked_for: tuple[str, ...] = ()  # kinds of violation that it holds for
+    looked_for: tuple[str, ...] = ()  # kinds of violation that the scores can see
 
     @property
     def refuted(self) -> bool:

@@ -20,6 +20,7 @@ HOW_OFTEN = (
     " 1 or more near 0"
 )
 SINGLE = "single columns and their tails, in steps of a fiftieth of their spread or wider"
+FAILURES = "failures and infinities"
 REGIONS = "regions of two or three columns, of four where columns are few or runs many"
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
@@ -30,7 +31,7 @@ BY_VALUE = (
     "sums, differences and products of columns",
     SHARED_NOISE,
     REGIONS,
-    "failures and infinities",
+    FAILURES,
     "values that repeat",
     "the number of equal values in a run",
     GRIDS,
@@ -40,12 +41,14 @@ BY_BIT = (
     "the parity of two bits of a number",
     "bits of a number counted in steps of a grid of a power of two",
 )
+MEASURED = {BY_DENSITY, SINGLE, FAILURES}  # kinds that are caught as often as HOW_OFTEN says
 _KINDS_BEFORE = {
     SINGLE: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
 }
-_BEFORE = (  # words of passes by today's: what earlier versions wrote
+_BEFORE = (  # words of passes by today's: what earlier versions wrote, which told no kinds apart
+    {},
     _KINDS_BEFORE,
     _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},
 )
@@ -56,8 +59,8 @@ class AuditResult:
     """A certified verdict on one privacy claim, one mechanism and one pair of neighbouring data sets.
 
     ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
-    nothing: read it with ``detection_limit``, which holds for violations that the scores can see, and ``looked_for``,
-    which says what those are.
+    nothing: read it with ``detection_limit``, which holds where single columns show a violation, and ``looked_for``,
+    which says what else the scores can see, less often the harder it is to learn.
     """
 
     refuted: bool
@@ -91,7 +94,7 @@ class AuditResult:
 
     @property
     def looked_for(self) -> tuple[str, ...]:
-        """Kinds of violation that the scores can see; nothing else is covered by ``detection_limit``."""
+        """Kinds of violation that the scores can see."""
         return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
 
     def as_dict(self) -> dict[str, Any]:
@@ -174,9 +177,18 @@ def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:
     """What a pass is worth: the detection limit, never without the kinds of violation that it holds for."""
     if math.isinf(limit):
         return f"{audit} had too few samples to catch any epsilon"
-    kinds = ", ".join(looked_for)
-    caught = f"too little noise, epsilon >= {limit:.4g}, if it shows in {kinds} ({HOW_OFTEN})"
+    caught = f"too little noise, epsilon >= {limit:.4g}, {if_it_shows(looked_for)}"
     return f"{audit} would have caught {caught}; rare leaks less"
+
+
+def if_it_shows(looked_for: tuple[str, ...]) -> str:
+    """Where a violation of the size of the detection limit is caught how often, and what was looked for beside it."""
+    measured = [kind for kind in looked_for if kind in MEASURED]
+    others = [kind for kind in looked_for if kind not in MEASURED]
+    words = f"if it shows in {', '.join(measured)} ({HOW_OFTEN})" if measured else "if it shows"
+    if not others:
+        return words
+    return f"{words}; looked for as well, and caught less often the more must be learned: {', '.join(others)}"
 
 
 def one_criterion(delta_lower: float, delta: float, *, refuted: bool) -> float:
@@ -201,6 +213,11 @@ def kinds_looked_for(score: str, level: str, shared_noise: bool) -> tuple[str, .
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
     """What earlier versions said where this one says ``text``: their certificates hold, too."""
+    for score in (EXACT_SCORE, ""):
+        for level in LEVELS[::-1]:  # the words of values begin those of bits
+            for shared_noise in (False, True):
+                kinds = kinds_looked_for(score, level, shared_noise)
+                text = text.replace(if_it_shows(kinds), f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
     found = []
     for words in _BEFORE:
         earlier = text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round
@@ -25,6 +25,12 @@ NOT_TRIED = (
     "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"
     " averaged: the mixture is that of the sketch, made with a part of the budget"
 )
+NEVER_DIFFER = (
+    "the learner said the same {} of nearly all records that were simulated from the released sketch, so nothing was"
+    " averaged of it: {} is what it said of those, and how far off that is nobody knows, which an error of inf stands"
+    " for. Shares of single values, heaping and rare events are not in a mixture of Gaussian components"
+)
+LISTED, LONGEST = 3, 40  # numbers that are named, and characters of a name
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
 
@@ -33,16 +39,19 @@ def average_caveats(
     rounds: Sequence[Round],
     found: Estimate,
     *,
+    names: Sequence[str] | None,
     mixture: Mixture | None,
     errors: FloatArray | None,
     bounds: FloatArray | None,
 ) -> list[str]:
     """What speaks against the answer, one text for each reason; empty where nothing does.
 
-    ``mixture`` is the answer, if it is one, ``errors`` (P,) the standard errors of its offsets about itself, ``bounds``
-    (D, 2) public or None.
+    ``names`` are those of the answer's numbers, if it is a vector; ``mixture`` is the answer, if it is one, ``errors``
+    (P,) the standard errors of its offsets about itself, ``bounds`` (D, 2) public or None.
     """
     texts = [learner_fails(design), far_from_the_sketch(design, rounds, found)]
+    if names is not None:
+        texts.append(never_differ(design, names))
     if mixture is not None and errors is not None:
         assert isinstance(design.chart, MixtureChart)
         texts += [unmeasured(design.chart, mixture, errors), outside_bounds(mixture, bounds)]
@@ -58,6 +67,15 @@ def learner_fails(design: Design) -> str | None:
         " records; if it fails more or less often on the records, the answer is drawn to that of the sketch or away"
         " from it. Give records_per_number, more records or another learner"
     )
+
+
+def never_differ(design: Design, names: Sequence[str]) -> str | None:
+    """That the learner says some numbers of all simulated subsets alike, which may be otherwise for the records."""
+    if not design.alike.any():
+        return None
+    alike = [repr(printable(name)[:LONGEST]) for name, same in zip(names, design.alike, strict=True) if same]
+    more = f" and {len(alike) - LISTED} more" if len(alike) > LISTED else ""
+    return NEVER_DIFFER.format(", ".join(alike[:LISTED]) + more, "the number" if len(alike) == 1 else "each")
 
 
 def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate) -> str | None:

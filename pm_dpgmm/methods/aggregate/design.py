@@ -65,6 +65,7 @@ class Design:
     by_chance: FloatArray  # (P, P): covariance of the error of ``answer`` by simulation
     sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
     failed: float  # share of the simulated subsets that had no fit
+    alike: BoolArray  # (P,): numbers that were the same in all typical simulated fits, so that no direction shows them
 
     def predicted(self, mu_squared: float) -> float:
         """Squared error of an answer, by simulation: noise of the average, and a share of the bias that goes."""
@@ -131,6 +132,7 @@ def simulated(
     spread = np.cov(vectors[good][typical].T).reshape(by_noise.shape)
     sampling = spread * size / n_records
     lengths, basis = np.linalg.eigh(spread)
+    alike = np.diagonal(spread) <= FLAT * lengths[-1]
     basis = basis[:, lengths > FLAT * lengths[-1]]  # before any shrinking of covariances, which would fill the rest
     values, axes = np.linalg.eigh(_typical_covariance(rest @ basis) + basis.T @ by_noise @ basis)
     axes = basis @ axes
@@ -155,6 +157,7 @@ def simulated(
         by_chance=np.zeros_like(sampling),
         sampling=sampling,
         failed=1.0 - float(good.mean()),
+        alike=alike,
     )
 
 

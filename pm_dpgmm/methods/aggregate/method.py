@@ -337,9 +337,8 @@ def _estimated(
     names: Sequence[str] | None,
     bounds: FloatArray | None,
     fused: tuple[Estimate, bool] | None,
-    raw: dict[str, FloatArray],
-    noise: dict[str, Any],
-) -> Outcome:
+    raw: dict[str, FloatArray], noise: dict[str, Any],
+) -> Outcome:  # fmt: skip
     """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
     found, agree = fused or (estimate(design, rounds), False)
     noise["average"] |= {
@@ -352,7 +351,8 @@ def _estimated(
     chart, mixture, errors = design.chart, None, None
     if isinstance(chart, VectorChart):
         assert names is not None
-        scales = chart.units[:, None] * chart.units
+        units = np.where(design.alike, 0.0, chart.units)  # an error of 0 is read as unknown
+        scales = units[:, None] * units
         own = {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
         if not all(np.isfinite(values).all() for values in own.values()):
             raise ValueError("an answer must be finite, got another")
@@ -367,7 +367,7 @@ def _estimated(
             raise ValueError("an average must tell something, got noise")
         raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
-    caveats = average_caveats(design, rounds, found, mixture=mixture, errors=errors, bounds=bounds)
+    caveats = average_caveats(design, rounds, found, names=names, mixture=mixture, errors=errors, bounds=bounds)
     law = noise.pop("average") | {"caveats": [AT_ODDS, *caveats] if fused and not agree else caveats}
     return averaged(replace(centre, raw=raw), law)
 

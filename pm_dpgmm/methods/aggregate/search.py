@@ -40,6 +40,7 @@ PATIENCE = 2  # sizes in a row that are worse than the best so far, until no mor
 SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
 LARGEST = 1e100  # numbers and units of vectors, whose squares must be numbers
+ROUNDED = 1e-12  # share of a number up to which it is the same: a mean of equal numbers differs by rounding
 UNIT_PARTS = 40  # parts of these records, for the units of vectors
 
 
@@ -112,8 +113,9 @@ def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
     if not np.isfinite(whole[0]).all() or len(found) < 2:
         return None
     spread = np.median(np.abs(found - np.median(found, axis=0)), axis=0)
-    spread = np.where(spread > 0, spread, found.std(axis=0))
-    spread = np.where(spread > 0, spread, np.maximum(np.abs(whole[0]), 1.0))
+    rounding = ROUNDED * np.abs(found).max(axis=0)
+    spread = np.where(spread > rounding, spread, found.std(axis=0))
+    spread = np.where(spread > rounding, spread, np.maximum(np.abs(whole[0]), 1.0))
     if not (np.abs(whole[0]) <= LARGEST).all() or not ((spread >= 1 / LARGEST) & (spread <= LARGEST)).all():
         return None
     return VectorChart(whole[0], spread)

@@ -23,7 +23,7 @@ from verification.auditing.betting import LEVELS, STEP
 from verification.auditing.certificate_reading import READERS, verify
 from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
-from verification.auditing.result import LEARNERS, in_earlier_words
+from verification.auditing.result import GRIDS, LEARNERS, in_earlier_words
 
 
 def laplace(scale):
@@ -165,11 +165,13 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
 @pytest.mark.parametrize("claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}], ids=["pair", "curve"])
 def test_passes_in_the_words_of_earlier_versions_hold(claim):
     found = audit(fair, 0.0, 1.0, n_samples=2_000, rng=np.random.default_rng(1), **claim)
-    words = "what numbers leave when divided by 1 or by the step of their grid", "6 or more as these are chosen"
-    for number, (before, how_often) in enumerate([(words[0], "5 or more where"), words]):
+    before = "what numbers leave when divided by 1 or by the step of their grid"
+    versions = [(GRIDS, "5 or more where"), (before, "5 or more where"), (before, "6 or more as these are chosen")]
+    for number, (before, how_often) in enumerate(versions):
         earlier = json.loads(json.dumps(certificate(found)))
         earlier["statement"] = in_earlier_words(str(found))[number]
         earlier["looked_for"] = [in_earlier_words(kind)[number] for kind in found.looked_for]
+        assert "looked for as well" not in earlier["statement"]
         assert before in earlier["looked_for"] and before in earlier["statement"] and how_often in earlier["statement"]
         earlier["digest"] = digest_of(earlier)
         assert verify(earlier).holds and verify(earlier).statement == str(found)
