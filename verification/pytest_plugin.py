@@ -111,9 +111,9 @@ class DpAudit:
             If the claim is refuted, with the certified bound and how to reproduce it.
         WeakAuditWarning
             Warned, if the claim is not refuted but a true epsilon of twice ``epsilon`` (of a curve, Gaussian noise of
-            twice its mu) would have been with probability below 0.9; for epsilon = 0, if none would have been; if
-            every run failed; if both data sets are the same; if types of number changed from call to call, since what
-            a type tells is not looked at.
+            twice its mu, or twice the mu that has its delta at epsilon 0) would have been with probability below 0.9;
+            for epsilon = 0, if none would have been; if every run failed; if both data sets are the same; if types of
+            number changed from call to call, since what a type tells is not looked at.
         TypeError, ValueError
             As `audit`; or if ``false_alarm`` or ``rng`` is given.
         """

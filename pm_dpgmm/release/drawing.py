@@ -67,7 +67,7 @@ def draw_pair(
             other = fit.mixture.marginal(list(pair))
             for k in range(release.n_components):
                 ellipse = in_units(ellipse_of(other.means[k], other.covariances[k], n_points=PALE_POINTS))
-                ax.plot(*ellipse.T, color="C1", lw=0.6, alpha=max(0.05, 3 / n_draws))
+                ax.plot(*ellipse.T, color="C1", lw=0.6, alpha=min(1.0, max(0.05, 3 / n_draws)))
     for k, weight in enumerate(drawn.weights.tolist()):
         style = "-" if k < release.n_components else "--"
         ellipse, middle = in_units(ellipse_of(drawn.means[k], drawn.covariances[k])), in_units(drawn.means[k][None])

@@ -127,8 +127,8 @@ class ParameterMethods:
         ----------
         th : GMMParams, or any object with ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D)
             In the unit of the records, or the transformed one; ``chol`` lower triangular.
-            Components of "populous" and "populous-single" come in a random order: K must be the release's; parameters
-            made by :meth:`params` are matched with it, and component j of any others is taken to be the release's j.
+            For "populous", "populous-single" and "aggregate" K must be the release's; components, whose order means
+            nothing, are matched with its own by :meth:`params`, or draw by draw (up to 7; else taken by their order).
         name : str
             Of the term in the model.
         likelihood : str

@@ -232,6 +232,7 @@ def sketch():
 
 def test_pairs_are_drawn_by_name_with_bands_and_pale_ellipses(sketch):
     axes = sketch.plot_pairs(n_points=20, n_draws=5)
+    assert sketch.plot_pairs(n_points=20, n_draws=1).shape == axes.shape  # an ellipse is no paler than opaque
     names = sketch.feature_names
     assert axes.shape == (2, 2) and axes[1, 0].get_xlabel() == names[0] and axes[1, 0].get_ylabel() == names[1]
     assert "NOT PRIVATE" in axes[0, 0].get_title("left") and not axes[0, 1].axison

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verification import audit, pytest_plugin, repeated
+from verification import GDP, audit, pytest_plugin, repeated
 from verification.pytest_plugin import FLAKE_RATE, DpAudit, WeakAuditWarning, weak
 
 pytest_plugins = ["pytester"]
@@ -212,6 +212,14 @@ def test_too_few_runs_for_twice_the_claim_are_warned_of(settings):
     if not settings.get("sequential") and not settings.get("delta"):
         n = int(str(caught[0].message).split("about ")[1].split(" ")[0].replace(",", ""))
         assert dp_audit(laplace(1.0), 0.0, 1.0, epsilon=1.0, n_samples=n).detection_limit < 2
+
+
+@pytest.mark.parametrize("curve", [GDP(0.25).delta, ([1.0], [0.0]), (GDP(0.25), GDP(0.25)), GDP(0.25)])
+def test_too_few_runs_for_a_curve_of_any_kind_are_warned_of(curve):
+    with pytest.warns(WeakAuditWarning, match="runs are few for this curve"):
+        DpAudit("test", seed=1, n_samples=100)(lambda data, n, rng: rng.normal(size=n), 0.0, 1.0, profile=curve)
+    found = DpAudit("test", seed=1, n_samples=10_000)(lambda d, n, rng: rng.normal(size=n), 0.0, 1.0, profile=curve)
+    assert not found.refuted
 
 
 def test_types_that_may_tell_of_the_data_are_warned_of():

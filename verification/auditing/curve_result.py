@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from scipy.stats import norm
+
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.result import NOT_SHARED_NOISE, as_bits, if_it_shows, kinds_looked_for, plain
 
@@ -54,9 +56,13 @@ class CurveAuditResult:
 
     @property
     def claimed_mu(self) -> float:
-        """Of a Gaussian mechanism that has the claimed parameter; 0 for a claim of no family."""
+        """Of a Gaussian mechanism that has the claimed parameter, or as large a delta at epsilon 0 as the claim.
+
+        Infinite if the claim allows every difference there.
+        """
         if self.claimed is None:
-            return 0.0
+            most = max(self.curve.first[0], self.curve.second[0])
+            return 2 * float(norm.ppf((1 + most) / 2))
         return self.claimed if self.parameter == "mu" else math.sqrt(2 * self.claimed)
 
     def as_dict(self) -> dict[str, Any]:

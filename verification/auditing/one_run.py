@@ -158,7 +158,8 @@ def one_run(
     ask = _by_density if score is None else score
     scores = _scored(ask, release, first)
     if second is not None:
-        scores = scores - _scored(ask, release, second)
+        with np.errstate(invalid="ignore"):  # two that are infinite tell nothing
+            scores = scores - _scored(ask, release, second)
     del rows
     tries = tuple(
         OneRunCounts(_right(scores, coins, number, labels, pairs=second is not None), number, n_canaries, tails)
@@ -218,7 +219,7 @@ def _rows(records: Any, canaries: Any, *, pairs: bool) -> tuple[Any, Any, Any]:
     given = {"records": records}
     given |= {"canaries[0]": canaries[0], "canaries[1]": canaries[1]} if pairs else {"canaries": canaries}
     arrays = {name: _array(name, value) for name, value in given.items()}
-    kind = np.result_type(*arrays.values())
+    kind = np.result_type(*[array for array in arrays.values() if array.size] or arrays.values())
     if kind.kind == "f" and all(array.dtype.kind in "biu" for array in arrays.values()):
         told = ", ".join(f"{name} of {array.dtype}" for name, array in arrays.items())
         raise TypeError(f"records and canaries must be whole numbers that one type holds, got {told}")

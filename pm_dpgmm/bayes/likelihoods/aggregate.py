@@ -40,7 +40,7 @@ def log_likelihood(
         Of method "aggregate".
     weights, means, chol : tensors, shapes (K,), (K, D) and (K, D, D)
         Of the mixture; ``chol`` lower triangular with a positive diagonal. Component j is compared with component j of
-        the release, so its order must be that of the release.
+        the release, so its order must be that of the release (matching.py).
     likelihood : {"auto", "gaussian"}
         The same.
 

@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
+from pm_dpgmm.bayes.likelihoods.matching import in_order_of
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
 from pm_dpgmm.bayes.registry import OBSERVED, check_unused, remember_use
-from pm_dpgmm.bayes.rows.labels import nearest_order
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import warn_without_background
 from pm_dpgmm.privacy.guarantee import seeded_mark
@@ -43,7 +42,7 @@ class Likelihood:
 
     forms: Sequence[str]  # what ``likelihood`` may be, beside "auto"
     log_likelihood: Callable[..., TensorVariable]  # (release, weights, means, chol, *, likelihood): a scalar
-    ordered: bool = False  # a mask shuffles components: component j of the mixture is that of the release
+    ordered: bool = False  # components are compared one by one, in the order of the release
 
 
 # A kind that has none says why.
@@ -87,9 +86,9 @@ def observe(
         background of the release, which stays as it was released (its weight: normal about the released one). Any
         number of components, but the release's features. Where it or the model's coordinates name the columns of its
         means, they are in the release's order.
-        Methods "populous" and "populous-single" release components, in a random order: there K is the release's;
-        parameters made by ``params``, also about another release, are matched with it, and component j of any others
-        is taken to be component j of the release.
+        Of methods "populous", "populous-single" and "aggregate" K is the release's, and components, whose order means
+        nothing, are matched with its own: those of anchored ``params`` once, those of any others at every draw, by the
+        nearest places and widths (up to 7; of more, component j is taken to be component j of the release).
     name : str
         Of the term in the model.
     likelihood : str
@@ -116,6 +115,8 @@ def observe(
 
     Warns
     -----
+    UserWarning
+        If more than 7 components of such methods, not anchored, are taken by their order.
     BackgroundWarning
         If more than 1 % of the records are in the release's background, which ``th`` is without.
 
@@ -165,8 +166,7 @@ def observe(
     )
     with owner:
         if found.ordered:
-            order = _order_of(release, th, weights.type.shape[0])
-            weights, means, chol = (part if order is None else part[order] for part in (weights, means, chol))
+            weights, means, chol = in_order_of(release, th, (weights, means, chol))
         value = found.log_likelihood(release, weights, means, chol, likelihood=likelihood)
         term = pm.Potential(name, value)
     if not release.private:
@@ -197,20 +197,6 @@ def _check_other_release(th: Any, release: Released, features: Sequence[str] | N
 
 def _not_private(text: Callable[..., str], *given: Any, **named: Any) -> str:
     return text(*given, **named) + seeded_mark(private=False)
-
-
-def _order_of(release: Released, th: Any, n_components: int | None) -> list[int] | None:
-    """Which component of ``th`` each of the release's is, if ``th`` is anchored to a mixture; None for the same."""
-    k = release.n_components
-    if n_components not in (None, k):
-        raise ValueError(
-            f"th must have {k} components, those of a release of method {release.method!r}, got {n_components}"
-        )
-    base = getattr(getattr(th, "anchor", None), "mixture", None)
-    if base is None:
-        return None
-    found: list[int] = np.argsort(nearest_order(release.mixture, base)).tolist()
-    return found if found != list(range(k)) else None
 
 
 def _likelihood(release: Released) -> Likelihood:

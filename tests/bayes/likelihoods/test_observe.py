@@ -253,6 +253,50 @@ def test_three_masked_components_are_matched_from_any_order_with_the_errors_of_t
     np.testing.assert_allclose(values[1:], values[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["populous", "populous-single", "aggregate"])
+def test_components_of_ones_own_are_matched_with_the_release_in_any_order(release, method):
+    """By place the same mixture in another order would be as unlikely as a wrong one."""
+    mixture = dpg.Mixture(
+        [0.1, 0.3, 0.6], [[-9.0, 0.0], [0.0, 1.0], [9.0, 0.0]], np.array([1.0, 2.0, 0.5])[:, None, None] * np.eye(2)
+    )
+    raw = {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+    noise = {"law": "mask", "weight": 0.05, "mean": 0.05, "covariance": 0.05, "n_subsets": 100}
+    if method == "populous":
+        noise = {"law": "lifted-mask", "eta": 0.05, "kappa": 0.2, "n_subsets": 10, "subset_records": 100.0}
+        raw |= {"corners": np.array([0.9, 1.0, 1.2])}
+    if method == "aggregate":
+        raw = {f"average_{name}": values for name, values in raw.items()} | {"offset_covariance": 0.01 * np.eye(17)}
+        noise = {"statistic": "average of fits"}
+    given = {"mixture": mixture, "method": method, "raw": raw, "noise": noise, "feature_names": ("a", "b")}
+    masked = replace(release, n_records=10_000, **given)
+    near = dpg.Mixture(mixture.weights, mixture.means + 0.1, 1.1 * mixture.covariances)
+    values = []
+    for order in ([0, 1, 2], [1, 2, 0], [2, 1, 0]):
+        m = near.permuted(order)
+        with pm.Model() as model:
+            means = pm.Normal("means", 0, 10, shape=(3, 2))
+            th = SimpleNamespace(weights=m.weights, means=means, chol=np.linalg.cholesky(m.covariances))
+            (term,) = model.replace_rvs_by_values([masked.observe(th)])
+            values.append(model.compile_fn(term, mode="FAST_COMPILE")({"means": m.means}))
+            slopes = model.compile_dlogp(mode="FAST_COMPILE")({"means": m.means}).reshape(3, 2)
+        values[-1] = np.append(values[-1], slopes[np.argsort(order)])
+    assert np.isfinite(values).all() and values[0][0] > -200
+    np.testing.assert_allclose(values[1:], [values[0]] * 2, rtol=1e-9)
+
+
+def test_more_components_than_can_be_matched_are_warned_of(release):
+    mixture = dpg.Mixture(np.full(8, 1 / 8), 5.0 * np.arange(8.0)[:, None], np.ones((8, 1, 1)))
+    noise = {"law": "mask", "weight": 0.05, "mean": 0.05, "covariance": 0.05, "n_subsets": 100}
+    raw = {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+    masked = replace(release, mixture=mixture, method="populous-single", raw=raw, noise=noise, n_records=10_000)
+    with (
+        pm.Model(),
+        pytest.warns(UserWarning, match="takes component j of th to be component j") as told,
+    ):
+        masked.observe(SimpleNamespace(weights=mixture.weights, means=mixture.means, chol=np.ones((8, 1, 1))))
+    assert told[0].filename == __file__
+
+
 def test_a_release_is_used_once_in_a_model_and_those_inside_it(release):
     with pm.Model():
         th = parameters()

@@ -359,6 +359,27 @@ def test_answers_that_never_differ_leave_the_sketch(records, learner, tmp_path):
     assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
 
 
+def heaped(rows):
+    """A mean, and two numbers that are one thing of simulated records and another of these."""
+    most = np.unique(rows, return_counts=True)[1].max()
+    return [rows.mean(), (rows % 1 == 0).mean(), most / len(rows)]
+
+
+def test_numbers_that_never_differ_in_simulation_have_no_error(tmp_path):
+    """They would be 0 and one in the size of a subset, give or take nothing, where .2 and .05 are true."""
+    rng = np.random.default_rng(5)
+    records = rng.normal(45.0, 9.0, size=(3_000, 1))
+    records[::5] = np.rint(records[::5])
+    learner = dpg.VectorLearner(heaped, ("mean", "whole", "most"))
+    with pytest.warns(dpg.FitWarning, match="said the same 'whole', 'most' of nearly all records that were simulated"):
+        release = dpg.fit_gmm(records, 1, learner=learner, **QUICK)
+    answer = dpg.load(release.save(tmp_path / "r.json")).answer
+    assert np.isinf(answer.errors).tolist() == [False, True, True]
+    assert np.isinf(answer.intervals()).tolist() == [[False] * 2, [True] * 2, [True] * 2]
+    assert abs(answer.values[0] - records.mean()) < 5 * answer.errors[0]
+    assert "whole 0 ± inf" in answer.summary() and "said the same 'whole', 'most'" in answer.flag
+
+
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-3])
 def test_noise_beyond_any_mixture_leaves_the_sketch(records, epsilon, tmp_path):
     """Exponentials of noise; whichever way it ends there is a release, with a warning."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -398,6 +399,25 @@ def test_what_a_score_masks_is_unsure():
     masked = correct(lambda release, rows: np.ma.masked_greater_equal(rows, 3))
     assert masked == correct(lambda release, rows: np.where(rows < 3, rows, np.nan))
     assert masked != correct(lambda release, rows: rows)  # as what is under the mask would be guessed
+
+
+def test_pairs_of_infinite_scores_are_unsure_without_a_word():
+    slots = np.arange(100.0)
+
+    def score(release, rows):
+        return np.where(rows % 100 < 50, -np.inf, -rows)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = {"canaries": (slots, slots + 100), "score": score, "epsilon": 1.0, "neighbours": "replace-one"}
+        found = one_run(lambda rows, rng: rows.size, slots[:0], rng=np.random.default_rng(2), **given)
+    assert not found.refuted
+
+
+def test_without_records_canaries_keep_their_type():
+    seen = []
+    one_run(lambda rows, rng: seen.append(rows.dtype), [], np.arange(20), score=lambda r, rows: rows, epsilon=1.0)
+    assert seen == [np.arange(20).dtype]
 
 
 @pytest.mark.parametrize("which", [1, 2])
