@@ -70,7 +70,7 @@ def in_order(said: Any, names: tuple[str, ...]) -> Any:
 
     Labels that are no texts, such as places, say nothing of the order. ValueError if texts are other than the names.
     """
-    labels = getattr(said, "index", None)  # of a list, a method
+    labels: Any = getattr(said, "index", None)  # of a list, a method
     if hasattr(said, "dims") and len(said.dims) == 1 and said.dims[0] in said.coords:
         labels = said.coords[said.dims[0]].values
     if not hasattr(labels, "tolist") or not all(isinstance(label, str) for label in labels.tolist()):

@@ -47,7 +47,9 @@ _KINDS_BEFORE = {
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
 }
-_BEFORE = (  # words of passes by today's: what earlier versions wrote, which told no kinds apart
+_BEFORE: tuple[
+    dict[str, str], ...
+] = (  # words of passes by today's: what earlier versions wrote, which told no kinds apart
     {},
     _KINDS_BEFORE,
     _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},
