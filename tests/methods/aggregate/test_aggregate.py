@@ -303,6 +303,17 @@ def test_every_subset_of_records_has_a_process_of_its_own_and_simulated_ones_sha
     assert not set(private[:, 0]) & set(simulated[:, 0])
 
 
+def test_simulated_rows_are_others_in_every_run(records, monkeypatch):
+    """Of one seed for all, what simulation gets wrong would be wrong alike in all releases, whose errors say it is not:
+    of 19 shares all were too large, and 10 of 19 intervals of 90 % missed."""
+    seen = []
+    monkeypatch.setattr(method, "best_design", lambda centre, fit, *, seed, **_: seen.append(seed))
+    for number in (None, None, 1, 2, 1):
+        with pytest.warns(dpg.FitWarning):
+            dpg.fit_gmm(records, 1, **(BUDGET | {"random_seed": number}))
+    assert len(set(seen)) == 4 and seen[2] == seen[4]
+
+
 @pytest.mark.thorough
 def test_a_learner_that_nobody_tried_has_a_process_for_every_simulated_fit(tmp_path, monkeypatch):
     """It may keep something between calls, and its answers to records are then those of fresh memory."""
