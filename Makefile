@@ -31,7 +31,7 @@ export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all test-oldest oldest check audit tutorials report benchmark docs site lock notes clean
+.PHONY: environment oldest-environment demo test test-all test-oldest oldest check audit tutorials report benchmark docs site lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -48,9 +48,15 @@ $(KERNELS): $(STAMP) $(shell grep -rl numba pm_dpgmm verification --include='*.p
 	$(BIN)/python -m tests.warm_kernels
 	touch $@
 
+environment: $(KERNELS)
+
 # a make of its own, since interpreter and lock file make the environment
+WITH_OLDEST = env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) LOCK=requirements-oldest.lock VENV=.venv-oldest
 test-oldest:
-	env -u PYTHON -u VENV $(MAKE) PYTHONS=$(OLDEST) LOCK=requirements-oldest.lock VENV=.venv-oldest oldest
+	$(WITH_OLDEST) oldest
+
+oldest-environment:
+	$(WITH_OLDEST) environment
 
 # all of what samples, reads files or keeps records apart
 OLDEST_TESTS = $(patsubst %,tests/bayes/%,prior rows starts) $(wildcard tests/bayes/test_*.py) tests/records \
