@@ -27,19 +27,19 @@ SEED = 5
 def detection_limit(*, epsilon: float, delta: float, n_certified: int, false_alarm: float) -> float:
     """Return the smallest true epsilon, above the claim, that the certification step refutes with probability 0.9.
 
-    The planted violation is a Laplace mechanism of sensitivity 1 (``delta`` = 0) or a Gaussian mechanism
-    (``delta`` > 0; its epsilon at the same delta). The certification step is given the right score and event, so
-    learning and choosing are not part of this figure. An audit with a learned score refutes the planted mechanism less
-    often: of Laplace mechanisms at the limit, epsilon 1, 97 of 150 audits of 1,000 runs were refuted and 16 of 26 of
-    10,000 (0.65 and 0.62); at 1.5 times the excess 0.87 of 63 and 0.77 of 26. With the densities given it was 0.93 of
-    150, and of Gaussian mechanisms, whose event is chosen from the first runs, 0.63 to 0.69 (delta .001 to .1), of
-    curves 0.70 to 0.81; of (1, .05), at 500 runs, 0.52 of 204. A score is harder to learn where the claim is small, as
-    the limit is then close to it: of claims of 0 it was 0.20 of 80 at 1,000 runs, 0.23 of 60 at 3,000 and 3 of 30 at
-    10,000, of epsilon .1 and 3,000 runs 0.30 of 60. All this is of outputs that
-    show the violation in a single column. Fewer are caught where more must be learned (`AuditResult.looked_for`): of
-    differences beneath shared noise a hundred times as wide, at claim 1, 0.19 of 120 at 2,000 runs and 0.46 of 24 at
-    10,000; where the signs of two columns together tell, 0.43 of 60 at 2,000; of three, 0.07 of 60, and 0.67 of 24 at
-    10,000. Far fewer are where few runs show the violation, and none where no score sees it.
+    The planted violation is a Laplace mechanism of sensitivity 1 (``delta`` = 0) or a Gaussian mechanism (``delta`` >
+    0; its epsilon at the same delta). The certification step is given the right score and event, so learning and
+    choosing are not part of this figure. An audit with a learned score refutes the planted mechanism less often: of
+    Laplace mechanisms at the limit, epsilon 1, 97 of 150 audits of 1,000 runs were refuted and 16 of 26 of 10,000 (0.65
+    and 0.62); at 1.5 times the excess 0.87 of 63 and 0.77 of 26. With the densities given it was 0.93 of 150, and of
+    Gaussian mechanisms, whose event is chosen from the first runs, 0.63 to 0.69 (delta .001 to .1), of curves 0.70 to
+    0.81; of (1, .05), at 500 runs, 0.52 of 204. A score is harder to learn where the claim is small, as the limit is
+    then close to it: of claims of 0 it was 0.20 of 80 at 1,000 runs, 0.23 of 60 at 3,000 and 3 of 30 at 10,000, of
+    epsilon .1 and 3,000 runs 0.30 of 60. All this is of outputs that show the violation in the tails of a single
+    column. Fewer are caught where more must be learned (`AuditResult.looked_for`): of differences beneath shared noise
+    a hundred times as wide, at claim 1, 0.19 of 120 at 2,000 runs and 0.46 of 24 at 10,000; where the signs of two
+    columns together tell, 0.43 of 60 at 2,000; of three, 0.07 of 60, and 0.67 of 24 at 10,000. Far fewer are where few
+    runs show the violation, and none where no score sees it.
 
     delta = 0: labels are guessed where the privacy loss has its largest size, outputs below 0 or above 1; the power is
     an exact binomial sum. delta > 0: labels are guessed beyond the threshold that is best in expectation; the power is

@@ -19,15 +19,18 @@ HOW_OFTEN = (
     "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
     " 1 or more near 0"
 )
-SINGLE = "single columns and their tails, in steps of a fiftieth of their spread or wider"
-FAILURES = "failures and infinities"
-REGIONS = "regions of two or three columns, of four where columns are few or runs many"
+TAILS = "the tails of single columns"
+FAILURES = "failures and infinities, of all or in patterns of up to ten columns"
+REGIONS = (
+    "regions of one column (no narrower than a fiftieth of its spread), of two or three, of four where columns are few"
+    " or runs many"
+)
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
     " met often enough that neighbouring values lie few steps apart)"
 )
 BY_VALUE = (
-    SINGLE,
+    TAILS,
     "sums, differences and products of columns",
     SHARED_NOISE,
     REGIONS,
@@ -41,16 +44,21 @@ BY_BIT = (
     "the parity of two bits of a number",
     "bits of a number counted in steps of a grid of a power of two",
 )
-MEASURED = {BY_DENSITY, SINGLE, FAILURES}  # kinds that are caught as often as HOW_OFTEN says
+MEASURED = {BY_DENSITY, TAILS}  # kinds that are caught as often as HOW_OFTEN says
 _KINDS_BEFORE = {
-    SINGLE: "single columns and their tails",
+    TAILS: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
+    FAILURES: "failures and infinities",
 }
 _BEFORE: tuple[
     dict[str, str], ...
 ] = (  # words of passes by today's: what earlier versions wrote, which told no kinds apart
-    {},
+    {
+        TAILS: "single columns and their tails, in steps of a fiftieth of their spread or wider",
+        REGIONS: "regions of two or three columns, of four where columns are few or runs many",
+        FAILURES: "failures and infinities",
+    },
     _KINDS_BEFORE,
     _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},
 )
@@ -61,8 +69,8 @@ class AuditResult:
     """A certified verdict on one privacy claim, one mechanism and one pair of neighbouring data sets.
 
     ``refuted`` and ``epsilon_lower`` are wrong together with probability at most ``false_alarm``. A pass proves
-    nothing: read it with ``detection_limit``, which holds where single columns show a violation, and ``looked_for``,
-    which says what else the scores can see, less often the harder it is to learn.
+    nothing: read it with ``detection_limit``, which holds where tails of single columns show a violation, and
+    ``looked_for``, which says what else the scores can see, less often the harder it is to learn.
     """
 
     refuted: bool
