@@ -20,7 +20,8 @@ class VectorLearner:
 
     For ``fit_gmm(method="aggregate")``, which makes it private: ``release.answer`` is then the mean of what the
     function says of many small parts of the records, with noise, and without the bias of small parts as far as
-    simulation shows it.
+    simulation shows it. A number has to mean the same of few rows and of many: a share, and no count, sum or test
+    statistic, whose error would be inf, with a warning.
 
     Parameters
     ----------

@@ -27,7 +27,8 @@ class Answer:
         In the units of the learner.
     covariance : ndarray, shape (p, p)
         Of the errors: noise, and the sampling error that the learner has on simulated records of the released mixture.
-        A variance is infinite where the learner said the same number of all of these, so that nothing was averaged.
+        A variance is infinite where the learner said the same number of all of these, so that nothing was averaged, or
+        where the number hangs on how many records there are.
     private : bool
         False if the release is not, because its noise came from a seed.
     flag : str or None

@@ -20,11 +20,11 @@ HOW_OFTEN = (
     " 1 or more near 0"
 )
 TAILS = "the tails of single columns"
-FAILURES = "failures and infinities, of all or in patterns of up to ten columns"
 REGIONS = (
-    "regions of one column (no narrower than a fiftieth of its spread), of two or three, of four where columns are few"
-    " or runs many"
+    "regions of one column (no narrower than a twenty-fifth of its standard deviation), of two or three, of four where"
+    " columns are few or runs many"
 )
+REPEATED = "values that repeat (where all do, in forty runs or more each)"
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
     " met often enough that neighbouring values lie few steps apart)"
@@ -34,8 +34,8 @@ BY_VALUE = (
     "sums, differences and products of columns",
     SHARED_NOISE,
     REGIONS,
-    FAILURES,
-    "values that repeat",
+    "failures and infinities",
+    REPEATED,
     "the number of equal values in a run",
     GRIDS,
 )
@@ -49,7 +49,7 @@ _KINDS_BEFORE = {
     TAILS: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
-    FAILURES: "failures and infinities",
+    REPEATED: "values that repeat",
 }
 _BEFORE: tuple[
     dict[str, str], ...
@@ -57,7 +57,7 @@ _BEFORE: tuple[
     {
         TAILS: "single columns and their tails, in steps of a fiftieth of their spread or wider",
         REGIONS: "regions of two or three columns, of four where columns are few or runs many",
-        FAILURES: "failures and infinities",
+        REPEATED: "values that repeat",
     },
     _KINDS_BEFORE,
     _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, printable
+from pm_dpgmm.learners.fit_arrays import BoolArray
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round
@@ -30,6 +31,11 @@ NEVER_DIFFER = (
     " averaged of it: {} is what it said of those, and how far off that is nobody knows, which an error of inf stands"
     " for. Shares of single values, heaping and rare events are not in a mixture of Gaussian components"
 )
+GROWING = (
+    "the learner says another {} of many records than of few that were simulated from the released sketch, by far more"
+    " than chance: {} hangs on how many there are, as counts, sums and test statistics do (let it say shares or means)."
+    " What it would say of all records is not known, which an error of inf stands for"
+)
 LISTED, LONGEST = 3, 40  # numbers that are named, and characters of a name
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
@@ -51,7 +57,7 @@ def average_caveats(
     """
     texts = [learner_fails(design), far_from_the_sketch(design, rounds, found)]
     if names is not None:
-        texts.append(never_differ(design, names))
+        texts += [told_of(NEVER_DIFFER, design.alike, names), told_of(GROWING, design.growing, names)]
     if mixture is not None and errors is not None:
         assert isinstance(design.chart, MixtureChart)
         texts += [unmeasured(design.chart, mixture, errors), outside_bounds(mixture, bounds)]
@@ -69,13 +75,13 @@ def learner_fails(design: Design) -> str | None:
     )
 
 
-def never_differ(design: Design, names: Sequence[str]) -> str | None:
-    """That the learner says some numbers of all simulated subsets alike, which may be otherwise for the records."""
-    if not design.alike.any():
+def told_of(text: str, which: BoolArray, names: Sequence[str]) -> str | None:
+    """That nothing is known of some of a learner's numbers, the first of them by name."""
+    if not which.any():
         return None
-    alike = [repr(printable(name)[:LONGEST]) for name, same in zip(names, design.alike, strict=True) if same]
-    more = f" and {len(alike) - LISTED} more" if len(alike) > LISTED else ""
-    return NEVER_DIFFER.format(", ".join(alike[:LISTED]) + more, "the number" if len(alike) == 1 else "each")
+    told = [repr(printable(name)[:LONGEST]) for name, one in zip(names, which, strict=True) if one]
+    more = f" and {len(told) - LISTED} more" if len(told) > LISTED else ""
+    return text.format(", ".join(told[:LISTED]) + more, "the number" if len(told) == 1 else "each")
 
 
 def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate) -> str | None:
@@ -85,9 +91,10 @@ def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate
     sure = missing > SURE * last.n_inside_scale
     if not sure and found.expected_inside >= FEW_INSIDE * last.n_subsets:
         return None
+    counted = min(max(last.n_inside, 0), last.n_subsets)
     return (
         "as far as the noise tells, the learner's answers to subsets of the records lie far from those to the sketch's"
-        f" mixture: about {max(last.n_inside, 0):.0f} of {last.n_subsets} were counted in the ball (give or take"
+        f" mixture: about {counted:.0f} of {last.n_subsets} were counted in the ball (give or take"
         f" {last.n_inside_scale:.0f}), {found.expected_inside:.0f} are by the sum of the answers. What the learner says"
         " may be farther from the sketch than the answer and its errors tell; more records make the ball grow, or use"
         " 'populous'"

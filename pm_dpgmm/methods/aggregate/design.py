@@ -34,6 +34,7 @@ FLAT = 1e-8  # share of the largest variance below which a direction is one in w
 POWER = -0.25  # of the covariance: noise in all directions together is least for given lengths
 N_LARGE, FEWEST_LARGE, LARGE = 20, 8, (1_000, 20_000)  # large simulated samples, least answers to them, their records
 MOST_SIMULATED = 30_000_000  # numbers in simulated records at a time: a quarter of a gigabyte
+GROWN = 6.0  # deviations; those of few large fits are no better known than by a third
 MOST_ALIKE = 0.5  # size of a subset in large samples up to which the two tell the bias of both
 
 FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
@@ -65,7 +66,9 @@ class Design:
     by_chance: FloatArray  # (P, P): covariance of the error of ``answer`` by simulation
     sampling: FloatArray  # (P, P): covariance of what the learner would answer to all records
     failed: float  # share of the simulated subsets that had no fit
+    seed: int  # of rows that are simulated later
     alike: BoolArray  # (P,): numbers that were the same in all typical simulated fits, so that no direction shows them
+    growing: BoolArray  # (P,): numbers that hang on how many records there are
 
     def predicted(self, mu_squared: float) -> float:
         """Squared error of an answer, by simulation: noise of the average, and a share of the bias that goes."""
@@ -157,7 +160,9 @@ def simulated(
         by_chance=np.zeros_like(sampling),
         sampling=sampling,
         failed=1.0 - float(good.mean()),
+        seed=int(rng.integers(2**31)),
         alike=alike,
+        growing=np.zeros(len(alike), dtype=bool),
     )
 
 
@@ -206,6 +211,18 @@ def with_answer(design: Design, large: LargeFits) -> Design:
     answer = middle + further * (middle - design.middle)
     by_chance = np.cov(answers.T).reshape(len(middle), -1) * (MEDIAN * (1 + further) ** 2 / len(answers))
     return replace(design, answer=answer, by_chance=by_chance)
+
+
+def with_growing(design: Design, *, n_records: float, n_whole: int) -> Design:
+    """The design with what a number's answer to ``n_whole`` simulated records, offset 0, says of those to fewer.
+
+    A share, a mean or a slope is the same but for chance and for what its bias is in doubt; a count, a sum or a test
+    statistic is not.
+    """
+    variances = np.diagonal(design.by_chance) + np.diagonal(design.sampling) * n_records / n_whole
+    bias = np.sqrt(DOUBTED) * np.abs(design.answer - design.middle)
+    growing = np.abs(design.answer) > np.maximum(GROWN * np.sqrt(variances), bias)
+    return replace(design, growing=~design.alike & growing)
 
 
 def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:

@@ -25,7 +25,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian
 from pm_dpgmm.mixture.coordinates import Coordinates
 
-PUBLIC_SEED = 20261124
+PUBLIC_SEED = 20261124  # of rows that shape a covariance and nothing else
 STEPS = 3  # of Gauss and Newton
 STEP = 1e-5  # of numerical derivatives
 AGREE = 0.01  # chance of a larger difference, below which average and sketch mean different mixtures
@@ -179,7 +179,7 @@ def unbiased(
     assert isinstance(design.chart, MixtureChart)
     truth, size = design.chart.mixture(at), design.subset_records
     n = int(min(SIMULATED + len(at), max(MOST_SIMULATED // (size * truth.means.shape[1]), 1)))
-    rows = truth.sample(n * size, rng=np.random.default_rng(PUBLIC_SEED))
+    rows = truth.sample(n * size, rng=np.random.default_rng(design.seed))
     edges = np.arange(n + 1) * size
     predictors = design.waves.of_subsets(rows, edges)
     predictors += design.waves.released - design.waves.coefficients @ told.expected(at)

@@ -52,8 +52,8 @@ INTERRUPTED = (
     " budget"
 )
 NO_ANSWERS = (
-    "the learner had no answers to records that were simulated from the released sketch, or always the same, so nothing"
-    " was averaged: the mixture is that of the sketch, made with a part of the budget"
+    "the learner had no answers to records simulated from the released sketch, always the same, or counts and the like,"
+    " which hang on how many there are, so nothing was averaged: the mixture is the sketch's, of part of the budget"
 )
 TOO_NOISY = (
     "the average has so much noise that it says nothing: the mixture is that of the sketch, made with a part of the"
@@ -351,7 +351,7 @@ def _estimated(
     chart, mixture, errors = design.chart, None, None
     if isinstance(chart, VectorChart):
         assert names is not None
-        units = np.where(design.alike, 0.0, chart.units)  # an error of 0 is read as unknown
+        units = np.where(design.alike | design.growing, 0.0, chart.units)  # an error of 0 is read as unknown
         scales = units[:, None] * units
         own = {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
         if not all(np.isfinite(values).all() for values in own.values()):

@@ -18,6 +18,7 @@ from pm_dpgmm.methods.aggregate.design import (
     simulated,
     subset_size,
     with_answer,
+    with_growing,
 )
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
@@ -101,7 +102,10 @@ def best_design(
         worse += 1
         if worse == PATIENCE or np.trace(best.simulation) < SETTLED * best.predicted(mu_squared):
             break
-    return best
+    if best is None or not isinstance(chart, VectorChart):
+        return best
+    best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
+    return None if (best.alike | best.growing).all() else best
 
 
 def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:

@@ -362,7 +362,7 @@ def test_a_fit_that_ends_before_its_sums_is_resumed_as_a_sketch(records, monkeyp
 )
 def test_answers_that_never_differ_leave_the_sketch(records, learner, tmp_path):
     """After the sketch is paid for nothing fails."""
-    with pytest.warns(dpg.FitWarning, match="always the same"):
+    with pytest.warns(dpg.FitWarning, match="always the same, or counts"):
         release = dpg.fit_gmm(records, 2, learner=learner, checkpoint=tmp_path / "c.json", **QUICK)
     assert release.warnings[0] == NO_ANSWERS
     with pytest.raises(ValueError, match=r"answer is of a release that has one, got .* always the same"):
@@ -389,6 +389,42 @@ def test_numbers_that_never_differ_in_simulation_have_no_error(tmp_path):
     assert np.isinf(answer.intervals()).tolist() == [[False] * 2, [True] * 2, [True] * 2]
     assert abs(answer.values[0] - records.mean()) < 5 * answer.errors[0]
     assert "whole 0 ± inf" in answer.summary() and "said the same 'whole', 'most'" in answer.flag
+
+
+@pytest.mark.thorough(quick=["among others"])
+@pytest.mark.parametrize("alone", [False, True], ids=["among others", "alone"])
+def test_numbers_that_hang_on_how_many_records_there_are_have_no_error(alone):
+    """A count came out as that of 1,000 simulated records, a t statistic as about a third, both with small errors."""
+    records = np.random.default_rng(5).normal(50.0, 10.0, size=(4_000, 1))
+    names = ("count", "t") if alone else ("mean", "count", "t")
+
+    def numbers(rows):
+        return [rows.mean(), (rows > 60).sum(), (rows.mean() - 47) / rows.std() * np.sqrt(len(rows))][alone:]
+
+    learner = dpg.VectorLearner(numbers, names)
+    words = "or counts and the like" if alone else "says another 'count', 't' of many records than of few"
+    with pytest.warns(dpg.FitWarning, match=words):
+        release = dpg.fit_gmm(records, 1, learner=learner, **QUICK)
+    if not alone:
+        assert np.isinf(release.answer.errors).tolist() == [False, True, True]
+        assert abs(release.answer.values[0] - records.mean()) < 5 * release.answer.errors[0]
+
+
+@pytest.mark.thorough
+def test_shares_means_and_quantiles_hang_on_no_number_of_records(monkeypatch):
+    """Below 1e-4 for each: six deviations of which the smaller part is known from 20 fits."""
+    designs, original = [], method.best_design
+    monkeypatch.setattr(method, "best_design", lambda *given, **named: designs.append(original(*given, **named)))
+
+    def numbers(rows):
+        return [rows.mean(), rows.std(), np.median(rows), (rows > 60).mean(), *np.quantile(rows, [0.1, 0.75])]
+
+    records = np.random.default_rng(6).normal(50.0, 10.0, size=(4_000, 1))
+    for seed in range(3):
+        learner = dpg.VectorLearner(numbers, tuple("abcdef"))
+        with pytest.warns(dpg.FitWarning):
+            dpg.fit_gmm(records, 1, learner=learner, **(BUDGET | {"random_seed": seed}))
+    assert len(designs) == 3 and not any((one.growing | one.alike).any() for one in designs)
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-3])

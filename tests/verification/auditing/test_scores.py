@@ -620,3 +620,18 @@ def test_runs_of_one_data_set_alone_single_out_no_pair_of_columns():
     z = np.random.default_rng(1).normal(size=(50, column_pairs.MAX_PRODUCTS + 1))
     for label in (np.zeros(50, dtype=bool), np.ones(50, dtype=bool)):
         assert column_pairs.product_pairs(z, label, z.shape[1]) == ()
+
+
+@pytest.mark.thorough(quick=["12"])
+@pytest.mark.parametrize("d", [12, 16])
+def test_which_of_many_columns_fail_together_is_seen(d):
+    """Patterns that are met once or twice taught their own label: 1 of 20 were refuted, 0 of 20 from 14 columns on."""
+
+    def mechanism(x, n, rng):
+        rows = rng.normal(size=(n, d))
+        rows[rng.random((n, d)) < 0.5] = np.nan
+        secret = (rng.random(n) < 1 / (1 + np.exp(-1.4))) == x
+        rows[:, d // 2] = np.where(np.isnan(rows[:, 1]) ^ secret, np.nan, 0.0)
+        return rows
+
+    assert audit(mechanism, 1, 0, epsilon=1.0, n_samples=10_000, rng=np.random.default_rng(3)).refuted

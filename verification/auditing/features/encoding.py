@@ -156,7 +156,7 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
                 atoms.append((j, table))
     states = _states(rows)
     flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
-    patterns = fit_table(_pattern_keys(states), label, least=1) if flags else None
+    patterns = _fit_patterns(_pattern_keys(states), label) if flags else None
     return Encoder(
         rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, failing, products
     )
@@ -238,6 +238,12 @@ def _states(rows: FloatArray) -> NDArray[np.int8]:
 
 def _pattern_keys(states: NDArray[np.int8]) -> KeyArray:
     return row_keys(states.astype(float))
+
+
+def _fit_patterns(keys: KeyArray, label: BoolArray) -> Table | None:
+    """Patterns of failure, rare ones too where they are few: else a label would be learned from itself."""
+    few = np.unique(keys).size * ATOM_COUNT <= keys.size
+    return fit_table(keys, label, least=1 if few else ATOM_COUNT)
 
 
 def _extras(encoder: Encoder, rows: FloatArray, columns: FloatArray) -> list[FloatArray]:
