@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_masks, check_text, shown, unmasked
+from pm_dpgmm.records.feature_names import axis_labels
 
 LONGEST_ANSWER = 1000  # numbers; the covariance of their errors, in a file, is then 26 megabytes
 LONGEST_NAME = 200  # characters
@@ -71,12 +72,9 @@ def in_order(said: Any, names: tuple[str, ...]) -> Any:
 
     Labels that are no texts, such as places, say nothing of the order. ValueError if texts are other than the names.
     """
-    labels: Any = getattr(said, "index", None)  # of a list, a method
-    if hasattr(said, "dims") and len(said.dims) == 1 and said.dims[0] in said.coords:
-        labels = said.coords[said.dims[0]].values
-    if not hasattr(labels, "tolist") or not all(isinstance(label, str) for label in labels.tolist()):
+    labels = axis_labels(said, 0, names) if getattr(said, "ndim", 0) == 1 else None
+    if labels is None:
         return said
-    given = labels.tolist()
-    if sorted(given) != sorted(names):
-        raise ValueError(f"function must label its numbers with the names {shown(list(names))}, got {shown(given)}")
-    return np.asarray(said)[[given.index(name) for name in names]]
+    if sorted(labels) != sorted(names):
+        raise ValueError(f"function must label its numbers with the names {shown(list(names))}, got {shown(labels)}")
+    return np.asarray(said)[[labels.index(name) for name in names]]

@@ -51,9 +51,8 @@ _KINDS_BEFORE = {
     REGIONS: "regions of up to four columns",
     REPEATED: "values that repeat",
 }
-_BEFORE: tuple[
-    dict[str, str], ...
-] = (  # words of passes by today's: what earlier versions wrote, which told no kinds apart
+# words of passes by today's: what earlier versions wrote, which told no kinds apart
+_BEFORE: tuple[dict[str, str], ...] = (
     {
         TAILS: "single columns and their tails, in steps of a fiftieth of their spread or wider",
         REGIONS: "regions of two or three columns, of four where columns are few or runs many",

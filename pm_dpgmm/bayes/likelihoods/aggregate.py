@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 
+from pm_dpgmm.bayes.likelihoods.shared_numbers import shared
 from pm_dpgmm.mixture.coordinates import Coordinates, triangle
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
@@ -61,19 +61,14 @@ def log_likelihood(
     whitener, inverse = (axes[:, measured] / deviations).T, np.linalg.inv(frames)
     constant = -np.log(deviations).sum() - 0.5 * len(deviations) * LOG_2PI
 
-    logs = pt.log(weights) - _shared(np.log(base))
+    logs = pt.log(weights) - shared(np.log(base))
     others = np.delete(np.arange(k), chart.reference)
     ratios = logs[others] - logs[chart.reference]
-    moved = (_shared(inverse) * (means - _shared(middle))[:, None, :]).sum(axis=-1)
-    factors = (_shared(inverse)[:, :, :, None] * chol[:, None, :, :]).sum(axis=2)
+    moved = (shared(inverse) * (means - shared(middle))[:, None, :]).sum(axis=-1)
+    factors = (shared(inverse)[:, :, :, None] * chol[:, None, :, :]).sum(axis=2)
     row, column, diagonal = triangle(d)
     entries = factors[:, row, column]
     entries = pt.set_subtensor(entries[:, diagonal], pt.log(entries[:, diagonal]))
     offsets = pt.concatenate([ratios, moved.ravel(), entries.ravel()])
-    found: TensorVariable = _shared(np.asarray(constant)) - 0.5 * pt.sum(pt.square(pt.dot(_shared(whitener), offsets)))
+    found: TensorVariable = shared(np.asarray(constant)) - 0.5 * pt.sum(pt.square(pt.dot(shared(whitener), offsets)))
     return found
-
-
-def _shared(value: Any) -> Any:
-    # Not constants: compiled code must not depend on the numbers, so that the next release finds it in the cache.
-    return pytensor.shared(value, shape=np.shape(value))

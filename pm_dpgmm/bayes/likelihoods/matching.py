@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
+from pm_dpgmm.bayes.likelihoods.shared_numbers import shared
 from pm_dpgmm.bayes.rows.labels import nearest_order
 
 if TYPE_CHECKING:
@@ -56,14 +57,9 @@ def _nearest(release: Released, parts: Parts) -> TensorVariable:
     """
     k = release.n_components
     _, means, chol = (disconnected_grad(part) for part in parts)
-    frames = _shared(np.linalg.inv(np.linalg.cholesky(release.mixture.covariances)))
-    gaps = means[:, None, None, :] - _shared(release.means)[:, None, :]  # (K, K of the release, 1, D)
+    frames = shared(np.linalg.inv(np.linalg.cholesky(release.mixture.covariances)))
+    gaps = means[:, None, None, :] - shared(release.means)[:, None, :]  # (K, K of the release, 1, D)
     widths = (frames[None, ..., None] * chol[:, None, None]).sum(axis=3)  # (K, K of the release, D, D)
     costs = pt.square((frames * gaps).sum(axis=-1)).sum(axis=-1) + pt.square(widths).sum(axis=(-2, -1))
     orders = pytensor.shared(np.array(list(permutations(range(k)))))
     return orders[pt.argmin(costs[orders, np.arange(k)].sum(axis=1))]
-
-
-def _shared(value: Any) -> Any:
-    # Not constants: compiled code must not depend on the numbers, so that the next release finds it in the cache.
-    return pytensor.shared(value, shape=np.shape(value))

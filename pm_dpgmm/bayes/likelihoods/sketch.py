@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.compiled.value_with_slopes import value_of
 from pm_dpgmm.bayes.likelihoods.known_component import beside
+from pm_dpgmm.bayes.likelihoods.shared_numbers import shared
 from pm_dpgmm.bayes.likelihoods.sketch_operation import exact_of, held_of
 from pm_dpgmm.methods.sketch.law import EXACT_UP_TO, SketchLaw, factors_of, plug_in_covariance
 
@@ -78,7 +78,7 @@ def log_likelihood(
     if likelihood == "exact" or (likelihood == "auto" and small):
         return exact_log_density(law, weights, means, chol)
     arrays = held_arrays(law, release.mixture)
-    return held_log_density({name: _shared(value) for name, value in arrays.items()}, weights, means, chol)
+    return held_log_density({name: shared(value) for name, value in arrays.items()}, weights, means, chol)
 
 
 # ---------------------------------------------------------------------- covariance held at the release
@@ -118,12 +118,6 @@ def held_log_density(
     return found
 
 
-def _shared(value: FloatArray) -> TensorVariable:
-    # Not constants: compiled code must not depend on the numbers, so that the next release finds it in the cache.
-    # Their shapes are known, because JAX compiles for fixed shapes alone.
-    return pytensor.shared(value, shape=np.shape(value))
-
-
 # ---------------------------------------------------------------------- covariance at the parameters
 def exact_log_density(
     law: SketchLaw, weights: TensorVariable, means: TensorVariable, chol: TensorVariable
@@ -137,5 +131,5 @@ def exact_log_density(
         scales[3] = share / (1 - share) * law.gain
         weights, means, chol = beside(law.background, weights, means, chol)
     fixed = (law.frequencies, law.centre, law.values, np.square(law.deviations), scales, law.fixed)
-    found: TensorVariable = value_of(exact_of, weights, means, chol, *(_shared(np.asarray(one)) for one in fixed))
+    found: TensorVariable = value_of(exact_of, weights, means, chol, *(shared(np.asarray(one)) for one in fixed))
     return found
