@@ -306,12 +306,18 @@ def test_every_subset_of_records_has_a_process_of_its_own_and_simulated_ones_sha
 def test_simulated_rows_are_others_in_every_run(records, monkeypatch):
     """Of one seed for all, what simulation gets wrong would be wrong alike in all releases, whose errors say it is not:
     of 19 shares all were too large, and 10 of 19 intervals of 90 % missed."""
-    seen = []
-    monkeypatch.setattr(method, "best_design", lambda centre, fit, *, seed, **_: seen.append(seed))
+    seen, scatter, original = [], [], method.best_design
+
+    def told(centre, fit, *, seed, **given):
+        seen.append(seed)
+        scatter.append([original(centre, fit, seed=number, **given).scatter for number in (1, 2)])
+
+    monkeypatch.setattr(method, "best_design", told)
     for number in (None, None, 1, 2, 1):
         with pytest.warns(dpg.FitWarning):
             dpg.fit_gmm(records, 1, **(BUDGET | {"random_seed": number}))
     assert len(set(seen)) == 4 and seen[2] == seen[4]
+    assert not np.array_equal(*scatter[0]) and np.array_equal(scatter[2][0], scatter[4][0])
 
 
 @pytest.mark.thorough

@@ -162,7 +162,9 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
             assert [problem.split(":")[0] for problem in verification.problems] == expected
 
 
-@pytest.mark.parametrize("claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}], ids=["pair", "curve"])
+@pytest.mark.parametrize(
+    "claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}, {"epsilon": 1.0, "level": "bit"}], ids=["pair", "curve", "bits"]
+)
 def test_passes_in_the_words_of_earlier_versions_hold(claim):
     found = audit(fair, 0.0, 1.0, n_samples=2_000, rng=np.random.default_rng(1), **claim)
     before = "what numbers leave when divided by 1 or by the step of their grid"
@@ -171,6 +173,7 @@ def test_passes_in_the_words_of_earlier_versions_hold(claim):
         earlier = json.loads(json.dumps(certificate(found)))
         earlier["statement"] = in_earlier_words(str(found))[number]
         earlier["looked_for"] = [in_earlier_words(kind)[number] for kind in found.looked_for]
+        assert f" if it shows in {', '.join(earlier['looked_for'])} (9 times in 10" in earlier["statement"]
         assert "looked for as well" not in earlier["statement"]
         assert before in earlier["looked_for"] and before in earlier["statement"] and how_often in earlier["statement"]
         earlier["digest"] = digest_of(earlier)
