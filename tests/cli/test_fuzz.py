@@ -48,7 +48,7 @@ COMMANDS = [
     "demo --output folder",
 ]
 AUDITS = [
-    "audit fuzzed:mechanism 0 1 --epsilon 1 --n-samples 500 --certificate new.json",
+    "audit fuzzed:mechanism 0 1 --epsilon 2 --n-samples 500 --certificate new.json",
     "verify release.json",
     "specimens --only randomised_response --share 0.1 --seed 1",
     "targets --only histogram_release --share 0.1 --json",
