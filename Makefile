@@ -31,7 +31,7 @@ export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: environment oldest-environment demo test test-all test-oldest oldest check audit tutorials report benchmark docs site lock notes clean
+.PHONY: environment oldest-environment demo test test-all test-oldest oldest lint check audit tutorials report benchmark docs site lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -60,7 +60,7 @@ oldest-environment:
 
 # all of what samples, reads files or keeps records apart
 OLDEST_TESTS = $(patsubst %,tests/bayes/%,prior rows starts) $(wildcard tests/bayes/test_*.py) tests/records \
-	tests/test_without_pymc.py tests/test_architecture.py tests/cli/test_warm_up.py \
+	tests/test_without_pymc.py tests/test_imports.py tests/cli/test_warm_up.py \
 	$(patsubst %,tests/privacy/test_%.py,guarantee ledger noise)
 # of the rest, what make test has: formulas, their derivatives and the error probabilities of hundreds of audits do not
 # depend on versions, and make test-all has them
@@ -75,11 +75,13 @@ oldest: $(KERNELS)
 	$(PYTEST) $(OLDEST_WARNINGS) $(OLDEST_TESTS)
 	$(PYTEST) $(OLDEST_WARNINGS) -m "not thorough" $(OLDEST_QUICK)
 
-check: $(STAMP)
+lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m verification.proof_notes
+
+check: lint
 	$(BIN)/python -m pytest -q -n 0 tests/test_architecture.py
 
 audit: $(STAMP)

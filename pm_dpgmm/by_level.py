@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import check_choice, printable, read_choices, shown
-from pm_dpgmm.fit import check_together, checked, chosen_method, fit_gmm
+from pm_dpgmm.fit import checked, chosen_method, fit_gmm
+from pm_dpgmm.methods.capabilities import check_together
 from pm_dpgmm.methods.fit_warnings import FitWarning, warning_about
 from pm_dpgmm.methods.problem import read_problem
 from pm_dpgmm.privacy.guarantee import Neighbouring, Unstable, warn_if_weak

@@ -28,10 +28,10 @@ from pm_dpgmm.files.untrusted_json import check_writable
 from pm_dpgmm.files.writing import reserved
 from pm_dpgmm.learners.quiet import without_float_errors
 from pm_dpgmm.learners.subsets import check_learner
-from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.methods.aggregate.method import Aggregate
 from pm_dpgmm.methods.automatic.method import Automatic
 from pm_dpgmm.methods.automatic.public_facts import by_public_facts
+from pm_dpgmm.methods.capabilities import check_together
 from pm_dpgmm.methods.central.method import Central
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.slices import SliceMethod
@@ -307,39 +307,6 @@ def chosen_method(method: str | Method, settings: dict[str, Any], problem: Probl
         rule = f"settings of method {kind.name!r} must be among {known}, all else an argument that help() lists"
         raise TypeError(f"{rule}, got {unknown}")
     return kind(**settings)
-
-
-def check_together(
-    chosen: Method, problem: Problem, n_components: Any, X: Any, feature_names: tuple[str, ...], learner: Any
-) -> None:
-    """Raise unless the method can do what was asked for with such records."""
-    if len(problem.component_choices) > 1 and not chosen.chooses:
-        raise ValueError(
-            f"n_components must be an integer with method {chosen.name!r}, got {shown(n_components)}; only 'sketch',"
-            " which needs delta, chooses among several"
-        )
-    if isinstance(X, RecordBlocks) and not chosen.streams:
-        raise ValueError(
-            f"X must be records in memory with method {chosen.name!r}, got RecordBlocks; 'sketch' reads them"
-        )
-    if problem.resolution is not None and not chosen.knows_rounding:
-        rule = f"resolution must be left out with method {chosen.name!r}, which knows of no rounding"
-        raise ValueError(f"{rule} ('sketch' and 'histogram' do), got {shown(problem.resolution.tolist())}")
-    if learner is not None and not chosen.takes_learner:
-        rule = f"learner must be left out with method {chosen.name!r}, which runs none ('aggregate' and 'populous' do)"
-        raise ValueError(f"{rule}, got {shown(learner)}")
-    if isinstance(learner, VectorLearner) and not chosen.takes_vectors:
-        raise ValueError(f"learner must answer with mixtures with method {chosen.name!r}, got {shown(learner)}")
-    expected = chosen.feature_names
-    if expected not in (None, feature_names):
-        raise ValueError(f"X must have the columns of like, {shown(expected)}, got {shown(feature_names)}")
-    try:
-        with without_float_errors():
-            chosen.check(problem)
-    except ArithmeticError as error:  # constants that no float holds
-        rule = "epsilon, delta and the settings must be of sizes that the method can compute with"
-        given = f"{problem.epsilon:g}, {problem.delta:g} and {shown(chosen)}"
-        raise ValueError(f"{rule}, got {given}: {error}") from None
 
 
 # ---------------------------------------------------------------------- release

@@ -115,8 +115,8 @@ BAD_INPUT = {
     "learner that cannot travel": (X, {"learner": (lambda lock: lambda s: lock)(__import__("threading").Lock()), "n_jobs": 2}, TypeError, "learner must be picklable"),
     "a huge integer": (np.array([[10**400], [1]], dtype=object), {}, TypeError, "X must be numeric"),
     "n_jobs": (X, {"n_jobs": 1.5}, TypeError, "n_jobs must be an integer"),
-    "settings without constants": (X, {"method": "populous-single", "delta": 0.5, "test_share": 1e-300}, ValueError, "epsilon must leave a noise scale of at most 2.52 steps in every part"),
-    "noise without constants": (X, {"method": "populous-single", "delta": 0.1, "noise": 1e-300, "accounting": "paper"}, ValueError, "epsilon, delta and the settings must be of sizes"),
+    "settings without constants": (X, {"method": "populous-single", "bounds": None, "delta": 0.5, "test_share": 1e-300}, ValueError, "epsilon must leave a noise scale of at most 2.52 steps in every part"),
+    "noise without constants": (X, {"method": "populous-single", "bounds": None, "delta": 0.1, "noise": 1e-300, "accounting": "paper"}, ValueError, "epsilon, delta and the settings must be of sizes"),
     "seed": (X, {"random_seed": -1}, ValueError, "random_seed must be at least 0"),
     "no such file": ("nowhere.csv", {}, FileNotFoundError, "X must be an existing file, got 'nowhere.csv'"),
     "wrong suffix": ("records.xlsx", {}, ValueError, "X must be a path that ends in .csv or .parquet"),
@@ -374,9 +374,20 @@ def test_a_refusal_is_charged(tmp_path):
 def test_a_learner_is_refused_where_it_would_not_run(method, tmp_path):
     """The fit was another one, without a word, and paid for."""
     ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
-    given = {"epsilon": 1.0, "delta": 1e-6, "method": method, "bounds": (-9, 9), "learner": GaussianMixture(1)}
+    given = {"epsilon": 1.0, "delta": 1e-6, "method": method, "learner": GaussianMixture(1)}
+    given |= {} if method == "gaps" else {"bounds": (-9, 9)}
     with pytest.raises(ValueError, match=r"learner must be left out with method '.*'aggregate' and 'populous' do"):
         dpg.fit_gmm(np.random.default_rng(1).normal(size=(3_000, 1)), 1, ledger=ledger, **given)
+    assert ledger.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("method", ["populous", "populous-single", "two-phase", "gaps"])
+def test_bounds_are_refused_where_they_would_not_be_used(method, tmp_path):
+    """Two of the four took them and cut nothing, without a word."""
+    ledger = dpg.Ledger(tmp_path / "budget.sqlite", epsilon=2.0, delta=1e-5)
+    given = {"epsilon": 1.0, "delta": 1e-6, "method": method, "ledger": ledger}
+    with pytest.raises(ValueError, match=rf"bounds must be left out with method '{method}'.*got \[\[0.0, 50.0\]\]"):
+        dpg.fit_gmm(np.random.default_rng(1).normal(50, 5, (3_000, 1)), 1, bounds=(0, 50), **given)
     assert ledger.spent == (0.0, 0.0)
 
 

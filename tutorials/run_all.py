@@ -2,7 +2,7 @@
 
 python tutorials/run_all.py          # all of them, whole
 python tutorials/run_all.py 01 05    # these
-QUICK=1 python tutorials/run_all.py  # small runs, a few seconds each
+QUICK=1 python tutorials/run_all.py  # small runs, most under half a minute
 """
 
 from __future__ import annotations

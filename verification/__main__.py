@@ -389,7 +389,8 @@ def _verify(options: argparse.Namespace) -> int:
     try:
         found = verify(json.loads(text, object_pairs_hook=distinct_keys))
     except (ValueError, RecursionError) as error:
-        print(f"{options.certificate}: {error}", file=sys.stderr)
+        kind = "is no JSON, as a certificate is: " if isinstance(error, json.JSONDecodeError) else ""
+        print(f"{options.certificate}: {kind}{error}", file=sys.stderr)
         return 2
     print(json.dumps({"holds": found.holds, "text": str(found)}) if options.json else found)
     return int(not found.holds)

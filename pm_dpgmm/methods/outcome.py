@@ -71,6 +71,8 @@ class Method(Protocol):
         Whether it chooses among several numbers of components.
     streams : bool
         Whether its records may come in blocks (:class:`pm_dpgmm.RecordBlocks`).
+    takes_bounds : bool
+        Whether it has a use for bounds on the columns.
     knows_rounding : bool
         Whether it knows of columns that are rounded (``Problem.resolution``).
     takes_learner : bool
@@ -83,6 +85,7 @@ class Method(Protocol):
     name: ClassVar[str]
     chooses: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    takes_bounds: ClassVar[bool] = True
     knows_rounding: ClassVar[bool] = False
     takes_learner: ClassVar[bool] = False
     takes_vectors: ClassVar[bool] = False

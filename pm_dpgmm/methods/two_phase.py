@@ -52,6 +52,7 @@ class TwoPhase(Method):
     crude: Populous = field(default_factory=Populous)
     sketch: SketchMethod = field(default_factory=SketchMethod)
     name: ClassVar[str] = "two-phase"
+    takes_bounds: ClassVar[bool] = False
     takes_learner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -105,8 +106,6 @@ class TwoPhase(Method):
 
     def check(self, problem: Problem) -> None:
         """Raise ValueError unless both methods can run without bounds."""
-        if problem.bounds is not None:
-            raise ValueError("bounds must be None with method 'two-phase', which finds them; use 'sketch' with bounds")
         crude, rest = self.phases(problem)
         try:
             self.crude.check(crude)

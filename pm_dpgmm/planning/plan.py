@@ -68,7 +68,7 @@ def plan(
         is in deviations of the components, which are about 1 here; simulated records are rounded to it. ``transform``
         is left out: the mixtures here are those of transformed records.
     bounds : bool
-        Whether there will be bounds; here they are twice as wide as the records. "populous" has none.
+        Whether there will be bounds, where the method takes any; here they are twice as wide as the records.
     separation : float
         Mahalanobis distance of the nearest two components, in their mean covariance: 4 is apart, 2 overlaps much.
         Method "populous" is then also told this number as its guess, so the plan takes for granted that you guess
@@ -227,8 +227,7 @@ def _planned(
     **settings: Any,
 ) -> tuple[Plan, list[Mixture], list[Release]]:
     """The plan, the mixtures it drew and the releases of those that were answered."""
-    check_count(n_records=n_records)
-    check_count(n_features=n_features)
+    check_count(n_records=n_records, n_features=n_features)
     check_flag(bounds=bounds)
     if n_records > MOST_NUMBERS // n_features:
         rule = f"n_records must be at most {MOST_NUMBERS // n_features:,} in a plan, which simulates as many"
@@ -240,6 +239,7 @@ def _planned(
     )
     if n_records < n_components:
         raise ValueError(f"n_records must be at least n_components = {n_components}, got {n_records}")
+    bounds = bounds and (name == "auto" or METHODS[name].takes_bounds)
     problem = {"epsilon": epsilon, "delta": delta, "method": method, "neighbouring": neighbouring, **settings}
     if method == PopulousSingle.name:
         raise ValueError(_populous_words(n_records, n_features, n_components, problem))
@@ -256,7 +256,7 @@ def _planned(
             int(n_records), int(n_features), int(n_components), float(epsilon), float(delta or 0), None, relation
         )
         runs = simulated_runs(chosen, truths, facts, learner=learner, n_jobs=n_jobs, rngs=rngs)
-        trials, releases, bounds = runs.trials, runs.releases, False
+        trials, releases = runs.trials, runs.releases
     for truth, rng in zip(truths, rngs, strict=True) if runs is None else ():
         trial, release = trial_of(truth, int(n_records), bounds, problem, rng)
         trials.append(trial)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.fit import METHODS
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.notebook_html import alarm, box, paragraph, table
 from pm_dpgmm.planning.agreement import Agreement, words_without_settings
@@ -143,7 +144,8 @@ class Plan:
 
     @property
     def _remedy(self) -> str:
-        bounds = ", bounds from public knowledge" if not self.bounds and self.agreement is None else ""
+        takes_them = not self.bounds and METHODS[self.method].takes_bounds
+        bounds = ", bounds from public knowledge" if takes_them else ""
         return f"fewer columns or components{bounds} or a larger epsilon need fewer records"
 
     @property

@@ -79,6 +79,8 @@ def trial_of(
         release = _fit(truth, n_records, bounds, problem, rng)
     except Unstable:
         return Trial(True, math.inf, math.inf, math.inf, math.inf, math.inf, None, time.perf_counter() - began), None
+    except ValueError as error:  # the records are simulated
+        raise ValueError(str(error).replace("X must have at least", "n_records must be at least", 1)) from None
     seconds = time.perf_counter() - began
     points = truth.sample(N_HELD_OUT, rng=rng)
     losses = truth.log_density(points) - release.log_density(points)

@@ -62,7 +62,7 @@ BAD = {
     "central": [(problem(bounds=None), "needs bounds"), (problem(n_features=30), "at most 1200 numbers")],
     "aggregate": [(problem(delta=0.0), "needs delta"), (problem(20), "X must have at least 36 rows")],
     "populous": [(problem(delta=0.0), "needs delta"), (problem(50), "X must have at least")],
-    "two-phase": [(problem(), "bounds must be None"), (problem(50, bounds=None), "X must have at least")],
+    "two-phase": [(problem(delta=0.0), "needs delta"), (problem(50, bounds=None), "X must have at least")],
     "populous-single": [(problem(delta=0.0), "needs delta"), (problem(20), "X must have at least")],
     "local": [
         (problem(neighbouring=Neighbouring.ADD_REMOVE), "neighbouring must be 'replace-one'"),
@@ -74,7 +74,6 @@ BAD = {
     ],
     "gaps": [
         (problem(delta=0.0), "needs delta"),
-        (problem(), "bounds must be None"),
         (problem(n_features=2, bounds=None), "supports 1 feature, got 2"),
         (problem(50, bounds=None), "X must have at least 66. rows"),
         (problem(n_components=65, bounds=None), "n_components must be at most 64"),

@@ -100,6 +100,19 @@ def test_a_refusal_is_a_trial_and_no_error():
     assert plan.failure_share == 1 and plan.method == "sketch" and not plan.bounds and plan.predicted is None
 
 
+def test_a_plan_has_no_bounds_where_the_method_takes_none():
+    """The default, bounds, made "gaps" and "two-phase" refuse every simulation."""
+    plan = dpg.plan(900, 1, 1, method="gaps", n_simulations=1, **BUDGET)
+    assert not plan.bounds and "without bounds" in plan.table()
+    lost = replace(plan, trials=(replace(plan.trials[0], gap=9.0),))
+    assert "a larger epsilon" in lost.reason and "bounds from public knowledge" not in lost.reason
+
+
+def test_too_few_records_are_told_as_the_number_that_was_given():
+    with pytest.raises(ValueError, match=r"^n_records must be at least 668 rows for method 'gaps'"):
+        dpg.plan(500, 1, 1, method="gaps", n_simulations=1, **BUDGET)
+
+
 @pytest.mark.thorough
 def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
     found = dpg.smallest_size(1, 2, epsilon=1.0, method="histogram", error=0.02, n_simulations=2)

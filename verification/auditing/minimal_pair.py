@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from verification._arguments import check_count, check_rng
+from verification._arguments import check_callable, check_count, check_rng
 from verification.auditing.candidates import (
     LEAST_RUNS,
     Pair,
@@ -144,6 +144,7 @@ def minimal_pair(
     check_claim(epsilon, delta, false_alarm)
     check_count(least=LEAST_RUNS, n_samples=n_samples, n_search=n_search)
     check_count(least=1, n_pairs=n_pairs)
+    check_callable(progress=progress)
     rng = check_rng(rng)
     hypothesis = hypothesis_for("strategy", strategy)
     base = int(rng.integers(2**63))

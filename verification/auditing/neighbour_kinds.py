@@ -111,7 +111,7 @@ def _numbers(name: str, value: ArrayLike) -> FloatArray:
 
 
 def _limits(bounds: ArrayLike, n_features: int) -> Pair:
-    rule = f"bounds must be a pair (low, high), low below high, each a finite number or {n_features} of them"
+    rule = f"bounds must be a pair (low, high), low below high by a finite width, each a number or {n_features} of them"
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (n_features,)) for end in bounds)  # type: ignore[union-attr]
     except (TypeError, ValueError):

@@ -88,6 +88,7 @@ class GapsMethod(Method):
     accuracy: float | None = None
     assumed_records: int | None = None
     name: ClassVar[str] = "gaps"
+    takes_bounds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_probability(first_share=self.first_share, last_share=self.last_share)
@@ -120,8 +121,6 @@ class GapsMethod(Method):
         if problem.n_features != 1:
             raise ValueError(f"method 'gaps' supports 1 feature, got {problem.n_features}")
         _check_components(problem.n_components)
-        if problem.bounds is not None:
-            raise ValueError("bounds must be None with method 'gaps', which needs none; use 'sketch' with bounds")
         if problem.neighbouring is Neighbouring.ADD_REMOVE and self.assumed_records is None:
             raise ValueError(
                 "assumed_records must be given under add-remove neighbours: the number of records is private there,"

@@ -107,6 +107,7 @@ class Populous(Method):
     time_limit: float | None = None
     rehearse: bool = True
     name: ClassVar[str] = "populous"
+    takes_bounds: ClassVar[bool] = False
     takes_learner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -328,8 +329,10 @@ def _constants(settings: Populous, public: tuple[int, int, int, float, float, bo
         design = best_design(assumed, settings.noise)
         if design is None:
             enough = fewest_records(assumed, settings.noise)
+            named = "X must have" if settings.assumed_records is None else "assumed_records must be"
+            rows = " rows" if settings.assumed_records is None else ""
             raise ValueError(
-                f"X must have at least about {enough:,} rows for method 'populous' to answer with {k} components of"
+                f"{named} at least about {enough:,}{rows} for method 'populous' to answer with {k} components of"
                 f" {d} columns, separation {settings.separation:g} and efficiency {settings.efficiency:g},"
                 f" got {n:,}"
             )

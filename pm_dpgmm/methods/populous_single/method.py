@@ -78,6 +78,7 @@ class PopulousSingle(Method):
     accounting: str = "exact"
     rehearse: bool = True
     name: ClassVar[str] = "populous-single"
+    takes_bounds: ClassVar[bool] = False
     takes_learner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
