@@ -19,6 +19,7 @@ from pm_dpgmm.privacy.noise import IntArray, Rng, geometric, laplace_scale
 CHANGED = 2  # of noisy scores: one that falls by one record while another rises by one
 SHARE_BITS = 20  # shares of the records are compared in multiples of 2^-20, so that counts stay whole
 MOST_HYPOTHESES = 2_000
+TINY = 1e-150  # what divides; no machine holds the records that smaller steps need
 MOST_AT_ONCE = 50_000  # pairs of hypotheses with one component, compared at once
 
 
@@ -31,6 +32,11 @@ def records_needed(
     law of the records in total variation; z = ``slack``, b = ``failure``. Without handicaps, records independent;
     claim ``hypothesis-selection`` of this package checks the constants.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a number breaks these rules, or is so small that no number of records would do.
+
     Examples
     --------
     >>> records_needed(1_000, accuracy=0.1, epsilon=1.0, failure=0.1)
@@ -40,6 +46,9 @@ def records_needed(
     check_positive(accuracy=accuracy, epsilon=epsilon, slack=slack)
     check_probability(failure=failure)
     step = slack * accuracy
+    if min(step**2, step * epsilon) < TINY:
+        rule = "accuracy, slack and epsilon must be of sizes that a number of records can be for"
+        raise ValueError(f"{rule}, got {accuracy:g}, {slack:g} and {epsilon:g}")
     sampling = 8 * math.log(4 * n_hypotheses / failure) / step**2
     return math.ceil(sampling + 8 * math.log(2 * n_hypotheses / failure) / (step * epsilon))
 

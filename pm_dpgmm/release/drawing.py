@@ -48,13 +48,23 @@ def draw_column(
         ax.set(xlabel=literal(release.feature_names[place]), ylabel="density")
 
 
-def draw_pair(
-    ax: Any, release: Released, pair: Sequence[int], *, n_points: int, n_draws: int = 0, names: bool = True
-) -> None:
-    """Contours of two columns and an ellipse for every component, of one standard deviation.
+def plausible_mixtures(release: Released, n_draws: int) -> list[Mixture]:
+    """So many mixtures that the released numbers leave plausible; none but for sketches, which know."""
+    if not n_draws or release.statistic is not Statistic.SKETCH:
+        return []
+    return [fit.mixture for fit in laplace(release).fits(n_draws, 0)]
 
-    With ``n_draws``, of method "sketch", also ellipses of so many mixtures that the released numbers leave plausible.
-    """
+
+def draw_pair(
+    ax: Any,
+    release: Released,
+    pair: Sequence[int],
+    *,
+    n_points: int,
+    plausible: Sequence[Mixture] = (),
+    names: bool = True,
+) -> None:
+    """Contours of two columns and an ellipse of one deviation for every component, of ``plausible`` mixtures pale."""
     drawn = release.density.marginal(list(pair))
     columns = None if release.transformations is None else release.transformations.of(list(pair))
 
@@ -62,12 +72,11 @@ def draw_pair(
         return points if columns is None else columns.to_units(points)
 
     contours(ax, drawn, n_points=n_points, columns=columns)
-    if n_draws and release.statistic is Statistic.SKETCH:
-        for fit in laplace(release).fits(n_draws, 0):
-            other = fit.mixture.marginal(list(pair))
-            for k in range(release.n_components):
-                ellipse = in_units(ellipse_of(other.means[k], other.covariances[k], n_points=PALE_POINTS))
-                ax.plot(*ellipse.T, color="C1", lw=0.6, alpha=min(1.0, max(0.05, 3 / n_draws)))
+    for mixture in plausible:
+        other = mixture.marginal(list(pair))
+        for k in range(release.n_components):
+            ellipse = in_units(ellipse_of(other.means[k], other.covariances[k], n_points=PALE_POINTS))
+            ax.plot(*ellipse.T, color="C1", lw=0.6, alpha=min(1.0, max(0.05, 3 / len(plausible))))
     for k, weight in enumerate(drawn.weights.tolist()):
         style = "-" if k < release.n_components else "--"
         ellipse, middle = in_units(ellipse_of(drawn.means[k], drawn.covariances[k])), in_units(drawn.means[k][None])

@@ -10,7 +10,7 @@ import numpy as np
 from pm_dpgmm._arguments import check_count, shown
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.records.feature_names import place_of
-from pm_dpgmm.release.drawing import axes_of, draw_column, draw_pair, literal, price
+from pm_dpgmm.release.drawing import axes_of, draw_column, draw_pair, literal, plausible_mixtures, price
 
 MOST_COLUMNS = 12  # of one figure: 66 pairs
 MOST_POINTS, MOST_DRAWS = 1000, 1000
@@ -71,6 +71,7 @@ def plot_pairs(
         raise TypeError(f"release must be a Release, got {shown(release)} of type {type(release).__name__}")
     places = places_of(release, features)
     grid = _grid(axes, len(places))
+    plausible = plausible_mixtures(release, n_draws) if len(places) > 1 else []
     for row, below in enumerate(places):
         for column, beside in enumerate(places):
             ax = grid[row, column]
@@ -80,7 +81,7 @@ def plot_pairs(
                 draw_column(ax, release, below, n_points=max(n_points, 200), names=False)
                 ax.set_yticks([])
             else:
-                draw_pair(ax, release, [beside, below], n_points=n_points, n_draws=n_draws, names=False)
+                draw_pair(ax, release, [beside, below], n_points=n_points, plausible=plausible, names=False)
             if column <= row:
                 ax.set_xlabel(literal(release.feature_names[beside]) if row == len(places) - 1 else "")
                 ax.set_ylabel(literal(release.feature_names[below]) if column == 0 and row > 0 else "")

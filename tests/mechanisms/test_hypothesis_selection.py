@@ -104,6 +104,12 @@ def test_records_in_sets_are_counted_one_by_one():
     assert shares.min() > 0
 
 
+@pytest.mark.parametrize("given", [{"accuracy": 1e-200, "epsilon": 1.0}, {"accuracy": 0.1, "epsilon": 1e-300}])
+def test_sizes_that_no_number_of_records_is_for_are_refused(given):
+    with pytest.raises(ValueError, match="must be of sizes that a number of records can be for"):
+        records_needed(5, **given)
+
+
 @pytest.mark.parametrize("edges", [[5.0, 1.0], [math.nan, 1.0], [math.nan], [1.0, math.inf, 3.0]])
 def test_edges_in_the_wrong_order_would_count_a_record_twice_and_are_refused(edges):
     sets = ScheffeSets(np.array([edges]), np.array([True]), np.zeros(1), np.zeros(1))

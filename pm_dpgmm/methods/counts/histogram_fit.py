@@ -15,7 +15,8 @@ from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
-N_STARTS, START_STEPS = 10, 40  # short runs to find the basin
+N_WIDE, N_NARROW = 10, 4  # short runs to find the basin: from a typical width, and from that of a bin
+N_STARTS, START_STEPS = N_WIDE + N_NARROW, 40
 MAX_STEPS, TOLERANCE = 500, 1e-4  # of the long run; gain of log-likelihood per step, in nats over all bins
 START_SEED = 20231  # public: starting points are post-processing, and a fixed seed makes a release reproducible
 CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard)
@@ -78,7 +79,9 @@ def fit_counts(
     rng = np.random.default_rng(START_SEED)
     runs = []
     for done in range(N_STARTS):
-        runs.append(_em(grid, _start(grid, rng), START_STEPS))
+        # from a wide start a single bin of many records is taken for noise: its component loses all others first
+        covariance = grid.spread if done < N_WIDE else np.eye(counts.ndim)
+        runs.append(_em(grid, _start(grid, covariance, rng), START_STEPS))
         progress(done + 1, N_PARTS)
     best = max(runs, key=lambda run: run[0])[1]
     _, found = _em(grid, best, MAX_STEPS, lambda step: progress(N_STARTS + step // LONG, N_PARTS))
@@ -165,6 +168,7 @@ class _Grid:
     noise_scale: float
     n_components: int
     prominent: BoolArray  # (M,), bins that stand out of the noise
+    excess: FloatArray  # (number of those,), positive, by how much they do
     spread: FloatArray  # (D, D), a typical covariance of a component
     n_fixed: int = 0  # components, the last ones, of which the rate alone is free
 
@@ -174,14 +178,16 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
     centres = cell_centres(np.array([[0.0, n_cells]] * d), n_cells)
     heights = counts.ravel().astype(float)
     # an empty bin exceeds b ln(m/8) with probability below 4/m, so about four of m empty bins stand out
-    prominent = heights > noise_scale * math.log(max(2.0, heights.size / 8))
+    threshold = noise_scale * math.log(max(2.0, heights.size / 8))
+    prominent = heights > threshold
     if prominent.sum() < 2 * n_components:
         prominent = np.argsort(np.argsort(-heights)) < 2 * n_components
-    mass = np.maximum(heights[prominent], 1e-3)
-    mass = mass / mass.sum()
+    # the threshold is taken off, else empty bins that stand out make a narrow component's typical width that of the box
+    excess = np.maximum(heights[prominent] - threshold, 1e-3)
+    mass = excess / excess.sum()
     centred = centres[prominent] - mass @ centres[prominent]
     spread = ((centred.T * mass) @ centred + np.eye(d)) / n_components ** (2 / d)
-    return _Grid(centres, heights, noise_scale, n_components, prominent, spread)
+    return _Grid(centres, heights, noise_scale, n_components, prominent, excess, spread)
 
 
 def _em(
@@ -234,7 +240,7 @@ def _maximise(grid: _Grid, shares: FloatArray, pseudo: float, before: Parameters
     return rates, means, covariances
 
 
-def _start(grid: _Grid, rng: np.random.Generator) -> Parameters:
+def _start(grid: _Grid, covariance: FloatArray, rng: np.random.Generator) -> Parameters:
     """A random start: k-means++ seeds (Arthur and Vassilvitskii 2007) on bins that stand out of the noise.
 
     Written out, because scikit-learn's greedy ``kmeans_plusplus(sample_weight=)`` is no better: over 16 paired data
@@ -243,10 +249,10 @@ def _start(grid: _Grid, rng: np.random.Generator) -> Parameters:
     """
     k = grid.n_components
     points = grid.centres[grid.prominent]
-    heights = np.maximum(grid.heights[grid.prominent], 1e-3)
-    mass = heights / heights.sum()
+    mass = grid.excess / grid.excess.sum()
     chosen = [int(rng.choice(len(points), p=mass))]
     while len(chosen) < k:
         gaps = ((points[:, None, :] - points[chosen]) ** 2).sum(axis=2).min(axis=1) * mass
         chosen.append(int(rng.choice(len(points), p=gaps / gaps.sum() if gaps.sum() > 0 else mass)))
-    return np.full(k, heights.sum() / k), points[chosen].copy(), np.repeat(grid.spread[None], k, axis=0)
+    total = np.maximum(grid.heights[grid.prominent], 1e-3).sum()
+    return np.full(k, total / k), points[chosen].copy(), np.repeat(covariance[None], k, axis=0)

@@ -14,7 +14,7 @@ from typing import Any
 from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import Guarantee
-from pm_dpgmm.release.drawing import draw_column, draw_pair
+from pm_dpgmm.release.drawing import draw_column, draw_pair, plausible_mixtures
 
 SIZE, SQUARE = (5.2, 3.2), (4.2, 3.8)  # inches
 MOST_COLUMNS = 8  # that are drawn: 28 pairs
@@ -73,7 +73,7 @@ def _column(release: Released, place: int, sure: bool) -> str:
 
 def _pair(release: Released, pair: tuple[int, int], sure: bool) -> str:
     figure, ax = _axes(SQUARE)
-    draw_pair(ax, release, pair, n_points=POINTS, n_draws=DRAWS if sure else 0)
+    draw_pair(ax, release, pair, n_points=POINTS, plausible=plausible_mixtures(release, DRAWS if sure else 0))
     first, second = (printable(release.feature_names[place]) for place in pair)
     return _svg(figure, f"pair {pair}", f"Joint density of {first} and {second}")
 
