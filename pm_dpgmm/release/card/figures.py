@@ -7,12 +7,13 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from html import escape
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray, printable
 from pm_dpgmm.methods.released import Released
+from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.release.drawing import draw_column, draw_pair, plausible_mixtures
 
@@ -51,9 +52,10 @@ def of_columns(release: Released, *, sure: bool) -> tuple[list[Drawing], str]:
     drawn: list[Drawing] = [
         (partial(_column, release, j, sure), f"{names[j]}: density, dotted: its components{bands}.") for j in shown
     ]
+    plausible = cache(partial(plausible_mixtures, release, DRAWS if sure else 0))  # once, when the first pair is drawn
     drawn += [
         (
-            partial(_pair, release, (i, j), sure),
+            partial(_pair, release, (i, j), plausible),
             f"{names[i]} and {names[j]}: contours hold 10 to 97 % of the density, ellipses are one standard deviation"
             f" of a component{pale}.",
         )
@@ -71,9 +73,9 @@ def _column(release: Released, place: int, sure: bool) -> str:
     return _svg(figure, f"column {place}", f"Density of {name}")
 
 
-def _pair(release: Released, pair: tuple[int, int], sure: bool) -> str:
+def _pair(release: Released, pair: tuple[int, int], plausible: Callable[[], list[Mixture]]) -> str:
     figure, ax = _axes(SQUARE)
-    draw_pair(ax, release, pair, n_points=POINTS, plausible=plausible_mixtures(release, DRAWS if sure else 0))
+    draw_pair(ax, release, pair, n_points=POINTS, plausible=plausible())
     first, second = (printable(release.feature_names[place]) for place in pair)
     return _svg(figure, f"pair {pair}", f"Joint density of {first} and {second}")
 
