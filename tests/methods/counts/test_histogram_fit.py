@@ -81,6 +81,13 @@ def test_a_component_within_a_bin_is_found_where_its_bin_stands_out(n_records):
         assert abs(mixture.means[0, 0] - x.mean()) < 2000 / 64
 
 
+def test_empty_bins_that_stand_out_hardly_widen_the_typical_component():
+    """Variance of a spike of 100 and two noises of 5 at 30 bins, plus 1; by heights it would be 80."""
+    counts = np.zeros(64, dtype=int)
+    counts[32], counts[[2, 60]] = 100, 5
+    assert _grid(counts, 1, 2.0).spread[0, 0] < 20
+
+
 def test_mass_outside_the_bounds_counts_against_a_mixture():
     """Half a bell at the edge: a component centred there would put half its mass where no record can be."""
     x = np.abs(np.random.default_rng(3).normal(0, 3, (20_000, 1)))
