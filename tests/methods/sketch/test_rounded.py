@@ -124,9 +124,10 @@ def test_another_site_and_the_sum(coarse):
 
 def test_methods_without_rounding_refuse_it_before_they_spend(tmp_path):
     ledger = dpg.Ledger(tmp_path / "l.db", epsilon=9.0, delta=1e-3)
+    without_bounds = {**COARSE, "bounds": None}
     for method in ("em", "slices", "central", "aggregate", "local", "gaps", "populous", "two-phase"):
         with pytest.raises(ValueError, match="resolution must be left out with method"):
-            dpg.fit_gmm(rounded(1, 1.0), 2, method=method, resolution=1.0, ledger=ledger, **COARSE)
+            dpg.fit_gmm(rounded(1, 1.0), 2, method=method, resolution=1.0, ledger=ledger, **without_bounds)
     with pytest.raises(ValueError, match="resolution must"):
         dpg.fit_gmm(rounded(1, 1.0), 2, resolution={"x9": 1.0}, ledger=ledger, **COARSE)
     assert not ledger.entries()
