@@ -31,7 +31,7 @@ export PYTHONPATH =
 # else each process of the tests compiles every module, and rewrites every assertion, again
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: environment oldest-environment demo test test-all test-oldest oldest lint check audit tutorials report benchmark docs site lock notes clean
+.PHONY: environment oldest-environment demo test test-all test-thorough test-oldest oldest lint check audit tutorials report benchmark docs site lock notes clean
 
 demo: $(STAMP)
 	$(BIN)/pm-dpgmm demo --force
@@ -42,6 +42,10 @@ test: $(KERNELS)
 
 test-all: $(KERNELS)
 	$(PYTEST)
+
+# what make test leaves to make test-all; PART=2/4: the second of four parts of it
+test-thorough: $(KERNELS)
+	$(PYTEST) -m thorough $(if $(PART),--part $(PART))
 
 # compiled once, before test workers would each compile them at the same time
 $(KERNELS): $(STAMP) $(shell grep -rl numba pm_dpgmm verification --include='*.py')

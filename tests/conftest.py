@@ -3,11 +3,14 @@
 Property tests repeat the same examples at every run; ``HYPOTHESIS_PROFILE=night`` draws fresh and more ones.
 
 ``make test`` leaves out what is marked ``thorough``, ``make test-all`` runs everything. Of a parametrised test
-``@pytest.mark.thorough(quick=["1-3"])`` leaves out all cases but those named.
+``@pytest.mark.thorough(quick=["1-3"])`` leaves out all cases but those named. ``--part 2/4`` keeps the second of four
+parts of the thorough ones, the same at every run.
 """
 
 import os
+import re
 import signal
+import zlib
 from dataclasses import replace
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,9 +27,13 @@ settings.register_profile("night", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "day"))
 
 
+def pytest_addoption(parser):
+    parser.addoption("--part", help="k/n: of the thorough tests the k-th of n parts alone")
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config, items):
-    """Take the mark off the cases of a thorough test that are quick."""
+    """Take the mark off the cases of a thorough test that are quick; leave out thorough ones of other parts."""
     listed, found = set(), set()
     for item in items:
         for mark in item.iter_markers("thorough"):
@@ -37,6 +44,17 @@ def pytest_collection_modifyitems(config, items):
                 item.own_markers.remove(mark)
     if listed - found and not any("::" in argument for argument in config.args):  # a case alone was asked for
         raise pytest.UsageError(f"quick must list cases of the test, got {sorted(listed - found)}")
+    if (part := config.getoption("--part")) is not None:
+        kept = [item.get_closest_marker("thorough") is None or _in_part(item.nodeid, part) for item in items]
+        config.hook.pytest_deselected(items=[item for item, keep in zip(items, kept, strict=True) if not keep])
+        items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
+
+
+def _in_part(nodeid, part):
+    given = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", part)
+    if not given or int(given[1]) > int(given[2]):
+        raise pytest.UsageError(f"--part must be k/n with k of at most n, got {part!r}")
+    return zlib.crc32(nodeid.encode()) % int(given[2]) == int(given[1]) - 1
 
 
 @pytest.fixture

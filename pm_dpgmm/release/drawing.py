@@ -21,6 +21,7 @@ from pm_dpgmm.release.uncertainty import band
 
 BAND_DRAWS = 300
 PALE_POINTS = 40  # of an ellipse that is one of many
+NARROW = 61  # points across a component that meets fewer of the equal steps
 
 
 def draw_column(
@@ -29,8 +30,8 @@ def draw_column(
     """Marginal density of a column with that of every component, and pointwise 90 % intervals of method "sketch"."""
     drawn = release.density.marginal([place])
     shown_columns = None if release.transformations is None else release.transformations.of([place])
-    inner = axis_of(drawn, n_points)
-    grid, slopes = inner, np.zeros((n_points, 1))
+    inner = axis_of(drawn, 4.0, n_points)
+    grid, slopes = inner, np.zeros((len(inner), 1))
     if shown_columns is not None:  # the same points in the unit of the records, and slopes of the map there
         grid = shown_columns.to_units(inner[:, None])[:, 0]
         slopes = shown_columns.of_points(grid[:, None])[1][:, None]
@@ -93,22 +94,24 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: Transfo
 
     With ``columns`` the mixture is in the transformed unit, and density and axes are in that of the records.
     """
-    sd = np.sqrt(np.diag(mixture.covariance()))
-    axes = np.column_stack(
-        [np.linspace(m - 3.5 * s, m + 3.5 * s, n_points) for m, s in zip(mixture.mean(), sd, strict=True)]
-    )
+    mean, sd = mixture.mean(), np.sqrt(np.diag(mixture.covariance()))
+    axes = [
+        axis_of(mixture.marginal([j]), 3.5, n_points, ends=(mean[j] - 3.5 * sd[j], mean[j] + 3.5 * sd[j]))
+        for j in range(2)
+    ]
     sample = mixture.sample(20_000, rng=np.random.default_rng(0))
     law: Mixture | TransformedMixture = mixture
     if columns is not None:
         law = TransformedMixture(mixture, columns)
-        axes, sample = columns.to_units(axes), columns.to_units(sample)
-    points = np.stack(np.meshgrid(*axes.T), axis=-1).reshape(-1, 2)
+        sample = columns.to_units(sample)
+        axes = [axis if one is None else one.to_units(axis) for axis, one in zip(axes, columns.columns, strict=True)]
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     density = np.exp(law.log_density(points))
     own = np.sort(np.exp(law.log_density(sample)))
     levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
     top = max(density.max(), levels[-1]) * 1.01
     colours = "Blues_r" if is_dark(ax) else "Blues"  # the outermost contour is next to the background
-    ax.contourf(*axes.T, density.reshape(n_points, n_points), levels=[*levels, top], cmap=colours)
+    ax.contourf(*axes, density.reshape(len(axes[1]), len(axes[0])), levels=[*levels, top], cmap=colours)
 
 
 def is_dark(ax: Any) -> bool:
@@ -132,9 +135,14 @@ def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int)
         set_scale("asinh", linear_width=one.law.scale)
 
 
-def axis_of(mixture: Mixture, n_points: int) -> FloatArray:
-    sd = np.sqrt(mixture.covariances[:, 0, 0])
-    return np.linspace((mixture.means[:, 0] - 4 * sd).min(), (mixture.means[:, 0] + 4 * sd).max(), n_points)
+def axis_of(mixture: Mixture, reach: float, n_points: int, ends: tuple[float, float] | None = None) -> FloatArray:
+    """Where to draw one column: equal steps, and points of its own for every component that few of them meet."""
+    means, sd = mixture.means[:, 0], np.sqrt(mixture.covariances[:, 0, 0])
+    low, high = ends or ((means - reach * sd).min(), (means + reach * sd).max())
+    narrow = sd < NARROW / 8 * (high - low) / n_points
+    # six deviations, so that the line to the next of the equal steps is as good as at 0
+    own = np.linspace(means[narrow] - 6 * sd[narrow], means[narrow] + 6 * sd[narrow], NARROW).ravel()
+    return np.unique(np.concatenate([np.linspace(low, high, n_points), np.clip(own, low, high)]))
 
 
 def ellipse_of(mean: FloatArray, covariance: FloatArray, *, n_points: int = 100) -> FloatArray:

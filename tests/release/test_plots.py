@@ -45,6 +45,25 @@ def test_a_release_draws_its_density_with_names_and_price(d):
         assert ax.collections and len(ax.get_lines()) == 4
 
 
+def test_components_that_are_narrow_against_their_range_are_drawn():
+    """Two of deviations .002 and 800, 40,000 apart, as "gaps" finds them: equal steps alone would meet neither."""
+    scales = np.array([2e-3, 800.0])
+    narrow = Mixture([0.5, 0.5], [[0.0], [40_000.0]], (scales**2)[:, None, None])
+    ax = dataclasses.replace(release(1), mixture=narrow, background=None).plot()
+    curve = next(line for line in ax.lines if line.get_label() == "released density")
+    assert np.trapezoid(curve.get_ydata(), curve.get_xdata()) == pytest.approx(1, abs=0.01)
+    assert curve.get_ydata().max() == pytest.approx(0.5 / np.sqrt(2 * np.pi) / 2e-3, rel=0.01)
+
+    pair = Mixture([0.5, 0.5], [[0.0, 5.0], [40_000.0, 5.0]], [np.diag([s**2, 1.0]) for s in scales])
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    contours(ax, pair)
+    drawn = np.concatenate([path.vertices for made in ax.collections for path in made.get_paths()])
+    inside = np.abs(drawn[:, 0]) < 0.01
+    assert inside.sum() > 20 and np.ptp(drawn[inside, 1]) > 2
+
+
 @pytest.mark.parametrize("d", [1, 2])
 def test_figures_of_what_is_not_private_say_so(d):
     drawn = release(d)

@@ -73,9 +73,9 @@ def bound_of_right(counts: OneRunCounts, *, epsilon: ArrayLike, delta: ArrayLike
     at = np.exp(
         v * special.log_expit(logit) + (k - v) * special.log_expit(-logit) - special.betaln(v, k - v + 1) - math.log(v)
     )
-    fall = (k - v) / (v + 1) * np.exp(logit)  # Pr[W = v + 1]/Pr[W = v]
     below = special.betaincc(v, k - v + 1, right)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        fall = (k - v) / (v + 1) * np.exp(logit)  # Pr[W = v + 1]/Pr[W = v]
         ratio = np.where(at > TINY, tail / np.maximum(at, TINY), np.where(fall < 1, 1 / (1 - fall), np.inf))
         extra = np.where(given_away > 0, given_away * ratio * below / v, 0.0)
     return np.asarray(np.minimum(1.0, np.nan_to_num(tail + extra, nan=1.0)))

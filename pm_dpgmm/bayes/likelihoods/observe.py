@@ -127,8 +127,9 @@ def observe(
     Cholesky factors will do, at more cost.
 
     The evidence is a potential, not an observed variable: PyMC warns that draws from the prior ignore it, and there is
-    nothing to draw from the posterior predictive; ``release.check_fit(idata)`` is the predictive check. The first model
-    of a kind compiles for ten seconds to half a minute; ``pm-dpgmm warm-up`` does so beforehand.
+    nothing to draw from the posterior predictive; ``release.check_fit(idata)`` is the predictive check of a sketch or
+    a histogram. The first model of a kind compiles for ten seconds to half a minute, that of "central" in several
+    columns for a minute or two; ``pm-dpgmm warm-up`` does so beforehand, but for "central".
 
     Releases of methods "populous", "populous-single" and "two-phase", and those without bounds, only exist because the
     records passed a private test. The likelihoods are those of the released numbers without that condition: the

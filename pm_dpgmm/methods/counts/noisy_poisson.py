@@ -61,21 +61,27 @@ def count_log_likelihood(
 def _log_poisson_at_most(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) <= c]."""
     probability = special.gammaincc(c + 1, mean)
-    known = probability > TINY
-    last = special.xlogy(c, mean) - mean - special.gammaln(c + 1)
-    # far below the mean terms fall from the last one by c/mean (1 - i/c): elementary functions of 0..j-1
-    tail = last + np.log(falling_sum(np.where(known, 0.0, c / mean), 1 / np.maximum(c, 1.0), ELEMENTARY))
-    return np.where(known, np.log(np.maximum(probability, TINY)), tail)
+    found = np.log(np.maximum(probability, TINY))
+    tiny = probability <= TINY
+    if tiny.any():
+        c, mean = c[tiny], mean[tiny]
+        last = special.xlogy(c, mean) - mean - special.gammaln(c + 1)
+        # far below the mean terms fall from the last one by c/mean (1 - i/c): elementary functions of 0..j-1
+        found[tiny] = last + np.log(falling_sum(c / mean, 1 / np.maximum(c, 1.0), ELEMENTARY))
+    return found
 
 
 def _log_poisson_above(c: FloatArray, mean: FloatArray) -> FloatArray:
     """log P[Pois(mean) > c]."""
     probability = special.gammainc(c + 1, mean)
-    known = probability > TINY
-    first = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2)
-    # far above the mean terms fall from the first one by mean/(c + 2)/(1 + i/(c + 2)): homogeneous functions
-    tail = first + np.log(falling_sum(np.where(known, 0.0, mean / (c + 2)), 1 / (c + 2), HOMOGENEOUS))
-    return np.where(known, np.log(np.maximum(probability, TINY)), tail)
+    found = np.log(np.maximum(probability, TINY))
+    tiny = probability <= TINY
+    if tiny.any():
+        c, mean = c[tiny], mean[tiny]
+        first = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2)
+        # far above the mean terms fall from the first one by mean/(c + 2)/(1 + i/(c + 2)): homogeneous functions
+        found[tiny] = first + np.log(falling_sum(mean / (c + 2), 1 / (c + 2), HOMOGENEOUS))
+    return found
 
 
 def falling_sum(ratio: Any, change: Any, coefficients: tuple[tuple[int, ...], ...]) -> Any:

@@ -72,7 +72,7 @@ class Prepared:
         return laplace(state["sum"], n, rng)
 
 
-PROBES = (1,) * 8  # widths of the runs that look at randomness, four calls on each data set
+PROBES = (1,) * 6  # widths of the runs that look at randomness, three calls on each data set
 
 
 class Changing:
