@@ -82,7 +82,8 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     Curves of GDP and zCDP are compared with those of the parameter in the words of the claim. Any other claimed curve
     is the one that is stored: of a guarantee it must hold the epsilon (up to 60) and delta in the words, which say no
     more of it. Whose score it was follows from the bets of a sequential audit alone; of others it is as stored, with
-    the kinds of violation that it looked for. Notes are as stored, and so is what they say was not looked for.
+    the kinds of violation that it looked for. Notes are as stored, and so is what they say was not looked for; of one
+    run the neighbouring relation is, and how many canaries were in, as far as the guesses allow it.
     """
     if not isinstance(stored, Mapping) or not isinstance(stored.get("format"), str) or stored["format"] not in READERS:
         raise ValueError(f"certificate must have format {', '.join(map(repr, READERS))}, got {shown(stored)}")

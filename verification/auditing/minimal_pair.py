@@ -194,4 +194,9 @@ def _bytes(data: Any) -> bytes:
         return repr((data.dtype.str, data.shape)).encode() + data.tobytes()
     if isinstance(data, (tuple, list)):
         return repr((type(data).__name__, len(data))).encode() + b"".join(map(_bytes, data))
-    return pickle.dumps(data)
+    try:
+        return pickle.dumps(data)
+    except (pickle.PicklingError, AttributeError, TypeError):  # functions of a session, say
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(data))

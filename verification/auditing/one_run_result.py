@@ -170,7 +170,9 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     labels = stored["labels"]
     if labels not in ("both", "in", "out") or tries[0].tails != (2 if labels == "both" else 1):
         raise ValueError("labels do not fit tails")
-    check_count(least=0, most=tries[0].canaries, n_included=stored["n_included"])
+    right, wrong = max(c.correct for c in tries), max(c.guesses - c.correct for c in tries)
+    n_in, n_out = {"both": (0, 0), "in": (right, wrong), "out": (wrong, right)}[labels]  # so many at least
+    check_count(least=n_in, most=tries[0].canaries - n_out, n_included=stored["n_included"])
     claim: Any
     if stored["epsilon"] is None:
         claim = curve_certificate.stored_curve(stored)

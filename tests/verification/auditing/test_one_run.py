@@ -206,6 +206,18 @@ def test_a_certificate_cannot_name_a_weaker_claim_than_was_refuted(tmp_path):
         assert not verify(forged(plain, epsilon=value)).holds, value
 
 
+@pytest.mark.parametrize("labels", ["in", "out"])
+def test_a_certificate_cannot_have_fewer_canaries_in_than_were_guessed_right(labels, tmp_path):
+    found = audit_sum(1, labels=labels, guesses=100)
+    found.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    of_label = {"in": found.n_included, "out": found.canaries - found.n_included}[labels]
+    assert verify(stored).holds and found.correct <= of_label
+    for n_in in (found.correct - 1, found.canaries - (found.guesses - found.correct) + 1):
+        wrong = n_in if labels == "in" else found.canaries - n_in
+        assert not verify(forged(stored, n_included=wrong)).holds
+
+
 @pytest.mark.parametrize("mu", [0.1, 3.0], ids=["stricter", "weaker"])
 @pytest.mark.parametrize("side", ["first", "second"])
 def test_words_need_their_curve_in_both_orders(side, mu):

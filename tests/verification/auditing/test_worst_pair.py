@@ -345,6 +345,15 @@ def test_equal_data_have_equal_bytes_and_other_data_others(values, cut):
         assert shrink._bytes((array[:cut], array[cut:])) != shrink._bytes(later)
 
 
+def test_data_that_pickle_refuses_can_be_searched():
+    found = minimal_pair(
+        lambda data, n, rng: data() + rng.laplace(size=n),
+        st.just((lambda: 3.0, lambda: 0.0)),
+        epsilon=1.0, n_samples=2_000, n_search=1_000, rng=np.random.default_rng(1),
+    )  # fmt: skip
+    assert found.refuted
+
+
 def test_the_runs_of_the_certificate_are_counted_in_integers(audits):
     """(1 - 0.9) * 2,500 is 249.99999999999994 in floats, and the search was refused."""
     pairs = [(0.0, distance) for distance in (1.0, 0.5, 0.25, 0.125)]
