@@ -138,7 +138,7 @@ def noisy_cells(
     neighbouring: Neighbouring,
     rng: Rng = None,
 ) -> tuple[FloatArray, float, GaussianFilter]:
-    """Release counts of equal cells of an interval a column; what lies outside, or is not finite, is in no cell.
+    """Release counts of equal cells of a closed interval a column; what lies outside, or is not finite, is in no cell.
 
     Parameters
     ----------
@@ -176,10 +176,9 @@ def noisy_cells(
     counts = np.zeros((n_features, n_cells), dtype=np.int64)
     for block in blocks_of(records):
         for column, (low, high), row in zip(block.T, intervals, counts, strict=True):
-            with np.errstate(over="ignore", invalid="ignore"):
-                place = np.floor((column - low) / (high - low) * n_cells)
-            inside = (place >= 0) & (place < n_cells)
-            row += np.bincount(place[inside].astype(np.int64), minlength=n_cells)
+            within = column[(column >= low) & (column <= high)]
+            place = ((within - low) / (high - low) * n_cells).astype(np.int64)
+            row += np.bincount(np.minimum(place, n_cells - 1), minlength=n_cells)  # the upper end is in the last cell
     return (counts * GRID + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
 
 

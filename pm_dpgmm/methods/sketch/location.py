@@ -92,10 +92,9 @@ def intervals_within(
     first_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SHARE), MOST_SHARE)
     for turn in range(MOST_ROUNDS):
         asked = intervals[active]
-        closed = np.column_stack([asked[:, 0], np.nextafter(asked[:, 1], np.inf)])
         counts, scale, budget = noisy_cells(
             mapped(records, partial(_columns, active=active)),
-            closed,
+            asked,
             CELLS,
             budget=budget,
             share=LEAST_SHARE if turn else first_share,
@@ -149,5 +148,6 @@ def _narrower(interval: FloatArray, counts: FloatArray, scale: float, n_records:
     doubt = DOUBT * scale * math.sqrt(last - first)
     if outside > max(0.01 * n_records, min(doubt, MISSED * n_records)):
         return interval, few  # the noise may be to blame: count again
-    low, width = interval[0], (interval[1] - interval[0]) / CELLS
-    return np.array([low + first * width, low + last * width]), few
+    low, high = interval
+    width = (high - low) / CELLS
+    return np.array([low + first * width, low + last * width if last < CELLS else high]), few

@@ -1,5 +1,6 @@
 """Intervals for the columns: clusters are kept, shares stay within what is promised, one record moves little."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from itertools import pairwise
@@ -203,6 +204,17 @@ def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatc
         intervals_within(np.zeros((5, 1)), BUDGET, problem(1, 1.0, n_records=n_records), np.random.default_rng(1))
     assert max(shares) <= MOST_SHARE and min(shares) == LEAST_SHARE
     assert all(isinstance(share, Fraction) for share in shares)
+
+
+@pytest.mark.parametrize("low, high", [(-1.0, 1.0), (0.0, 1.0), (-10.0, 0.0), (-273.15, 1000.0), (-6.9, 6.9), (0.1, 0.7)])
+def test_records_at_both_bounds_are_counted(low, high, monkeypatch):
+    """Each is in a cell, whatever the sum of its bounds rounds to; they are clipped there, and may be many."""
+    monkeypatch.setattr(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64))
+    records = np.repeat([low, high], [700, 300])[:, None]
+    given = dataclasses.replace(problem(1, 1.0, n_records=1_000), bounds=np.array([[low, high]]))
+    intervals, raw, _ = intervals_within(records, BUDGET, given, None)
+    assert raw["cells_0"][0, 3:].tolist() == [700.0, *[0.0] * (CELLS - 2), 300.0]
+    assert intervals.tolist() == [[low, high]]
 
 
 @pytest.mark.parametrize("low, high", [(0.0, 1.0), (1e10, 1e10 + 4.0), (-1e100, 1e100), (0.0, 1e-99)])
