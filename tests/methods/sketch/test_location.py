@@ -206,7 +206,9 @@ def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatc
     assert all(isinstance(share, Fraction) for share in shares)
 
 
-@pytest.mark.parametrize("low, high", [(-1.0, 1.0), (0.0, 1.0), (-10.0, 0.0), (-273.15, 1000.0), (-6.9, 6.9), (0.1, 0.7)])
+@pytest.mark.parametrize(
+    "low, high", [(-1.0, 1.0), (0.0, 1.0), (-10.0, 0.0), (-273.15, 1000.0), (-6.9, 6.9), (0.1, 0.7)]
+)
 def test_records_at_both_bounds_are_counted(low, high, monkeypatch):
     """Each is in a cell, whatever the sum of its bounds rounds to; they are clipped there, and may be many."""
     monkeypatch.setattr(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64))
