@@ -34,7 +34,7 @@ def count_log_likelihood(
     ----------
     counts : ndarray, shape (M,)
         Published counts, integers, negative ones included.
-    expected : ndarray, shape (M,)
+    expected : ndarray, shape (M,), or of a shape that fits it
         Expected counts m, positive.
     noise_scale : float
         Scale b; taken as at least 0.2.
@@ -64,7 +64,7 @@ def _log_poisson_at_most(c: FloatArray, mean: FloatArray) -> FloatArray:
     found = np.log(np.maximum(probability, TINY))
     tiny = probability <= TINY
     if tiny.any():
-        c, mean = c[tiny], mean[tiny]
+        c, mean = (one[tiny] for one in np.broadcast_arrays(c, mean))
         last = special.xlogy(c, mean) - mean - special.gammaln(c + 1)
         # far below the mean terms fall from the last one by c/mean (1 - i/c): elementary functions of 0..j-1
         found[tiny] = last + np.log(falling_sum(c / mean, 1 / np.maximum(c, 1.0), ELEMENTARY))
@@ -77,7 +77,7 @@ def _log_poisson_above(c: FloatArray, mean: FloatArray) -> FloatArray:
     found = np.log(np.maximum(probability, TINY))
     tiny = probability <= TINY
     if tiny.any():
-        c, mean = c[tiny], mean[tiny]
+        c, mean = (one[tiny] for one in np.broadcast_arrays(c, mean))
         first = special.xlogy(c + 1, mean) - mean - special.gammaln(c + 2)
         # far above the mean terms fall from the first one by mean/(c + 2)/(1 + i/(c + 2)): homogeneous functions
         found[tiny] = first + np.log(falling_sum(mean / (c + 2), 1 / (c + 2), HOMOGENEOUS))

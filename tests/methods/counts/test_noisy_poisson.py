@@ -36,6 +36,13 @@ def test_the_derivative_is_the_derivative(c, log_m, b):
     assert slope == pytest.approx(numeric, rel=2e-3, abs=2e-4)
 
 
+def test_shapes_that_fit_each_other_give_the_numbers_of_whole_arrays():
+    counts, expected = np.array([[-3.0], [0.0], [40.0], [4_000.0]]), np.array([1e-200, 0.3, 2_000.0])
+    found = count_log_likelihood(counts, expected, noise_scale=0.5)
+    whole = count_log_likelihood(*np.broadcast_arrays(counts, expected), noise_scale=0.5)
+    np.testing.assert_array_equal(found, whole)
+
+
 def test_extreme_counts_stay_finite():
     counts = np.array([-1e15, -5.0, 0.0, 3.0, 1e6, 1e15])
     for m in (1e-6, 1.0, 1e3, 1e8, 1e14):
