@@ -30,7 +30,8 @@ def draw_column(
     """Marginal density of a column with that of every component, and pointwise 90 % intervals of method "sketch"."""
     drawn = release.density.marginal([place])
     shown_columns = None if release.transformations is None else release.transformations.of([place])
-    inner = axis_of(drawn, 4.0, n_points)
+    means, sd = drawn.means[:, 0], np.sqrt(drawn.covariances[:, 0, 0])
+    inner = axis_of(means, sd, ((means - 4 * sd).min(), (means + 4 * sd).max()), n_points)
     grid, slopes = inner, np.zeros((len(inner), 1))
     if shown_columns is not None:  # the same points in the unit of the records, and slopes of the map there
         grid = shown_columns.to_units(inner[:, None])[:, 0]
@@ -94,11 +95,10 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: Transfo
 
     With ``columns`` the mixture is in the transformed unit, and density and axes are in that of the records.
     """
-    mean, sd = mixture.mean(), np.sqrt(np.diag(mixture.covariance()))
-    axes = [
-        axis_of(mixture.marginal([j]), 3.5, n_points, ends=(mean[j] - 3.5 * sd[j], mean[j] + 3.5 * sd[j]))
-        for j in range(2)
-    ]
+    mean, reach = mixture.mean(), 3.5 * np.sqrt(np.diag(mixture.covariance()))
+    ends = np.column_stack([mean - reach, mean + reach])
+    own_sd = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
+    axes = [axis_of(*column, n_points) for column in zip(mixture.means.T, own_sd.T, ends, strict=True)]
     sample = mixture.sample(20_000, rng=np.random.default_rng(0))
     law: Mixture | TransformedMixture = mixture
     if columns is not None:
@@ -135,10 +135,9 @@ def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int)
         set_scale("asinh", linear_width=one.law.scale)
 
 
-def axis_of(mixture: Mixture, reach: float, n_points: int, ends: tuple[float, float] | None = None) -> FloatArray:
+def axis_of(means: FloatArray, sd: FloatArray, ends: Sequence[float], n_points: int) -> FloatArray:
     """Where to draw one column: equal steps, and points of its own for every component that few of them meet."""
-    means, sd = mixture.means[:, 0], np.sqrt(mixture.covariances[:, 0, 0])
-    low, high = ends or ((means - reach * sd).min(), (means + reach * sd).max())
+    low, high = ends
     narrow = sd < NARROW / 8 * (high - low) / n_points
     # six deviations, so that the line to the next of the equal steps is as good as at 0
     own = np.linspace(means[narrow] - 6 * sd[narrow], means[narrow] + 6 * sd[narrow], NARROW).ravel()
