@@ -8,9 +8,7 @@ parts of the thorough ones, the same at every run.
 """
 
 import os
-import re
 import signal
-import zlib
 from dataclasses import replace
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -20,6 +18,7 @@ import pytest  # noqa: E402 - after the threads are set
 from hypothesis import settings  # noqa: E402
 
 from tests.builders.examples import examples  # noqa: E402
+from tests.builders.parts import in_part  # noqa: E402
 
 settings.register_profile("day", derandomize=True, database=None, deadline=None)
 settings.register_profile("quick", max_examples=examples(100), derandomize=True, database=None, deadline=None)
@@ -45,16 +44,9 @@ def pytest_collection_modifyitems(config, items):
     if listed - found and not any("::" in argument for argument in config.args):  # a case alone was asked for
         raise pytest.UsageError(f"quick must list cases of the test, got {sorted(listed - found)}")
     if (part := config.getoption("--part")) is not None:
-        kept = [item.get_closest_marker("thorough") is None or _in_part(item.nodeid, part) for item in items]
+        kept = [item.get_closest_marker("thorough") is None or in_part(item.nodeid, part) for item in items]
         config.hook.pytest_deselected(items=[item for item, keep in zip(items, kept, strict=True) if not keep])
         items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
-
-
-def _in_part(nodeid, part):
-    given = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", part)
-    if not given or int(given[1]) > int(given[2]):
-        raise pytest.UsageError(f"--part must be k/n with k of at most n, got {part!r}")
-    return zlib.crc32(nodeid.encode()) % int(given[2]) == int(given[1]) - 1
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from verification.auditing import outputs as runs
 from verification.auditing.audit import audit
 from verification.auditing.outputs import Runner, Watch, as_rows, log_ratio, prepared, progress_bar, run_both
 from verification.auditing.parts import _is_of_numpy
-from verification.auditing.probing import PROBES as N_PROBES, SAME_DATA, probe
+from verification.auditing.probing import ELSEWHERE, PROBES as N_PROBES, SAME_DATA, probe
 
 
 def laplace(data, n, rng):
@@ -84,6 +84,12 @@ class Changing:
     def __call__(self, data, n, rng):
         width = self.widths.pop(0) if len(self.widths) > 1 else self.widths[0]
         return data + rng.laplace(size=(n, width))
+
+
+def test_several_draws_for_all_runs_at_once_are_from_rng():
+    """Fewer runs are then other runs, and as many again are the same."""
+    found = run(lambda data, n, rng: data + rng.normal(size=n) + rng.normal(size=n))
+    assert ELSEWHERE not in found.notes
 
 
 # ------------------------------------------------------------------ errors
