@@ -171,8 +171,7 @@ def noisy_cells(
     ((1, 4), 42.2)
     """
     n_features = len(intervals)
-    changed = (2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * n_features
-    scale, left = budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells * n_features)
+    scale, left = cells_cost(n_features, n_cells, budget=budget, share=share, neighbouring=neighbouring)
     counts = np.zeros((n_features, n_cells), dtype=np.int64)
     for block in blocks_of(records):
         for column, (low, high), row in zip(block.T, intervals, counts, strict=True):
@@ -180,6 +179,14 @@ def noisy_cells(
             place = ((within - low) / (high - low) * n_cells).astype(np.int64)
             row += np.bincount(np.minimum(place, n_cells - 1), minlength=n_cells)  # the upper end is in the last cell
     return (counts * GRID + discrete_gaussian(counts.shape, scale=float(scale), rng=rng)) / GRID, scale / GRID, left
+
+
+def cells_cost(
+    n_features: int, n_cells: int, *, budget: GaussianFilter, share: Fraction, neighbouring: Neighbouring
+) -> tuple[int, GaussianFilter]:
+    """Noise scale of :func:`noisy_cells` in grid steps, and what is left; ValueError as there. Sees no record."""
+    changed = (2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * n_features
+    return budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells * n_features)
 
 
 def noisy_count(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,7 +117,7 @@ def combine(
         guarantee,
         "sketch",
         {"sites": len(sites)},
-        arrays,
+        added_cells(given) | arrays,
         {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
         given[0].feature_names,
         n_records,
@@ -150,6 +150,17 @@ def added(evidence: list[SketchStatistics]) -> SketchStatistics:
     kinds = {item.covariance_type for item in evidence}
     kind = kinds.pop() if len(kinds) == 1 else FULL
     return replace(start.with_sketches(sketches), bounds=bounds, covariance_type=kind, variance_floor=floor)
+
+
+def added_cells(releases: Sequence[Release]) -> dict[str, FloatArray]:
+    """Sums of the sites' first histograms, which say what lies beyond the interval; none where one has another."""
+    first = [item.raw.get("cells_0", np.zeros((0, 0))) for item in releases]
+    places = [counts[:, :3] for counts in first]
+    if not all(counts.size and np.array_equal(place, places[0]) for counts, place in zip(first, places, strict=True)):
+        return {}
+    noise = math.sqrt(sum(float(item.raw["cell_noise"][0]) ** 2 for item in releases))
+    counts = np.sum([counts[:, 3:] for counts in first], axis=0)
+    return {"cells_0": np.column_stack([places[0], counts]), "cell_noise": np.array([noise])}
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:

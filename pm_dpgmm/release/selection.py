@@ -11,16 +11,13 @@ import numpy as np
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
-from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
 from pm_dpgmm.methods.sketch.covariance_types import FULL
-from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, outer_bounds
-from pm_dpgmm.methods.sketch.misfit import measured
-from pm_dpgmm.methods.sketch.outliers import with_outliers
+from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
+from pm_dpgmm.methods.sketch.finish import finish
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start
-from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
 from pm_dpgmm.release.number_of_components_from_counts import CountFit, compared_counts, count_price
 from pm_dpgmm.release.number_of_components_from_responses import compared_responses
@@ -170,12 +167,10 @@ def with_fit(
     release: AnyRelease, evidence: SketchStatistics, fit: SketchFit, choice: Choice | None = None
 ) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
-    fit = with_outliers(fit, evidence)
-    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
+    fit, evidence, told = finish(fit, evidence, release.raw)
     noise = {name: value for name, value in release.noise.items() if name not in OF_A_FIT}
     noise |= {} if evidence.covariance_type == FULL else {"covariance_type": evidence.covariance_type}
-    noise |= measured(evidence, fit).to_dict() | {"caveats": sketch_caveats(evidence, fit, release.raw)}
-    noise |= far_rows(outer_bounds(evidence), evidence.n_records) | ({} if choice is None else choice.told())
+    noise |= told | ({} if choice is None else choice.told())
     weight, broad = fit.background or (0.0, None)
     return replace(release, mixture=fit.mixture, noise=noise, background_weight=weight, background=broad)
 

@@ -159,8 +159,8 @@ def quickly() -> Iterator[None]:
     def unmeasured(evidence: Any, fit: SketchFit) -> Misfit:
         return Misfit.sized(fit.misfit, None, None)
 
-    method = "pm_dpgmm.methods.sketch.method"
-    with changed(method, "measured", unmeasured), changed(method, "sketch_caveats", lambda *arguments: []):
+    finish = "pm_dpgmm.methods.sketch.finish"
+    with changed(finish, "measured", unmeasured), changed(finish, "sketch_caveats", lambda *arguments: []):
         yield
 
 

@@ -34,6 +34,7 @@ FILTERS = {
     "fit_gmm_plane_add_remove_unbounded": FAILURE_SHARE * DELTA,
     "fit_gmm_plane_box_unpaid": FAILURE_SHARE * DELTA,
     "sites_like": 0.0,
+    "fit_gmm_like": 0.0,
     "ball_sum": 0.0,
     "fit_gmm_aggregate": 0.0,
     "aggregate": 0.0,

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.mechanisms import sketch as sketch_module
+from pm_dpgmm.mechanisms import box, sketch as sketch_module
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, Frequencies, RieszProduct
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.moments import NoisyMoments
@@ -27,8 +27,10 @@ from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen
 from verification.targets.runs import DELTA, EPSILON, at_bits, rows_of
+from verification.targets.sketch_fits import published
 
-METHOD = "methods/sketch/like.py"
+METHOD, CELLS = "methods/sketch/like.py", "methods/sketch/location.py"
+ORDER = 4
 ROUNDS = 9  # sketches of the reference
 WAVES = [FejerHarmonics(step=math.pi * (2 * i + 1), order=1, centre=0.0) for i in range(ROUNDS)]  # all turn 1 by pi
 RELATION = {True: Neighbouring.ADD_REMOVE, False: Neighbouring.REPLACE_ONE}
@@ -71,6 +73,24 @@ def like(
         return np.concatenate([*(sketch.values.ravel() for sketch in found.sketches), counts, centre])
 
     return rows_of(run, n_samples)
+
+
+def known() -> Reference:
+    """A ladder for bounds from 0 to 1, as a first site may have released it."""
+    ladder = FejerHarmonics(step=math.pi, order=ORDER, centre=0.5)
+    sketch = NoisySketch(ladder, np.zeros((2, ORDER)), 5.0, 100.0)
+    return Reference.of(SketchStatistics((sketch,), np.array([0.5])))
+
+
+def fitted(records: FloatArray, n_samples: int, rng: np.random.Generator, *, noise: Rng = None) -> Any:
+    """A whole fit at a reference, whose bounds are counted first."""
+    return published(records, n_samples, rng, like=known(), noise=noise)
+
+
+def cells_unpaid(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
+    """Fault: the counts of the cells have no noise."""
+    with mock.patch.object(box, "discrete_gaussian", lambda shape, scale, rng: np.zeros(shape, dtype=np.int64)):
+        return fitted(records, n_samples, rng, noise=rng)
 
 
 def whole_each(records: FloatArray, n_samples: int, rng: np.random.Generator) -> Any:
@@ -138,11 +158,13 @@ def next_row(records: FloatArray, n_samples: int, rng: np.random.Generator) -> A
 
 
 def targets() -> list[Specimen]:
-    """Under both relations, at both levels, with ordinary and with extreme references; three faults."""
+    """Under both relations, at both levels, with ordinary and with extreme references, and a whole fit; four faults."""
     line = np.array([[0.0], [0.3]]), np.array([[1.0], [0.3]])
     less = line[1], line[1][1:]
     claim, inf = (EPSILON, DELTA), math.inf
     many = np.zeros((12, 1)), np.append(np.zeros(11), 1.0)[:, None]
+    near = np.linspace(0.01, 0.05, 20)[:, None]
+    inside = near, np.vstack([[[0.99]], near[1:]])
     fault = f"fault in {METHOD}"
     add_remove, centred = partial(like, add_remove=True), partial(like, centred=True)
     return [
@@ -151,6 +173,9 @@ def targets() -> list[Specimen]:
         Specimen("sites_like_add_remove", METHOD, add_remove, *less, *claim, 1.0, False, 4_000),
         Specimen("sites_like_hostile", METHOD, hostile, *line, *claim, 1.0, False, 2_000),
         at_bits("sites_like_hostile_bits", METHOD, hostile, *line, *claim, 1.0, False, 1_000),
+        Specimen("fit_gmm_like", CELLS, fitted, *inside, *claim, 1.0, False, 2_000),
+        at_bits("fit_gmm_like_bits", CELLS, fitted, *inside, *claim, 1.0, False, 1_000),
+        Specimen("fit_gmm_like_cells_unpaid", f"fault in {CELLS}", cells_unpaid, *inside, *claim, inf, True, 1_000),
         Specimen("sites_like_whole_budget_each", fault, whole_each, *line, *claim, inf, True, 8_000),
         Specimen("sites_like_next_row", fault, next_row, *many, *claim, inf, True, 2_000),
         Specimen("sites_like_centred_on_the_records", fault, centred, *line, *claim, inf, True, 1_000),

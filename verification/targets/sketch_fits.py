@@ -26,7 +26,7 @@ from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch import (
     choice as sketch_choice,
     estimate as sketch_post,
-    method as sketch,
+    finish as sketch_finish,
     rounds as sketch_rounds,
 )
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, less_floor, sketch_data
@@ -82,10 +82,12 @@ def quick_fit(
 # What follows the last release, and sees released numbers alone: place, name, and what is there in an audit.
 QUICK_ENDS: tuple[tuple[Any, str, Any], ...] = (
     (sketch_choice, "fit_evidence", quick_fit),
-    (sketch, "with_outliers", lambda fit, evidence: fit),
-    (sketch, "measured", lambda evidence, fit: Misfit.sized(fit.misfit, None, None)),
+    (sketch_finish, "with_outliers", lambda fit, evidence: fit),
+    (sketch_finish, "placed", lambda fit, evidence, raw: (fit, [])),
+    (sketch_finish, "beyond_the_interval", nothing_to_say),
+    (sketch_finish, "measured", lambda evidence, fit: Misfit.sized(fit.misfit, None, None)),
     (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
-    (sketch, "sketch_caveats", nothing_to_say),
+    (sketch_finish, "sketch_caveats", nothing_to_say),
 )
 
 
@@ -118,13 +120,18 @@ def published(
     *,
     neighbouring: Neighbouring = REPLACE,
     limit: Fraction = WHOLE,
+    like: Any = None,
     noise: Rng = None,
 ) -> Any:
-    """``fit_gmm`` with ``method="sketch"``; a refusal is a row of NaN; ``limit`` other than 1 is a fault."""
+    """``fit_gmm`` with ``method="sketch"``; a refusal is a row of NaN; ``limit`` other than 1 is a fault.
+
+    ``like``: a reference for one column, with a ladder of ORDER.
+    """
     n_features = records.shape[1]
     bounds = (0.0, 1.0) if np.abs(records).max() <= 1 else None
     settings: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bounds": bounds, "method": "sketch"}
-    settings |= {"order": ORDER, "neighbouring": neighbouring.value, "progress": False, "random_seed": noise}
+    settings |= {"order": ORDER} if like is None else {"like": like}
+    settings |= {"neighbouring": neighbouring.value, "progress": False, "random_seed": noise}
     allowed = budget(0.0 if bounds else FAILURE_SHARE * DELTA)
     given = replace(allowed, limit=allowed.limit * limit)
     claim = Guarantee(EPSILON, DELTA, neighbouring, "claim", PointProfile(EPSILON, DELTA))

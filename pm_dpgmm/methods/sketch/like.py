@@ -12,11 +12,13 @@ import numpy as np
 from pm_dpgmm._arguments import frozen, shown
 from pm_dpgmm._blocks import Records
 from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.mechanisms.box import cells_cost
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch, sketch_cost
 from pm_dpgmm.mechanisms.sketch_features import GRID
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.estimate import as_start
+from pm_dpgmm.methods.sketch.location import CELLS, CELLS_SHARE
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_sizes, check_sketch_statistics, check_start
@@ -128,9 +130,13 @@ class Reference:
             told = shown(None if known is None else known.tolist())
             rule = f"resolution must be that of like, {told}, or left out"
             raise ValueError(f"{rule}, got {shown(problem.resolution.tolist())}")
-        n_numbers = sum(2 * sketch.frequencies.n_frequencies + 1 for sketch in self.evidence.sketches)
+        n_cells = 0 if problem.bounds is None else CELLS * problem.n_features
+        n_numbers = n_cells + sum(2 * sketch.frequencies.n_frequencies + 1 for sketch in self.evidence.sketches)
         if n_numbers > MOST_NUMBERS:
             raise ValueError(f"like must hold at most {MOST_NUMBERS} numbers, got {n_numbers}")
+        if problem.bounds is not None:
+            d, relation = problem.n_features, problem.neighbouring
+            _, budget = cells_cost(d, CELLS, budget=budget, share=CELLS_SHARE, neighbouring=relation)
         left = 1 - budget.spent / budget.limit
         for sketch, share in zip(self.evidence.sketches, self.shares(problem.neighbouring), strict=True):
             scale, budget = sketch_cost(

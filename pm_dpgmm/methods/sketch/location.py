@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -24,10 +25,13 @@ PAIRED = 2**18  # records of a stream, on average, whose distances tell the scal
 STAND_OUT = 7.0  # standard deviations of noise by which three quarters of the pairs should
 CELLS, MOST_ROUNDS = 16, 6  # of the search for a narrower interval within bounds
 LEAST_SHARE, MOST_SHARE = Fraction(1, 50), Fraction(1, 12)  # of mu^2 for its first round, then LEAST_SHARE
-PRECISION = 0.04  # share of the records that the noise of four cells should not exceed
+CELLS_SHARE = Fraction(1, 25)  # of mu^2, for cells of the bounds where the interval is another release's
+PRECISION = 0.005  # share of the records that the noise of four cells should not exceed
 FEW = 2  # cells in use at which the search goes on
 LEAST_STEPS = 5.0  # of a rounded column in half an interval
 DOUBT, MISSED = 2.5, 0.05  # records that may be outside: this many standard deviations, at most this share of all
+GROUP_CELLS, GROUP = 2, 0.005  # of a group outside that is to be kept: cells at most, share of all records at least
+SUSPECT, MORE = 2.3, 0.5  # deviations of what may be one, so that cells are counted again; more after each histogram
 
 
 def unbounded_intervals(
@@ -80,13 +84,14 @@ def intervals_within(
 
     Guarantee
     ---------
-    MOST_SHARE of the budget's limit and LEAST_SHARE for each further round, of MOST_ROUNDS in all, at most.
+    Twice MOST_SHARE of the budget's limit and LEAST_SHARE for each further round, of MOST_ROUNDS in all, at most.
     Proof: location.md.
     """
     assert problem.bounds is not None
     intervals = np.array(problem.bounds)
     raw: dict[str, FloatArray] = {}
     scales: list[float] = []
+    known: dict[int, _Cells] = {}  # of columns whose interval is counted again
     active = np.arange(problem.n_features)
     needed = 8 * problem.n_features / (float(budget.limit) * (PRECISION * problem.n_records) ** 2)
     first_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SHARE), MOST_SHARE)
@@ -97,22 +102,49 @@ def intervals_within(
             asked,
             CELLS,
             budget=budget,
-            share=LEAST_SHARE if turn else first_share,
+            share=first_share if turn == 0 or (turn == 1 and known) else LEAST_SHARE,
             neighbouring=problem.neighbouring,
             rng=rng,
         )
         raw[f"cells_{turn}"] = np.column_stack([active, asked, counts])
         scales.append(scale)
-        going_on = []
+        before, known, going_on = known, {}, []
         for j, row in zip(active.tolist(), counts, strict=True):
-            intervals[j], again = _narrower(intervals[j], row, scale, problem.n_records)
+            cells = _Cells(row, scale).pooled(before.get(j))
+            found, again = _narrower(intervals[j], cells, problem.n_records)
             step = 0.0 if problem.resolution is None else problem.resolution[j]
-            if again and intervals[j, 1] / 2 - intervals[j, 0] / 2 > LEAST_STEPS * step:
+            if again and found[1] / 2 - found[0] / 2 > LEAST_STEPS * step:
                 going_on.append(j)
+                if np.array_equal(found, intervals[j]):
+                    known[j] = cells
+            intervals[j] = found
         active = np.array(going_on, dtype=int)
         if not active.size:
             break
     return intervals, raw | {"cell_noise": np.array(scales)}, budget
+
+
+def cells_within(
+    records: Records, budget: GaussianFilter, problem: Problem, rng: Rng
+) -> tuple[dict[str, FloatArray], GaussianFilter]:
+    """The first histogram of :func:`intervals_within` alone, where intervals are known: how many lie beyond them.
+
+    Guarantee
+    ---------
+    CELLS_SHARE of the budget's limit. Proof: location.md.
+    """
+    assert problem.bounds is not None
+    counts, scale, left = noisy_cells(
+        records,
+        problem.bounds,
+        CELLS,
+        budget=budget,
+        share=CELLS_SHARE,
+        neighbouring=problem.neighbouring,
+        rng=rng,
+    )
+    rows = np.column_stack([np.arange(problem.n_features), problem.bounds, counts])
+    return {"cells_0": rows, "cell_noise": np.array([scale])}, left
 
 
 def centre_and_unit(
@@ -135,18 +167,56 @@ def _columns(rows: FloatArray, active: IntArray) -> FloatArray:
     return rows[:, active]
 
 
-def _narrower(interval: FloatArray, counts: FloatArray, scale: float, n_records: float) -> tuple[FloatArray, bool]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Noisy counts of the cells of an interval, from one histogram or several."""
+
+    counts: FloatArray  # (CELLS,)
+    scale: float  # standard deviation of the noise
+    histograms: int = 1
+
+    def pooled(self, other: _Cells | None) -> _Cells:
+        """With those of an earlier histogram, each by its precision."""
+        if other is None:
+            return self
+        own, its = self.scale**-2, other.scale**-2
+        counts = (own * self.counts + its * other.counts) / (own + its)
+        return _Cells(counts, 1 / math.sqrt(own + its), self.histograms + other.histograms)
+
+    def outside(self, first: int, last: int, n_records: float) -> tuple[float, float]:
+        """Records in no cell from ``first`` to before ``last``, and its standard deviation.
+
+        The others' counts, and all records less the counts of these: the mean with the least variance.
+        """
+        kept = last - first
+        within = self.counts[first:last].sum()
+        outside = ((CELLS - kept) * (n_records - within) + kept * (self.counts.sum() - within)) / CELLS
+        return float(outside), self.scale * math.sqrt(kept * (CELLS - kept) / CELLS)
+
+    def group_beyond(self, first: int, last: int, n_records: float) -> bool:
+        """Whether a group may be in a cell or two neighbours that are not from ``first`` to before ``last``."""
+        deviations = (SUSPECT + MORE * (self.histograms - 1)) * self.scale
+        for part in (self.counts[:first], self.counts[last:]):
+            for n_cells in range(1, min(GROUP_CELLS, part.size) + 1):
+                most = np.convolve(part, np.ones(n_cells), mode="valid").max()
+                if most > max(deviations * math.sqrt(n_cells), GROUP * n_records):
+                    return True
+        return False
+
+
+def _narrower(interval: FloatArray, cells: _Cells, n_records: float) -> tuple[FloatArray, bool]:
     """The part of an interval that holds almost all records, with a margin, and whether to look again there."""
-    seen = np.flatnonzero(counts > SEEN * scale)
+    seen = np.flatnonzero(cells.counts > SEEN * cells.scale)
     if not seen.size:
         return interval, False
     extent = seen[-1] + 1 - seen[0]
     few = bool(extent <= FEW)
     margin = 1 if few else max(2, math.ceil(extent / 2))
     first, last = max(seen[0] - margin, 0), min(seen[-1] + 1 + margin, CELLS)
-    outside = n_records - counts[first:last].sum()
-    doubt = DOUBT * scale * math.sqrt(last - first)
-    if outside > max(0.01 * n_records, min(doubt, MISSED * n_records)):
+    if cells.group_beyond(first, last, n_records):
+        return interval, True
+    outside, deviation = cells.outside(first, last, n_records)
+    if outside > max(0.01 * n_records, min(DOUBT * deviation, MISSED * n_records)):
         return interval, few  # the noise may be to blame: count again
     low, high = interval
     width = (high - low) / CELLS

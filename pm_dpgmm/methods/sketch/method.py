@@ -27,25 +27,23 @@ from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS, kernel_for
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
-from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
-from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
+from pm_dpgmm.methods.sketch.estimate import SketchFit
+from pm_dpgmm.methods.sketch.finish import finish
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
     CELLS,
     MOST_ROUNDS,
+    cells_within,
     centre_and_unit,
     intervals_within,
     unbounded_intervals,
 )
-from pm_dpgmm.methods.sketch.misfit import measured
-from pm_dpgmm.methods.sketch.outliers import with_outliers
 from pm_dpgmm.methods.sketch.rounds import Duel, most_numbers, replayed, run_rounds
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start, check_widths
-from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.rounding import LEAST_DEVIATION
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -69,9 +67,9 @@ class SketchMethod(Method):
         Frequencies of the ladder that is released for one column. None: 16, or 24 for many records. A component
         narrower than about 0.4 half-widths of the interval over ``order`` is not resolved. Not used for more columns.
     like : Release, optional
-        A release of another site's records, never of these. The whole budget goes into sketches at its frequencies,
-        in its shares, and the two releases can be added up by :func:`pm_dpgmm.combine`. Bounds are then only used to
-        clip: give those of the other release, if it had any.
+        A release of another site's records, never of these. The budget goes into sketches at its frequencies, in its
+        shares, and the two releases can be added up by :func:`pm_dpgmm.combine`. Bounds then clip, and for a 25th of
+        the squared budget counts of their cells tell what lies beyond the other release's interval: give its bounds.
     reg_covar : float or array_like, shape (n_features,)
         Variance that is added to the diagonal of every component's covariance, in the unit of the columns squared, as
         in scikit-learn; never from the records. Use it where columns have point masses or are rounded: components
@@ -243,8 +241,11 @@ class SketchMethod(Method):
         """
         guarantee, budget = (self.guarantee(problem), self.budget(problem)) if part is None else part
         if self.like is not None:
+            raw: dict[str, FloatArray] = {}
             if problem.bounds is not None:
                 records = clipped(records, problem.bounds)
+                raw, budget = cells_within(records, budget, problem, rng)
+                released(guarantee, *unfinished(raw, None))
             starts = self.like.starts
             given = self.like.evidence
             own: dict[str, Any] = {
@@ -254,14 +255,14 @@ class SketchMethod(Method):
             }
 
             def heard(part: SketchStatistics) -> None:
-                released(guarantee, *unfinished({}, replace(part, **own), starts=starts))
+                released(guarantee, *unfinished(raw, replace(part, **own), starts=starts))
 
             evidence = sketch_like(records, self.like, budget, problem, rng=rng, released=heard)
             evidence = replace(evidence, **own)
             progress(1, 2)
             choice = choose(evidence, problem.component_choices, first=starts)
             progress(2, 2)
-            return outcome(evidence, choice.best, guarantee, {}, choice)
+            return outcome(evidence, choice.best, guarantee, raw, choice)
         whole = budget
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
             count, budget = noisy_count(records, budget=budget, share=COUNT_SHARE, rng=rng)
@@ -327,12 +328,10 @@ def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
-    fit = with_outliers(fit, evidence)
-    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
+    fit, evidence, told = finish(fit, evidence, raw)
     arrays, law = evidence.to_arrays()
-    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **measured(evidence, fit).to_dict()}
-    noise |= {"caveats": sketch_caveats(evidence, fit, raw)} | far_rows(outer_bounds(evidence), evidence.n_records)
-    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise | choice.told(), fit.background)
+    noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **told, **choice.told()}
+    return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)
 
 
 def unfinished(

@@ -86,13 +86,55 @@ def test_the_whole_budget_is_spent_and_no_more():
 def test_bounds_clip_and_estimators_take_it(first):
     columns = first.n_features
     records = people(3_000, 2, columns)
-    inside = dpg.fit_gmm(np.clip(records, -1, 4), 1, like=first, **BUDGET)
+    inside = dpg.fit_gmm(np.clip(records, -1, 4), 1, like=first, bounds=(-1, 4), **BUDGET)
     clipped = dpg.fit_gmm(records, 1, like=first, bounds=(-1, 4), **BUDGET)
     assert all(np.array_equal(inside.raw[name], clipped.raw[name]) for name in inside.raw)
     estimator = dpg.PrivateGaussianMixture(1, delta=1e-6, bounds=(-1, 4), random_state=1, settings={"like": first})
     from sklearn.base import clone
 
     assert np.array_equal(clone(estimator).fit(records).release_.raw["sketch_0"], clipped.raw["sketch_0"])
+
+
+def test_the_cells_of_the_bounds_are_counted_and_paid(first, monkeypatch):
+    spent, real = [], GaussianFilter.spend
+
+    def watched(budget, *given, **settings):
+        scale, left = real(budget, *given, **settings)
+        spent.append((left.spent / left.limit, settings["n_numbers"]))
+        return scale, left
+
+    columns = first.n_features
+    records, bounds = people(3_000, 2, columns), np.array([[-3.0, 8.0]] * columns)
+    release_module = "pm_dpgmm.methods.sketch.like.Reference.check"
+    monkeypatch.setattr(release_module, lambda *given: None)  # it computes the same costs before
+    monkeypatch.setattr(GaussianFilter, "spend", watched)
+    release = dpg.fit_gmm(records, 1, like=first, bounds=bounds, **BUDGET)
+    assert spent[0] == (pytest.approx(1 / 25, rel=1e-3), 16 * columns) and 0.999 < spent[-1][0] <= 1
+    assert len(spent) == 1 + len(SketchStatistics.from_arrays(first.raw, first.noise).sketches)
+    assert release.raw["cells_0"][:, :3] == pytest.approx(np.column_stack([np.arange(columns), bounds]))
+    assert abs(release.raw["cells_0"][:, 3:].sum(axis=1) - 3_000).max() < 6 * 4 * release.raw["cell_noise"][0]
+    assert "cells_0" not in dpg.fit_gmm(records, 1, like=first, **BUDGET).raw
+
+
+def test_records_beyond_the_interval_of_the_reference_are_told_or_found():
+    """Half or a tenth of the records at 80, where the reference has none; without the counts there was no word."""
+    north = np.random.default_rng(1).normal([[20.0]] * 1_500 + [[30.0]] * 1_500, 2.0)
+    settings = BUDGET | {"bounds": (0, 100)}
+    first = dpg.fit_gmm(north, 2, **settings)
+    for few in (1_500, 300):
+        south = np.random.default_rng(2).normal([[20.0]] * (3_000 - few) + [[80.0]] * few, 2.0)
+        found = dpg.fit_gmm(south, 2, like=first, **settings)
+        assert any("records were counted where the mixture has others" in text for text in found.warnings)
+        both = dpg.combine([first, found], n_components=3)
+        assert both.raw["cells_0"][0, 3:] == pytest.approx(first.raw["cells_0"][0, 3:] + found.raw["cells_0"][0, 3:])
+        noise = [release.raw["cell_noise"][0] for release in (first, found, both)]
+        assert noise[2] == pytest.approx(np.hypot(*noise[:2]))
+        assert any("records were counted" in text for text in both.warnings)
+    near = np.random.default_rng(3).normal([[20.0]] * 1_500 + [[30.0]] * 1_500, 2.0)
+    again = dpg.fit_gmm(near, 2, like=first, **settings)
+    assert not any("records were counted" in text for text in again.warnings)
+    wider = dpg.fit_gmm(near, 2, like=first, **(settings | {"bounds": (0, 90)}))
+    assert "cells_0" not in dpg.combine([first, wider]).raw
 
 
 def test_under_add_remove_the_number_of_records_stays_secret():

@@ -66,7 +66,7 @@ def test_narrowing_keeps_every_cluster(n_features, n_records, half):
         gone = lost(records, labels, intervals)
         assert gone[0].max() < 0.6 and gone[1:].max() < 0.1
         assert 2 <= len(raw) <= MOST_ROUNDS + 1 and raw["cell_noise"].shape == (len(raw) - 1,)
-        assert 1 - left.spent / left.limit >= 1 - MOST_SHARE - (MOST_ROUNDS - 1) * LEAST_SHARE
+        assert left.spent / left.limit <= 2 * MOST_SHARE + (MOST_ROUNDS - 2) * LEAST_SHARE
     assert half < 100 or intervals[0, 1] - intervals[0, 0] < 400  # and it does narrow
 
 
@@ -191,6 +191,52 @@ def test_the_noise_that_is_told_is_the_noise_that_was_drawn(monkeypatch):
     assert raw["pair_distance_law"][1] == len(records) // 2 and raw["bin_noise"].shape == (1,)
 
 
+@pytest.mark.parametrize("n_records, share, least", [(2_000, 0.045, 17), (5_000, 0.03, 20), (20_000, 0.0095, 18)])
+def test_a_small_group_far_from_the_rest_is_kept(n_records, share, least):
+    """Seeded; of 200 other data sets each the group was kept in 192, 200 and 195."""
+    kept = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        few = round(share * n_records)
+        records = np.concatenate([rng.normal(20.0, 1.0, n_records - few), rng.normal(80.0, 1.0, few)])[:, None]
+        asked = dataclasses.replace(problem(1, 1.0, n_records=n_records), bounds=np.array([[0.0, 100.0]]))
+        intervals, _, _ = intervals_within(records, BUDGET, asked, rng)
+        kept += bool(intervals[0, 0] < 20.0 < 82.0 < intervals[0, 1])
+    assert kept >= least
+
+
+def test_counts_of_the_same_interval_are_pooled_by_their_precision():
+    one, other = location._Cells(np.full(CELLS, 4.0), 2.0), location._Cells(np.full(CELLS, 9.0), 1.0)
+    both = one.pooled(other)
+    assert both.counts == pytest.approx(np.full(CELLS, 8.0)) and both.scale == pytest.approx(math.sqrt(0.8))
+    assert one.pooled(None) is one
+
+
+@pytest.mark.parametrize("place, size, again", [(12, 50.0, True), (12, 40.0, False), (0, 50.0, True), (3, 50.0, False)])
+def test_what_may_be_a_group_beyond_is_counted_again(place, size, again):
+    """Of 1,000 records, noise 20: half a per cent is little, but 50 are 2.5 deviations; cell 3 is in the margin."""
+    counts = np.zeros(CELLS)
+    counts[4] = 950.0
+    counts[place] += size
+    interval, looks = location._narrower(np.array([0.0, 16.0]), location._Cells(counts, 20.0), 1_000)
+    assert looks and (interval[1] - interval[0] == 16.0) == again
+    few = np.where(np.arange(CELLS) == 4, 1e6, np.where(np.arange(CELLS) == 12, 60.0, 0.0))
+    narrowed, _ = location._narrower(np.array([0.0, 16.0]), location._Cells(few, 20.0), 1_000_060)
+    assert narrowed[1] - narrowed[0] < 16.0  # so few of a million do not hold the search up
+
+
+def test_what_lies_outside_is_estimated_from_both_sides():
+    """Seeded; 20,000 draws, so the standard error is below 1 % of the deviation."""
+    rng = np.random.default_rng(1)
+    true = np.zeros(CELLS)
+    true[3:6] = 300.0
+    true[14] = 100.0
+    draws = [location._Cells(true + rng.normal(0, 20.0, CELLS), 20.0).outside(3, 6, 1_000.0) for _ in range(20_000)]
+    estimates = np.array([estimate for estimate, _ in draws])
+    assert estimates.mean() == pytest.approx(100.0, abs=1.0)
+    assert estimates.std() == pytest.approx(draws[0][1], rel=0.03)
+
+
 def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatch):
     shares = []
     real = location.noisy_cells
@@ -226,7 +272,7 @@ def test_intervals_always_have_a_width(low, high):
     for _ in range(MOST_ROUNDS):
         counts = np.zeros(CELLS)
         counts[7] = 1e6
-        interval, again = location._narrower(interval, counts, 1.0, 1e6)
+        interval, again = location._narrower(interval, location._Cells(counts, 1.0), 1e6)
         assert again
     assert interval[1] > interval[0] and np.isfinite(interval).all()
 
@@ -236,5 +282,5 @@ def test_noise_never_excuses_more_than_a_twentieth_of_the_records(outside, narro
     """Here noise alone could hide 100 records of 1,000: a cluster of 80 that stays below the noise must stay inside."""
     counts = np.zeros(CELLS)
     counts[[7, 8]] = (1_000 - outside) / 2
-    interval, _ = location._narrower(np.array([0.0, 16.0]), counts, 20.0, 1_000)
+    interval, _ = location._narrower(np.array([0.0, 16.0]), location._Cells(counts, 20.0), 1_000)
     assert (interval[1] - interval[0] < 16.0) == narrowed

@@ -197,4 +197,5 @@ def test_duels_choose_the_fit_and_the_metric_of_the_last_sketch(sign, judge, mon
     first, last = (duels[i][0 if sign > 0 else 1] for i in (0, -1))
     assert metrics[2] == pytest.approx(first.centres[: len(metrics[2])])  # the parts carry the background last
     assert not np.array_equal(metrics[1], metrics[2])
-    assert release.means == pytest.approx(10 * last.centres[:2], abs=1e-9)
+    evidence = SketchStatistics.from_arrays(release.raw, release.noise)
+    assert release.means == pytest.approx(evidence.centre + evidence.unit * last.centres[:2], abs=1e-9)

@@ -1,0 +1,32 @@
+"""What every fit to a sketch ends with: a background, places, and what a reader is told. Post-processing, so free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
+from pm_dpgmm.methods.sketch.misfit import measured
+from pm_dpgmm.methods.sketch.outliers import with_outliers
+from pm_dpgmm.methods.sketch.places import beyond_the_interval, placed
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.mixture.far_rows import far_rows
+
+
+def finish(
+    fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]
+) -> tuple[SketchFit, SketchStatistics, dict[str, Any]]:
+    """The fit to leave with, the evidence with its kind of covariances, and misfit and caveats as a release has them.
+
+    ``raw``: all that was released with the evidence. Misfit and most caveats are about the numbers of the sketch, which
+    are the same wherever whole periods move a component.
+    """
+    fit = with_outliers(fit, evidence)
+    evidence = replace(evidence, covariance_type=fit.data.covariance_type)
+    told = measured(evidence, fit).to_dict() | far_rows(outer_bounds(evidence), evidence.n_records)
+    caveats = sketch_caveats(evidence, fit, raw)
+    fit, open_places = placed(fit, evidence, raw)
+    return fit, evidence, told | {"caveats": caveats + open_places + beyond_the_interval(fit, evidence, raw)}

@@ -1,0 +1,200 @@
+"""Where components lie that waves know up to whole periods. Post-processing: nothing sees a record, so it is free.
+
+In one column the waves have a longest one, somewhat longer than the interval, and a group of records that lies whole
+periods away looks to all of them as if it lay in the interval: an image. Bounds are narrowed to that interval by noisy
+counts of cells, which leave out a group that is small against their noise. The same counts tell afterwards where a
+component is, far better than they told then whether there was one: its size is known, and its place up to periods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from pm_dpgmm._arguments import FloatArray, check_positive, finite_numbers
+from pm_dpgmm.methods.sketch.estimate import SketchFit
+from pm_dpgmm.methods.sketch.location import CELLS
+from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+
+BEYOND = 0.05  # odds, before the counts are seen, of a component to lie beyond the interval, at all places together
+OPEN = 2.0  # fall of the log-likelihood up to which another place is possible
+MODEL = 0.05  # of the records in a cell: error of the mixture itself, as a standard deviation
+MOST_PLACES = 64  # of a component; of more, so many at equal distances
+SWEEPS = 3  # over all components, whose places depend on each other's
+NOTABLE = 0.01  # share of the records from which on their place matters
+SURE, MOST_CELLS = 4.5, 2  # deviations of an excess in so many cells at most: false alarm 2e-4 a column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedCells:
+    """Noisy counts of the records in neighbouring cells of one column."""
+
+    column: int
+    edges: FloatArray  # (C + 1,), the outermost infinite where they are the bounds, to which records were moved
+    counts: FloatArray  # (C,)
+    noise: float  # standard deviation
+
+    @property
+    def variances(self) -> FloatArray:
+        """Of noise, of the records' own chance, and of what a mixture is wrong by."""
+        some = np.maximum(self.counts, 0.0)
+        return np.asarray(self.noise**2 + some + np.square(MODEL * some))
+
+    def shares(self, means: FloatArray, deviations: FloatArray) -> FloatArray:
+        """Of normal laws (...), in every cell, (..., C)."""
+        z = (self.edges - means[..., None]) / deviations[..., None]
+        return np.asarray(np.diff(special.ndtr(z), axis=-1))
+
+
+def counted_cells(raw: Mapping[str, FloatArray], bounds: FloatArray) -> list[CountedCells]:
+    """All that a release has: ``cells_0`` and so on, of a column, an interval and its counts in each row."""
+    found = []
+    deviations = finite_numbers(raw["cell_noise"], "cell_noise") if "cell_noise" in raw else ()
+    for turn, noise in enumerate(deviations):
+        name = f"cells_{turn}"
+        check_positive(cell_noise=float(noise))
+        if name not in raw:
+            raise ValueError(f"a release with cells must have {name!r}, got none")
+        table = finite_numbers(raw[name], name)
+        if table.ndim != 2 or table.shape[1] != 3 + CELLS:
+            raise ValueError(f"{name} must have {3 + CELLS} columns, got shape {table.shape}")
+        if not np.isin(table[:, 0], np.arange(len(bounds))).all():
+            raise ValueError(f"{name} must be of columns 0 to {len(bounds) - 1}, got {table[:, 0].max():g}")
+        if not (table[:, 1] < table[:, 2]).all():
+            raise ValueError(f"{name} must be of intervals with a width, got {table[:, 1:3].tolist()}")
+        for row in table:
+            column = int(row[0])
+            edges = np.linspace(row[1], row[2], 1 + CELLS)
+            outer = edges[[0, -1]] == bounds[column]
+            edges[[0, -1]] = np.where(outer, [-np.inf, np.inf], edges[[0, -1]])
+            found.append(CountedCells(column, edges, row[3:], float(noise)))
+    return found
+
+
+def placed(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]) -> tuple[SketchFit, list[str]]:
+    """The fit to one column with every component where the counts say, and caveats where they leave that open.
+
+    Of all places that differ by whole periods of the sketch each component gets the likeliest, given the others'.
+    """
+    cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds)
+    if len(evidence.unit) > 1 or evidence.bounds is None or not cells:
+        return fit, []
+    period = 2 * np.pi / float(np.abs(evidence.sketches[0].frequencies.frequencies).min())
+    where = [_places(mean, period, evidence.bounds[0]) for mean in fit.mixture.means[:, 0]]
+    chosen, logs = _likeliest(Counted.of(fit, where, cells, evidence.n_records))
+    means = fit.found.means.copy()
+    caveats = []
+    for k, (places, place) in enumerate(zip(where, chosen, strict=True)):
+        means[k] += (places[place] - places[0]) / evidence.unit
+        likely = np.flatnonzero(logs[k] > logs[k][place] - OPEN)
+        if len(likely) > 1 and fit.mixture.weights[k] > NOTABLE:
+            caveats.append(_told(k, places[place], places[likely[likely != place]]))
+    return replace(fit, found=replace(fit.found, means=means)), caveats
+
+
+def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]) -> list[str]:
+    """That beyond the interval of the waves other records were counted than the mixture has there; any columns.
+
+    Where the interval was found from these counts there are hardly any; where it is that of another release, maybe.
+    """
+    if evidence.bounds is None:
+        return []
+    density, n_records = fit.density, evidence.n_records
+    deviations = np.sqrt(np.diagonal(density.covariances, axis1=1, axis2=2))
+    told = []
+    for one in counted_cells(raw, evidence.bounds):
+        j = one.column
+        low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
+        outside = (one.edges[1:] <= low) | (one.edges[:-1] >= high)
+        expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations[:, j]))
+        found = _largest(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
+        if found is not None:
+            here = one.edges[found[0]], one.edges[found[1]]
+            ends = [f"{end:.4g}" for end in np.clip(here, *evidence.bounds[j])]
+            counted, has = (values[slice(*found)].sum() / n_records for values in (one.counts, expected))
+            told.append(
+                f"about {counted:.0%} from {ends[0]} to {ends[1]} in column {j}, where the mixture has {has:.0%}"
+            )
+    if not told:
+        return []
+    return [
+        f"records were counted where the mixture has others: {'; '.join(told)}. Waves repeat themselves beyond the"
+        " interval of the sketch; if it is that of another release, take one as like whose interval holds all records"
+    ]
+
+
+def _largest(excess: FloatArray, variances: FloatArray, least: float) -> tuple[int, int] | None:
+    """First cell and the one after the last of one cell or two whose excess is the surest, if any is sure."""
+    found = {}
+    for size in range(1, MOST_CELLS + 1):
+        sums, squares = (np.convolve(values, np.ones(size), mode="valid") for values in (excess, variances))
+        sure = np.where(np.abs(sums) > least, np.abs(sums) / np.sqrt(np.maximum(squares, 1e-300)), 0.0)
+        found[int(sure.argmax()), size] = float(sure.max())
+    (first, size), most = max(found.items(), key=lambda item: item[1])
+    return (first, first + size) if most > SURE else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """Records that a mixture has in all cells, whatever the places of its components."""
+
+    released: FloatArray  # (C,), less those of the background, which is never moved
+    variances: FloatArray  # (C,)
+    expected: list[FloatArray]  # for each component: (places, C)
+
+    @classmethod
+    def of(
+        cls, fit: SketchFit, where: Sequence[FloatArray], cells: Sequence[CountedCells], n_records: float
+    ) -> Counted:
+        density = fit.density
+        deviations, n_own = np.sqrt(density.covariances[:, 0, 0]), len(where)
+
+        def records(k: int, places: FloatArray) -> FloatArray:
+            shares = [one.shares(places, np.full(len(places), deviations[k])) for one in cells]
+            return n_records * density.weights[k] * np.concatenate(shares, axis=1)
+
+        broad = sum((records(k, density.means[k]) for k in range(n_own, len(deviations))), start=np.zeros((1, 1)))
+        return cls(
+            (np.concatenate([one.counts for one in cells]) - broad)[0],
+            np.concatenate([one.variances for one in cells]),
+            [records(k, places) for k, places in enumerate(where)],
+        )
+
+
+def _likeliest(counted: Counted) -> tuple[list[int], list[FloatArray]]:
+    """A place for each component, and the log-likelihoods of all of its places given the others' choices."""
+    chosen = [0] * len(counted.expected)
+    for _ in range(SWEEPS):
+        before, logs = list(chosen), []
+        for k, own in enumerate(counted.expected):
+            others = sum(one[chosen[j]] for j, one in enumerate(counted.expected) if j != k)
+            logs.append(-0.5 * (np.square(counted.released - others - own) / counted.variances).sum(axis=1))
+            chosen[k] = int((logs[k] + _log_prior(len(own))).argmax())
+        if chosen == before:
+            break
+    return chosen, logs
+
+
+def _places(mean: float, period: float, bounds: FloatArray) -> FloatArray:
+    """Where a component may lie: where it is, then all places within the bounds that are whole periods away."""
+    low, high = np.ceil((bounds[0] - mean) / period), np.floor((bounds[1] - mean) / period)
+    if not 0 <= high - low < np.inf:  # nowhere, or no number: the budget is spent, so go on
+        return np.array([mean])
+    steps = np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_PLACES)))))
+    return np.asarray(mean + period * np.append(0.0, steps[steps != 0]), dtype=float)
+
+
+def _log_prior(n_places: int) -> FloatArray:
+    return np.log(np.append(1 - BEYOND, np.full(n_places - 1, BEYOND / max(n_places - 1, 1))))
+
+
+def _told(k: int, place: float, others: FloatArray) -> str:
+    where = f"near {others[0]:.4g}" if len(others) == 1 else f"anywhere from {others.min():.4g} to {others.max():.4g}"
+    return (
+        f"the place of component {k}, {place:.4g}, may be {where} instead: waves repeat themselves beyond the part of"
+        " the bounds where most records were, and the counts that found it do not tell so small a group's place."
+        " Tighter bounds, more records or a larger budget would"
+    )
