@@ -181,7 +181,7 @@ def _likeliest(counted: Counted) -> tuple[list[int], list[FloatArray]]:
 def _places(mean: float, period: float, bounds: FloatArray) -> FloatArray:
     """Where a component may lie: where it is, then all places within the bounds that are whole periods away."""
     low, high = np.ceil((bounds[0] - mean) / period), np.floor((bounds[1] - mean) / period)
-    if not 0 <= high - low < np.inf:  # nowhere, or no number: the budget is spent, so go on
+    if not (np.isfinite([low, high]).all() and low <= high):  # no number: the budget is spent, so go on
         return np.array([mean])
     steps = np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_PLACES)))))
     return np.asarray(mean + period * np.append(0.0, steps[steps != 0]), dtype=float)
