@@ -1,33 +1,31 @@
 """Command line: ``python -m verification specimens|targets|claims|reproductions|report|audit|verify``.
 
 Exit status 1 when a verdict is wrong, a claim is refuted or a certificate does not hold; 2 for wrong arguments,
-a mechanism that fails or a file that cannot be read or written, which is found before work begins; 130 for Ctrl-C.
+a mechanism that fails or a file that cannot be read or written, which is found before work begins; 130 for Ctrl-C,
+141 where nobody reads on.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pm_dpgmm._version import __version__
 from pm_dpgmm.cli.exit_status import NEGATIVE, one_line, run_command
 from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.untrusted_json import read_text
-from pm_dpgmm.files.writing import check_destination, make_folder, reserved
+from pm_dpgmm.files.writing import check_destination, make_folder
+from verification import audit_command
 
 STATUS = """exit status:
   0 done: verdicts right, claim not refuted, certificate holds
   1 a verdict is wrong, a claim is refuted or a certificate does not hold
-  2 wrong arguments, a mechanism that fails, a file that cannot be read or written"""
+  2 wrong arguments, a mechanism that fails, a file that cannot be read or written
+  130 Ctrl-C, 141 nobody reads on"""
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
 
 
@@ -98,7 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
     report.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
     words = "audit a function mechanism(data, n_samples, rng)"
-    audit = command("audit", _audit, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json")
+    audit = command(
+        "audit", audit_command.run, words, "clinic:noisy_mean '[1, 0]' '[0, 0]' --epsilon 1 --certificate mean.json"
+    )
     audit.add_argument("mechanism", help="module:function")
     audit.add_argument("--once", action="store_true", help="the function runs once: mechanism(data, rng)")
     audit.add_argument("x", type=_data, help="data set, as JSON; lists of entries of one kind become arrays")
@@ -303,79 +303,6 @@ def _report(options: argparse.Namespace) -> int:
         words = "every outcome is as its verdict says" if not contents.wrong else f"WRONG: {', '.join(contents.wrong)}"
         print(f"{' and '.join(paths)}: {words}")
     return int(bool(contents.wrong))
-
-
-def _audit(options: argparse.Namespace) -> int:
-    with _place_of_certificate(options) as place:
-        return _audit_to(place, options)
-
-
-def _place_of_certificate(options: argparse.Namespace) -> AbstractContextManager[Any]:
-    """Where it goes, whatever folder the mechanism changes to; without --force a file that this audit alone has."""
-    if options.certificate is None:
-        return nullcontext()
-    if options.force:
-        return nullcontext(os.path.abspath(check_destination(options.certificate, name="--certificate", force=True)))
-    return reserved(options.certificate, name="--certificate")
-
-
-def _audit_to(place: Any, options: argparse.Namespace) -> int:
-    from verification.auditing.audit import audit
-    from verification.auditing.given_data import as_given
-    from verification.auditing.repeated import repeated
-
-    module, _, function = options.mechanism.partition(":")
-    try:
-        with redirect_stdout(sys.stderr):  # what it prints is not the result
-            mechanism = getattr(importlib.import_module(module), function)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # of the module, too: its code runs
-        print(f"mechanism must be module:function, got {options.mechanism!r}: {one_line(error)}", file=sys.stderr)
-        return 2
-    try:
-        if options.once:
-            mechanism = repeated(mechanism)
-        asked: Any = audit  # which of its two results it gives depends on the claim
-        with redirect_stdout(sys.stderr):
-            result = asked(
-                mechanism,
-                as_given(options.x),
-                as_given(options.x_neighbour),
-                **_claim_of(options),
-                delta=options.delta,
-                n_samples=options.n_samples,
-                false_alarm=options.false_alarm,
-                level=options.level,
-                sequential=options.sequential,
-                n_jobs=options.n_jobs,
-                progress=True,
-                rng=None if options.seed is None else np.random.default_rng(options.seed),
-            )
-    except Exception as error:  # of the mechanism, too; status 1 would say that the claim is refuted
-        print(f"{type(error).__name__}: {one_line(error)}", file=sys.stderr)
-        return 2
-    print(json.dumps(result.as_dict()) if options.json else result)
-    if place is not None:
-        try:
-            result.save(place, mechanism=options.mechanism, pair=f"{options.x} and {options.x_neighbour}")
-        except (OSError, ValueError) as error:
-            print(f"certificate not written: {one_line(error)}", file=sys.stderr)
-            return 2
-    return int(result.refuted)
-
-
-def _claim_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The claim as an argument of `audit`."""
-    from verification.auditing.claimed_curve import GDP, ZCDP
-
-    if options.epsilon is not None:
-        return {"epsilon": options.epsilon}
-    if options.release is not None:
-        from pm_dpgmm import Release
-
-        return {"guarantee": Release.load(options.release).guarantee}
-    return {"profile": GDP(options.mu) if options.rho is None else ZCDP(options.rho)}
 
 
 def _verify(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from typing import TextIO
 from pm_dpgmm._arguments import printable
 
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)  # argparse takes -1e3 for an option
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141  # the last two: 128 and the signal, as shells have them
 FAULTS = (TypeError, ValueError, OSError, ImportError, OverflowError, RecursionError, sqlite3.Error)  # of an input
 
 
@@ -46,7 +46,7 @@ def run_command(program: str, parser: Callable[[], argparse.ArgumentParser], arg
 
 
 def ended(program: str, command: Callable[[], int]) -> int:
-    """The status of ``command``; 2 and one line on bad input, 130 on Ctrl-C, 1 and nothing when nobody reads on.
+    """The status of ``command``; 2 and one line on bad input, 130 on Ctrl-C, 141 and nothing when nobody reads on.
 
     Other exceptions are faults of the program and pass, and so does any that carries numbers that were paid for.
     """
@@ -60,7 +60,7 @@ def ended(program: str, command: Callable[[], int]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         stop_writing()
-        return 1
+        return UNREAD
     except (*FAULTS, Warning) as error:
         if hasattr(error, "released") or hasattr(error, "release"):
             raise

@@ -91,7 +91,7 @@ def intervals_within(
     intervals = np.array(problem.bounds)
     raw: dict[str, FloatArray] = {}
     scales: list[float] = []
-    known: dict[int, _Cells] = {}  # of columns whose interval is counted again
+    known: dict[int, Cells] = {}  # of columns whose interval is counted again
     active = np.arange(problem.n_features)
     needed = 8 * problem.n_features / (float(budget.limit) * (PRECISION * problem.n_records) ** 2)
     first_share = min(max(Fraction(needed).limit_denominator(1000), LEAST_SHARE), MOST_SHARE)
@@ -110,7 +110,7 @@ def intervals_within(
         scales.append(scale)
         before, known, going_on = known, {}, []
         for j, row in zip(active.tolist(), counts, strict=True):
-            cells = _Cells(row, scale).pooled(before.get(j))
+            cells = Cells(row, scale).pooled(before.get(j))
             found, again = _narrower(intervals[j], cells, problem.n_records)
             step = 0.0 if problem.resolution is None else problem.resolution[j]
             if again and found[1] / 2 - found[0] / 2 > LEAST_STEPS * step:
@@ -168,20 +168,20 @@ def _columns(rows: FloatArray, active: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
+class Cells:
     """Noisy counts of the cells of an interval, from one histogram or several."""
 
     counts: FloatArray  # (CELLS,)
     scale: float  # standard deviation of the noise
     histograms: int = 1
 
-    def pooled(self, other: _Cells | None) -> _Cells:
+    def pooled(self, other: Cells | None) -> Cells:
         """With those of an earlier histogram, each by its precision."""
         if other is None:
             return self
         own, its = self.scale**-2, other.scale**-2
         counts = (own * self.counts + its * other.counts) / (own + its)
-        return _Cells(counts, 1 / math.sqrt(own + its), self.histograms + other.histograms)
+        return Cells(counts, 1 / math.sqrt(own + its), self.histograms + other.histograms)
 
     def outside(self, first: int, last: int, n_records: float) -> tuple[float, float]:
         """Records in no cell from ``first`` to before ``last``, and its standard deviation.
@@ -204,7 +204,7 @@ class _Cells:
         return False
 
 
-def _narrower(interval: FloatArray, cells: _Cells, n_records: float) -> tuple[FloatArray, bool]:
+def _narrower(interval: FloatArray, cells: Cells, n_records: float) -> tuple[FloatArray, bool]:
     """The part of an interval that holds almost all records, with a margin, and whether to look again there."""
     seen = np.flatnonzero(cells.counts > SEEN * cells.scale)
     if not seen.size:

@@ -16,8 +16,9 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_positive, finite_numbers
 from pm_dpgmm.methods.sketch.estimate import SketchFit
-from pm_dpgmm.methods.sketch.location import CELLS
+from pm_dpgmm.methods.sketch.location import CELLS, Cells
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from pm_dpgmm.mixture.mixture import Mixture
 
 BEYOND = 0.05  # odds, before the counts are seen, of a component to lie beyond the interval, at all places together
 OPEN = 2.0  # fall of the log-likelihood up to which another place is possible
@@ -25,7 +26,7 @@ MODEL = 0.05  # of the records in a cell: error of the mixture itself, as a stan
 MOST_PLACES = 64  # of a component; of more, so many at equal distances
 SWEEPS = 3  # over all components, whose places depend on each other's
 NOTABLE = 0.01  # share of the records from which on their place matters
-SURE, MOST_CELLS = 4.5, 2  # deviations of an excess in so many cells at most: false alarm 2e-4 a column
+SURE, MOST_CELLS = 4.5, 4  # deviations of an excess, in so many cells at most or in all: false alarm 4e-4 a column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,32 +103,45 @@ def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping
     """
     if evidence.bounds is None:
         return []
-    density, n_records = fit.density, evidence.n_records
-    deviations = np.sqrt(np.diagonal(density.covariances, axis1=1, axis2=2))
-    told = []
-    for one in counted_cells(raw, evidence.bounds):
-        j = one.column
-        low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
-        outside = (one.edges[1:] <= low) | (one.edges[:-1] >= high)
-        expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations[:, j]))
-        found = _largest(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
-        if found is not None:
-            here = one.edges[found[0]], one.edges[found[1]]
-            ends = [f"{end:.4g}" for end in np.clip(here, *evidence.bounds[j])]
-            counted, has = (values[slice(*found)].sum() / n_records for values in (one.counts, expected))
-            told.append(
-                f"about {counted:.0%} from {ends[0]} to {ends[1]} in column {j}, where the mixture has {has:.0%}"
-            )
-    if not told:
+    cells = counted_cells(raw, evidence.bounds)
+    parts = [part for one in cells if (part := _told_beyond(one, fit.density, evidence))]
+    if not parts:
         return []
     return [
-        f"records were counted where the mixture has others: {'; '.join(told)}. Waves repeat themselves beyond the"
+        f"records were counted where the mixture has others: {'; '.join(parts)}. Waves repeat themselves beyond the"
         " interval of the sketch; if it is that of another release, take one as like whose interval holds all records"
     ]
 
 
+def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics) -> str | None:
+    """The same of the cells of one column: a few neighbouring ones, or all that lie beyond."""
+    j, n_records = one.column, evidence.n_records
+    assert evidence.bounds is not None
+    low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
+    outside = (one.edges[1:] <= low) | (one.edges[:-1] >= high)
+    deviations = np.sqrt(density.covariances[:, j, j])
+    expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations))
+    found = _largest(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
+    if found is not None:
+        few = slice(*found)
+        first, last = np.clip(one.edges[[found[0], found[1]]], *evidence.bounds[j])
+        counted, place = float(one.counts[few].sum()), f"from {first:.4g} to {last:.4g}"
+    elif outside.all() or not outside.any() or np.isfinite(one.edges[[0, -1]]).any():
+        return None
+    else:
+        few, inside = outside, np.flatnonzero(~outside)
+        counted, noise = Cells(one.counts, one.noise).outside(inside[0], inside[-1] + 1, n_records)
+        some = max(counted, 0.0)
+        surely = SURE * np.sqrt(noise**2 + some + np.square(MODEL * some))
+        if abs(counted - expected[few].sum()) <= max(surely, NOTABLE * n_records):
+            return None
+        place = f"beyond {low:.4g} to {high:.4g}"
+    has = expected[few].sum() / n_records
+    return f"about {counted / n_records:.0%} {place} in column {j}, where the mixture has {has:.0%}"
+
+
 def _largest(excess: FloatArray, variances: FloatArray, least: float) -> tuple[int, int] | None:
-    """First cell and the one after the last of one cell or two whose excess is the surest, if any is sure."""
+    """First cell and the one after the last of a few neighbouring ones whose excess is the surest, if any is sure."""
     found = {}
     for size in range(1, MOST_CELLS + 1):
         sums, squares = (np.convolve(values, np.ones(size), mode="valid") for values in (excess, variances))

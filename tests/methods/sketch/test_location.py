@@ -206,7 +206,7 @@ def test_a_small_group_far_from_the_rest_is_kept(n_records, share, least):
 
 
 def test_counts_of_the_same_interval_are_pooled_by_their_precision():
-    one, other = location._Cells(np.full(CELLS, 4.0), 2.0), location._Cells(np.full(CELLS, 9.0), 1.0)
+    one, other = location.Cells(np.full(CELLS, 4.0), 2.0), location.Cells(np.full(CELLS, 9.0), 1.0)
     both = one.pooled(other)
     assert both.counts == pytest.approx(np.full(CELLS, 8.0)) and both.scale == pytest.approx(math.sqrt(0.8))
     assert one.pooled(None) is one
@@ -218,10 +218,10 @@ def test_what_may_be_a_group_beyond_is_counted_again(place, size, again):
     counts = np.zeros(CELLS)
     counts[4] = 950.0
     counts[place] += size
-    interval, looks = location._narrower(np.array([0.0, 16.0]), location._Cells(counts, 20.0), 1_000)
+    interval, looks = location._narrower(np.array([0.0, 16.0]), location.Cells(counts, 20.0), 1_000)
     assert looks and (interval[1] - interval[0] == 16.0) == again
     few = np.where(np.arange(CELLS) == 4, 1e6, np.where(np.arange(CELLS) == 12, 60.0, 0.0))
-    narrowed, _ = location._narrower(np.array([0.0, 16.0]), location._Cells(few, 20.0), 1_000_060)
+    narrowed, _ = location._narrower(np.array([0.0, 16.0]), location.Cells(few, 20.0), 1_000_060)
     assert narrowed[1] - narrowed[0] < 16.0  # so few of a million do not hold the search up
 
 
@@ -231,7 +231,7 @@ def test_what_lies_outside_is_estimated_from_both_sides():
     true = np.zeros(CELLS)
     true[3:6] = 300.0
     true[14] = 100.0
-    draws = [location._Cells(true + rng.normal(0, 20.0, CELLS), 20.0).outside(3, 6, 1_000.0) for _ in range(20_000)]
+    draws = [location.Cells(true + rng.normal(0, 20.0, CELLS), 20.0).outside(3, 6, 1_000.0) for _ in range(20_000)]
     estimates = np.array([estimate for estimate, _ in draws])
     assert estimates.mean() == pytest.approx(100.0, abs=1.0)
     assert estimates.std() == pytest.approx(draws[0][1], rel=0.03)
@@ -272,7 +272,7 @@ def test_intervals_always_have_a_width(low, high):
     for _ in range(MOST_ROUNDS):
         counts = np.zeros(CELLS)
         counts[7] = 1e6
-        interval, again = location._narrower(interval, location._Cells(counts, 1.0), 1e6)
+        interval, again = location._narrower(interval, location.Cells(counts, 1.0), 1e6)
         assert again
     assert interval[1] > interval[0] and np.isfinite(interval).all()
 
@@ -282,5 +282,5 @@ def test_noise_never_excuses_more_than_a_twentieth_of_the_records(outside, narro
     """Here noise alone could hide 100 records of 1,000: a cluster of 80 that stays below the noise must stay inside."""
     counts = np.zeros(CELLS)
     counts[[7, 8]] = (1_000 - outside) / 2
-    interval, _ = location._narrower(np.array([0.0, 16.0]), location._Cells(counts, 20.0), 1_000)
+    interval, _ = location._narrower(np.array([0.0, 16.0]), location.Cells(counts, 20.0), 1_000)
     assert (interval[1] - interval[0] < 16.0) == narrowed

@@ -110,6 +110,17 @@ def test_records_beyond_the_interval_that_the_mixture_has_not_got_are_told(noise
     assert not told or "about 4% from 75 to 81.25 in column 0, where the mixture has 0%" in found[0]
 
 
+def test_a_wide_group_beyond_the_interval_is_told_by_all_cells_together():
+    """Seeded, 100 of 2,000 records: where no few cells stand out of the noise, all of them do."""
+    fit, evidence = fit_with([20.0, 12.0])
+    raws = [cells_of([20.0, 70.0], (1.0, 15.0), noise=6.0, seed=seed) for seed in range(40)]
+    found = [beyond_the_interval(fit, evidence, raw) for raw in raws]
+    assert all(found) and sum("beyond 10 to 30 in column 0, where the mixture has 0%" in one[0] for one in found) >= 20
+    inner = raws[0]["cells_0"][:, [0, 1, 2]]
+    part = {"cells_0": np.column_stack([inner + np.array([0, 5.0, -5.0]), raws[0]["cells_0"][:, 3:]]), "cell_noise": np.ones(1)}
+    assert not any("beyond" in text.split(". ")[0] for text in beyond_the_interval(fit, evidence, part))
+
+
 def test_right_mixtures_are_hardly_ever_said_to_lack_records():
     """Seeded; the bound is 2e-4 a column, so none of 500."""
     fit, evidence = fit_with([20.0, 87.0])

@@ -11,6 +11,8 @@ import copy
 import json
 import math
 import os
+import subprocess
+import sys
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +20,7 @@ import pytest
 
 from verification import GDP
 from verification.__main__ import main
+from verification.auditing import certificate_writing
 from verification.auditing.audit import audit
 from verification.auditing.betting import LEVELS, STEP
 from verification.auditing.certificate_reading import READERS, verify
@@ -607,3 +610,35 @@ def test_of_two_audits_one_has_the_certificate(tmp_path, monkeypatch, capsys):
     assert json.loads(path.read_text())["mechanism"].endswith("beaten_to_it")
     failing = ["audit", f"{__name__}:no_mechanism", *arguments[2:], "--certificate", str(tmp_path / "d.json")]
     assert main(failing) == 2 and not (tmp_path / "d.json").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+@pytest.mark.parametrize("reader", ["full", "closed"])
+def test_a_certificate_is_kept_where_its_audit_cannot_be_printed(reader, tmp_path):
+    """An audit may take hours: what it found is on disk before it is printed."""
+    (tmp_path / "coins.py").write_text("def fair(data, n_samples, rng):\n    return rng.random(n_samples) + 0 * data\n")
+    command = [sys.executable, "-u", "-m", "verification", "audit", "coins:fair", "1", "0", "--epsilon", "1"]
+    command += ["--n-samples", "1000", "--seed", "1", "--certificate", str(tmp_path / "fair.json")]
+    output = open("/dev/full", "w") if reader == "full" else None  # noqa: SIM115 closed below
+    read, write = os.pipe()
+    os.close(read)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = os.environ | {"PYTHONPATH": path}
+    ended = subprocess.run(command, stdout=output or write, stderr=subprocess.PIPE, env=environment, timeout=300)
+    os.close(write)
+    if output:
+        output.close()
+    assert ended.returncode == (2 if reader == "full" else 141)
+    assert verify(json.loads((tmp_path / "fair.json").read_text())).holds
+
+
+def test_the_numbers_of_an_audit_whose_certificate_cannot_be_written_are_printed(tmp_path, monkeypatch, capsys):
+    def full(*given, **settings):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(certificate_writing, "save_certificate", full)
+    given = ["audit", f"{__name__}:fair", "1", "0", "--epsilon", "1", "--n-samples", "1000", "--seed", "1"]
+    assert main([*given, "--certificate", str(tmp_path / "fair.json")]) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["n_samples"] == 1_000 and "certificate not written: No space left" in err
+    assert not list(tmp_path.iterdir())

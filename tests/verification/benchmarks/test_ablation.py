@@ -32,7 +32,7 @@ def test_what_a_run_refers_to_is_recorded():
     found = set()
     with ablation.recorded(found):
         start.level_sizes(3)
-        location._narrower(np.array([0.0, 1.0]), location._Cells(np.zeros(16), 1.0), 10.0)
+        location._narrower(np.array([0.0, 1.0]), location.Cells(np.zeros(16), 1.0), 10.0)
     assert ablation.used(SEEN, frozenset(found))
     assert not ablation.used(Trial("pm_dpgmm.methods.sketch.start", "MIXED", 0.0), frozenset(found))
 
@@ -43,7 +43,7 @@ def test_pairs_are_compared_and_only_what_is_not_known_is_fitted(monkeypatch):
     trials = [SEEN, Trial("pm_dpgmm.methods.sketch.start", "MIXED", 0.0)]
 
     def scored(problem, seed):
-        location._narrower(np.array([0.0, 1.0]), location._Cells(np.zeros(16), 1.0), 10.0)
+        location._narrower(np.array([0.0, 1.0]), location.Cells(np.zeros(16), 1.0), 10.0)
         return -2.0 + 0.1 * (box.SEEN == 1.0), 1.0
 
     monkeypatch.setattr(ablation, "scored", scored)
