@@ -35,7 +35,7 @@ DIRECTION = {
         ["neighbours", "references"],
         ["auditing"],
         ["profile", "multiplicity"],
-        ["pytest_plugin", "proof_notes"],
+        ["pytest_plugin", "proof_notes", "audit_command"],
         ["claims", "specimens"],
         ["targets"],
         ["trials"],

@@ -117,7 +117,10 @@ def test_a_wide_group_beyond_the_interval_is_told_by_all_cells_together():
     found = [beyond_the_interval(fit, evidence, raw) for raw in raws]
     assert all(found) and sum("beyond 10 to 30 in column 0, where the mixture has 0%" in one[0] for one in found) >= 20
     inner = raws[0]["cells_0"][:, [0, 1, 2]]
-    part = {"cells_0": np.column_stack([inner + np.array([0, 5.0, -5.0]), raws[0]["cells_0"][:, 3:]]), "cell_noise": np.ones(1)}
+    part = {
+        "cells_0": np.column_stack([inner + np.array([0, 5.0, -5.0]), raws[0]["cells_0"][:, 3:]]),
+        "cell_noise": np.ones(1),
+    }
     assert not any("beyond" in text.split(". ")[0] for text in beyond_the_interval(fit, evidence, part))
 
 
