@@ -267,17 +267,23 @@ def _reproductions(options: argparse.Namespace) -> int:
     effort = Effort(options.quick, options.seed, options.n_jobs, digitised)
     found = run_reproductions(options.only, effort=effort, progress=show)
     wrong = [name for experiment in found for name in experiment.wrong]
+    lost = None
     if options.out is not None:
-        write_experiments(found, options.out, command=effort.command(options.only or ()))
+        try:
+            write_experiments(found, options.out, command=effort.command(options.only or ()))
+        except OSError as error:  # what took minutes is printed
+            lost = error
     if options.json:
         print(json.dumps({"experiments": [one.as_dict() for one in found], "wrong": wrong}, indent=1))
     else:
         print(experiments_text(found))
+    if lost is not None:
+        raise lost
     return int(bool(wrong))
 
 
 def _report(options: argparse.Namespace) -> int:
-    from verification.report import collect, write_report
+    from verification.report import collect, to_markdown, write_report
 
     quiet = options.json or not sys.stderr.isatty()
     folder = make_folder(options.out, name="--out")  # before the audits, which take long
@@ -295,7 +301,8 @@ def _report(options: argparse.Namespace) -> int:
     try:
         paths = [str(path) for path in write_report(contents, options.out)]
     except OSError as error:
-        print(f"report not written: {error}", file=sys.stderr)
+        print(f"report not written, and so on standard output: {one_line(error)}", file=sys.stderr)
+        print(to_markdown(contents))
         return 2
     if options.json:
         print(json.dumps({"files": paths, "wrong": contents.wrong}, indent=1))

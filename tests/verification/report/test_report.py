@@ -198,3 +198,17 @@ def test_collect_runs_the_claims_with_the_seed(monkeypatch):
     found = collect(seed=3, audits=False, reproductions=False, progress=names.append)
     assert names == [claim.id for claim in chosen] and found.specimens is None and found.wrong == []
     assert found.outcomes[0].finding == run_claim(chosen[0], seed=3).finding
+
+
+def full(*given, **settings):
+    """A disk."""
+    raise OSError("No space left on device")
+
+
+def test_a_report_that_cannot_be_written_is_printed(contents, tmp_path, monkeypatch, capsys):
+    """It may have taken hours."""
+    monkeypatch.setattr(module, "collect", lambda **given: contents)
+    monkeypatch.setattr(module, "write_report", full)
+    assert main(["report", "--out", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == to_markdown(contents) + "\n" and "report not written" in err and "No space left" in err

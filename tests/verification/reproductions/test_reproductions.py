@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verification import reproductions as module
+from verification import report, reproductions as module
 from verification.__main__ import main
 from verification.report.experiments import LEFT_OUT, experiments_html, experiments_markdown, experiments_text
 from verification.report.page import experiments_page
@@ -99,6 +99,17 @@ def test_a_finding_that_fails_is_named_and_fails_the_command(tmp_path, monkeypat
     assert "0 of 1 findings confirmed" in experiments_text([bad])
     monkeypatch.setattr(module, "run_reproductions", lambda *given, **settings: [MADE])
     assert main(["reproductions"]) == 0
+
+
+def test_experiments_whose_pages_cannot_be_written_are_printed(tmp_path, monkeypatch, capsys):
+    def full(*given, **settings):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(module, "run_reproductions", lambda *given, **settings: [MADE])
+    monkeypatch.setattr(report, "write_experiments", full)
+    assert main(["reproductions", "--out", str(tmp_path), "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["wrong"] == [] and "No space left" in err
 
 
 def test_bad_arguments_are_told_before_work_begins(tmp_path, monkeypatch, capsys):
