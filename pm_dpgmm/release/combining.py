@@ -13,6 +13,7 @@ from pm_dpgmm._arguments import FloatArray, check_choice, read_choices, shown
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.choice import choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
+from pm_dpgmm.methods.sketch.places import counted_cells
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers
@@ -117,7 +118,7 @@ def combine(
         guarantee,
         "sketch",
         {"sites": len(sites)},
-        added_cells(given) | arrays,
+        added_cells(given, evidence) | arrays,
         {"statistic": "sketch", "law": "sum of discrete Gaussians", **law, "sites": sites},
         given[0].feature_names,
         n_records,
@@ -152,15 +153,20 @@ def added(evidence: list[SketchStatistics]) -> SketchStatistics:
     return replace(start.with_sketches(sketches), bounds=bounds, covariance_type=kind, variance_floor=floor)
 
 
-def added_cells(releases: Sequence[Release]) -> dict[str, FloatArray]:
+def added_cells(releases: Sequence[Release], evidence: SketchStatistics) -> dict[str, FloatArray]:
     """Sums of the sites' first histograms, which say what lies beyond the interval; none where one has another."""
-    first = [item.raw.get("cells_0", np.zeros((0, 0))) for item in releases]
-    places = [counts[:, :3] for counts in first]
-    if not all(counts.size and np.array_equal(place, places[0]) for counts, place in zip(first, places, strict=True)):
+    if evidence.bounds is None or not all({"cells_0", "cell_noise"} <= item.raw.keys() for item in releases):
+        return {}
+    for item in releases:
+        counted_cells(item.raw, evidence.bounds)  # refuses what does not fit
+    first = [item.raw["cells_0"] for item in releases if item.raw["cell_noise"].size]
+    if len(first) < len(releases):
+        return {}
+    if not all(np.array_equal(counts[:, :3], first[0][:, :3]) for counts in first) or not all(map(np.size, first)):
         return {}
     noise = math.sqrt(sum(float(item.raw["cell_noise"][0]) ** 2 for item in releases))
     counts = np.sum([counts[:, 3:] for counts in first], axis=0)
-    return {"cells_0": np.column_stack([places[0], counts]), "cell_noise": np.array([noise])}
+    return {"cells_0": np.column_stack([first[0][:, :3], counts]), "cell_noise": np.array([noise])}
 
 
 def parallel(guarantees: list[Guarantee], sites: list[dict[str, Any]]) -> Guarantee:

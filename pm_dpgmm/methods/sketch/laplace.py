@@ -13,6 +13,7 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, s
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
+from pm_dpgmm.methods.sketch.places import nearest_images
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
@@ -58,5 +59,6 @@ def laplace(release: Released, *, as_full: bool = False) -> Laplace:
     data = sketch_data(replace(evidence, covariance_type=FULL) if as_full else evidence)
     found = as_start(evidence, release.mixture, release.background_weight)
     prior = prior_about(found)
-    chances = phantom_chances(data, found, prior)
-    return Laplace(data, found, widened_root(error_root(data, found, prior), data, found, chances), chances)
+    image = nearest_images(found, evidence)
+    chances = phantom_chances(data, image, prior)
+    return Laplace(data, found, widened_root(error_root(data, image, prior), data, found, chances), chances)

@@ -78,9 +78,11 @@ def _location_share(budget: GaussianFilter, problem: Problem) -> Fraction:
 
 
 def intervals_within(
-    records: Records, budget: GaussianFilter, problem: Problem, rng: Rng
+    records: Records, budget: GaussianFilter, problem: Problem, rng: Rng, n_records_scale: float = 0.0
 ) -> tuple[FloatArray, dict[str, FloatArray], GaussianFilter]:
     """Bounds, or intervals inside them where almost all records lie: a few cheap histograms in turn.
+
+    ``n_records_scale``: standard deviation of the noise on ``problem.n_records``.
 
     Guarantee
     ---------
@@ -111,7 +113,7 @@ def intervals_within(
         before, known, going_on = known, {}, []
         for j, row in zip(active.tolist(), counts, strict=True):
             cells = Cells(row, scale).pooled(before.get(j))
-            found, again = _narrower(intervals[j], cells, problem.n_records)
+            found, again = _narrower(intervals[j], cells, problem.n_records, n_records_scale)
             step = 0.0 if problem.resolution is None else problem.resolution[j]
             if again and found[1] / 2 - found[0] / 2 > LEAST_STEPS * step:
                 going_on.append(j)
@@ -183,15 +185,19 @@ class Cells:
         counts = (own * self.counts + its * other.counts) / (own + its)
         return Cells(counts, 1 / math.sqrt(own + its), self.histograms + other.histograms)
 
-    def outside(self, first: int, last: int, n_records: float) -> tuple[float, float]:
+    def outside(self, first: int, last: int, n_records: float, n_records_scale: float = 0.0) -> tuple[float, float]:
         """Records in no cell from ``first`` to before ``last``, and its standard deviation.
 
-        The others' counts, and all records less the counts of these: the mean with the least variance.
+        The mean with the least variance of the others' counts and of all records less the counts of these;
+        ``n_records_scale`` is the noise on the number of all.
         """
-        kept = last - first
-        within = self.counts[first:last].sum()
-        outside = ((CELLS - kept) * (n_records - within) + kept * (self.counts.sum() - within)) / CELLS
-        return float(outside), self.scale * math.sqrt(kept * (CELLS - kept) / CELLS)
+        within, beyond = self.counts[first:last].sum(), self.counts[:first].sum() + self.counts[last:].sum()
+        kept = (last - first) * self.scale**2 + n_records_scale**2  # variances
+        left = (CELLS - last + first) * self.scale**2
+        if not left:
+            return float(n_records - within), math.sqrt(kept)
+        outside = (left * (n_records - within) + kept * beyond) / (kept + left)
+        return float(outside), math.sqrt(kept * left / (kept + left))
 
     def group_beyond(self, first: int, last: int, n_records: float) -> bool:
         """Whether a group may be in a cell or two neighbours that are not from ``first`` to before ``last``."""
@@ -204,7 +210,9 @@ class Cells:
         return False
 
 
-def _narrower(interval: FloatArray, cells: Cells, n_records: float) -> tuple[FloatArray, bool]:
+def _narrower(
+    interval: FloatArray, cells: Cells, n_records: float, n_records_scale: float = 0.0
+) -> tuple[FloatArray, bool]:
     """The part of an interval that holds almost all records, with a margin, and whether to look again there."""
     seen = np.flatnonzero(cells.counts > SEEN * cells.scale)
     if not seen.size:
@@ -215,7 +223,7 @@ def _narrower(interval: FloatArray, cells: Cells, n_records: float) -> tuple[Flo
     first, last = max(seen[0] - margin, 0), min(seen[-1] + 1 + margin, CELLS)
     if cells.group_beyond(first, last, n_records):
         return interval, True
-    outside, deviation = cells.outside(first, last, n_records)
+    outside, deviation = cells.outside(first, last, n_records, n_records_scale)
     if outside > max(0.01 * n_records, min(DOUBT * deviation, MISSED * n_records)):
         return interval, few  # the noise may be to blame: count again
     low, high = interval

@@ -263,10 +263,11 @@ class SketchMethod(Method):
             choice = choose(evidence, problem.component_choices, first=starts)
             progress(2, 2)
             return outcome(evidence, choice.best, guarantee, raw, choice)
-        whole = budget
+        whole, count_scale = budget, 0.0
         if problem.neighbouring is Neighbouring.ADD_REMOVE:
             count, budget = noisy_count(records, budget=budget, share=COUNT_SHARE, rng=rng)
             problem = replace(problem, n_records=max(count, 4 * problem.n_components))
+            count_scale = 1 / math.sqrt(COUNT_SHARE * budget.limit)
         if problem.bounds is None:
             intervals, raw, budget = unbounded_intervals(records, budget, problem, rng)
             if intervals is None:
@@ -279,7 +280,7 @@ class SketchMethod(Method):
                 )
         else:
             records = clipped(records, problem.bounds)
-            intervals, raw, budget = intervals_within(records, budget, problem, rng)
+            intervals, raw, budget = intervals_within(records, budget, problem, rng, count_scale)
         released(guarantee, *unfinished(raw, None))
         centre, unit, resolution = centre_and_unit(intervals, problem.resolution)
         variance_floor = self.variance_floor(unit, resolution)

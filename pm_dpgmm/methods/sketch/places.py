@@ -8,6 +8,7 @@ component is, far better than they told then whether there was one: its size is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_positive, finite_numbers
+from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.location import CELLS, Cells
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
@@ -26,7 +29,9 @@ MODEL = 0.05  # of the records in a cell: error of the mixture itself, as a stan
 MOST_PLACES = 64  # of a component; of more, so many at equal distances
 SWEEPS = 3  # over all components, whose places depend on each other's
 NOTABLE = 0.01  # share of the records from which on their place matters
-SURE, MOST_CELLS = 4.5, 4  # deviations of an excess, in so many cells at most or in all: false alarm 4e-4 a column
+SURE, MOST_CELLS = 4.5, 4  # deviations of an excess, in so many cells at most or in all: false alarm 4e-4 a histogram
+NEXT = 1e-9  # share of a cell, or of a step, by which rounding errors may move an end
+LARGEST_NOISE = 1e100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +39,8 @@ class CountedCells:
     """Noisy counts of the records in neighbouring cells of one column."""
 
     column: int
-    edges: FloatArray  # (C + 1,), the outermost infinite where they are the bounds, to which records were moved
+    edges: FloatArray  # (C + 1,)
+    limits: FloatArray  # (C + 1,), of values before rounding; infinite at the bounds, to which records were moved
     counts: FloatArray  # (C,)
     noise: float  # standard deviation
 
@@ -46,15 +52,22 @@ class CountedCells:
 
     def shares(self, means: FloatArray, deviations: FloatArray) -> FloatArray:
         """Of normal laws (...), in every cell, (..., C)."""
-        z = (self.edges - means[..., None]) / deviations[..., None]
+        z = (self.limits - means[..., None]) / deviations[..., None]
         return np.asarray(np.diff(special.ndtr(z), axis=-1))
 
 
-def counted_cells(raw: Mapping[str, FloatArray], bounds: FloatArray) -> list[CountedCells]:
-    """All that a release has: ``cells_0`` and so on, of a column, an interval and its counts in each row."""
+def counted_cells(
+    raw: Mapping[str, FloatArray], bounds: FloatArray, resolution: FloatArray | None = None
+) -> list[CountedCells]:
+    """All that a release has: ``cells_0`` and so on, of a column, an interval and its counts in each row.
+
+    ValueError, for numbers from anywhere, unless they fit each other and the ``bounds`` (D, 2).
+    """
     found = []
-    deviations = finite_numbers(raw["cell_noise"], "cell_noise") if "cell_noise" in raw else ()
-    for turn, noise in enumerate(deviations):
+    noises = finite_numbers(raw["cell_noise"], "cell_noise") if "cell_noise" in raw else np.zeros(0)
+    if noises.ndim != 1 or (noises > LARGEST_NOISE).any():
+        raise ValueError(f"cell_noise must be a list of numbers up to {LARGEST_NOISE:g}, got {noises.tolist()}")
+    for turn, noise in enumerate(noises):
         name = f"cells_{turn}"
         check_positive(cell_noise=float(noise))
         if name not in raw:
@@ -69,10 +82,39 @@ def counted_cells(raw: Mapping[str, FloatArray], bounds: FloatArray) -> list[Cou
         for row in table:
             column = int(row[0])
             edges = np.linspace(row[1], row[2], 1 + CELLS)
+            limits = edges.copy() if resolution is None else _before_rounding(edges, float(resolution[column]))
             outer = edges[[0, -1]] == bounds[column]
-            edges[[0, -1]] = np.where(outer, [-np.inf, np.inf], edges[[0, -1]])
-            found.append(CountedCells(column, edges, row[3:], float(noise)))
+            limits[[0, -1]] = np.where(outer, [-np.inf, np.inf], limits[[0, -1]])
+            found.append(CountedCells(column, edges, limits, row[3:], float(noise)))
     return found
+
+
+def _before_rounding(edges: FloatArray, step: float) -> FloatArray:
+    """Ends of what is rounded to the multiples of ``step`` in each cell, which is open above, the last one closed."""
+    first = np.ceil(edges / step - NEXT) - 0.5
+    first[-1] = np.floor(edges[-1] / step + NEXT) + 0.5
+    return np.asarray(step * first, dtype=float)
+
+
+def period_of(evidence: SketchStatistics) -> float:
+    """Of the waves of one column, in the unit of the records; infinite where they have none."""
+    waves = [sketch.frequencies for sketch in evidence.sketches]
+    steps = {wave.step for wave in waves if isinstance(wave, FejerHarmonics)}
+    if not all(isinstance(wave, FejerHarmonics) for wave in waves) or len(steps) != 1:
+        return np.inf
+    return 2 * math.pi / float(steps.pop())
+
+
+def nearest_images(found: ScaledMixture, evidence: SketchStatistics) -> ScaledMixture:
+    """The same mixture to the waves of one column, its means as near to the middle of the interval as can be.
+
+    What a prior about the middle is compared with: :func:`placed` moves components against it.
+    """
+    period = period_of(evidence)
+    if not np.isfinite(period):
+        return found
+    whole = period / evidence.unit
+    return replace(found, means=found.means - whole * np.rint(found.means / whole))
 
 
 def placed(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]) -> tuple[SketchFit, list[str]]:
@@ -80,10 +122,12 @@ def placed(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatAr
 
     Of all places that differ by whole periods of the sketch each component gets the likeliest, given the others'.
     """
-    cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds)
-    if len(evidence.unit) > 1 or evidence.bounds is None or not cells:
+    period = period_of(evidence)
+    if evidence.bounds is None or not np.isfinite(period):
         return fit, []
-    period = 2 * np.pi / float(np.abs(evidence.sketches[0].frequencies.frequencies).min())
+    cells = counted_cells(raw, evidence.bounds, evidence.resolution)
+    if not cells:
+        return fit, []
     where = [_places(mean, period, evidence.bounds[0]) for mean in fit.mixture.means[:, 0]]
     chosen, logs = _likeliest(Counted.of(fit, where, cells, evidence.n_records))
     means = fit.found.means.copy()
@@ -103,7 +147,7 @@ def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping
     """
     if evidence.bounds is None:
         return []
-    cells = counted_cells(raw, evidence.bounds)
+    cells = counted_cells(raw, evidence.bounds, evidence.resolution)
     parts = [part for one in cells if (part := _told_beyond(one, fit.density, evidence))]
     if not parts:
         return []
@@ -118,19 +162,21 @@ def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics
     j, n_records = one.column, evidence.n_records
     assert evidence.bounds is not None
     low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
-    outside = (one.edges[1:] <= low) | (one.edges[:-1] >= high)
+    rounding = NEXT * (one.edges[1] - one.edges[0])
+    outside = (one.edges[1:] <= low + rounding) | (one.edges[:-1] >= high - rounding)
     deviations = np.sqrt(density.covariances[:, j, j])
     expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations))
     found = _largest(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
     if found is not None:
         few = slice(*found)
-        first, last = np.clip(one.edges[[found[0], found[1]]], *evidence.bounds[j])
+        first, last = one.edges[[found[0], found[1]]]
         counted, place = float(one.counts[few].sum()), f"from {first:.4g} to {last:.4g}"
-    elif outside.all() or not outside.any() or np.isfinite(one.edges[[0, -1]]).any():
+    elif outside.all() or not outside.any() or np.isfinite(one.limits[[0, -1]]).any():
         return None
     else:
         few, inside = outside, np.flatnonzero(~outside)
-        counted, noise = Cells(one.counts, one.noise).outside(inside[0], inside[-1] + 1, n_records)
+        own = Cells(one.counts, one.noise)
+        counted, noise = own.outside(inside[0], inside[-1] + 1, n_records, evidence.n_records_scale)
         some = max(counted, 0.0)
         surely = SURE * np.sqrt(noise**2 + some + np.square(MODEL * some))
         if abs(counted - expected[few].sum()) <= max(surely, NOTABLE * n_records):
