@@ -23,7 +23,7 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
-BEYOND = 0.05  # odds, before the counts are seen, of a component to lie beyond the interval, at all places together
+BEYOND = 0.05  # probability of a component, before the counts are seen, to lie beyond the interval, wherever
 OPEN = 2.0  # fall of the log-likelihood up to which another place is possible
 MODEL = 0.05  # of the records in a cell: error of the mixture itself, as a standard deviation
 MOST_PLACES = 64  # of a component; of more, so many at equal distances
@@ -147,8 +147,8 @@ def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping
     """
     if evidence.bounds is None:
         return []
-    cells = counted_cells(raw, evidence.bounds, evidence.resolution)
-    parts = [part for one in cells if (part := _told_beyond(one, fit.density, evidence))]
+    cells, density = counted_cells(raw, evidence.bounds, evidence.resolution), fit.density
+    parts = [part for one in cells if (part := _told_beyond(one, density, evidence))]
     if not parts:
         return []
     return [

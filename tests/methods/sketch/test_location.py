@@ -237,6 +237,19 @@ def test_what_lies_outside_is_estimated_from_both_sides():
     assert estimates.std() == pytest.approx(draws[0][1], rel=0.03)
 
 
+def test_what_lies_outside_knows_the_noise_on_the_number_of_records():
+    """Seeded; the same with a number of records whose noise, 60, is larger than that of the cells."""
+    rng = np.random.default_rng(2)
+    true = np.where(np.arange(CELLS) == 4, 900.0, np.where(np.arange(CELLS) == 14, 100.0, 0.0))
+    draws = []
+    for _ in range(20_000):
+        cells, number = location.Cells(true + rng.normal(0, 20.0, CELLS), 20.0), 1_000.0 + rng.normal(0, 60.0)
+        draws.append(cells.outside(3, 6, number, 60.0))
+    estimates = np.array([estimate for estimate, _ in draws])
+    assert estimates.mean() == pytest.approx(100.0, abs=2.0)
+    assert estimates.std() == pytest.approx(draws[0][1], rel=0.03)
+
+
 def test_shares_follow_public_numbers_and_later_rounds_cost_the_least(monkeypatch):
     shares = []
     real = location.noisy_cells

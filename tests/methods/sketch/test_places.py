@@ -85,10 +85,33 @@ def test_where_there_is_nothing_to_move_the_fit_is_the_same():
     narrow = np.array([[11.0, 34.0]])  # bounds of less than a period
     stays, caveats = placed(fit, replace(evidence, bounds=narrow), cells_of([20.0, 12.0], interval=(11.0, 34.0)))
     assert np.array_equal(stays.found.means, fit.found.means) and caveats == []
-    plane = dpg.fit_gmm(
-        np.random.default_rng(1).normal(size=(500, 2)), 1, epsilon=1.0, delta=1e-6, bounds=(-9, 9), random_seed=1
+
+
+def test_two_columns_have_no_periods():
+    waves = RieszProduct(np.ones((1, 2, 2)), np.zeros(2))
+    plane = SketchStatistics(
+        (NoisySketch(waves, np.zeros((2, 4)), 5.0, N),), np.ones(2), bounds=np.tile(BOUNDS, (2, 1))
     )
-    assert plane.means.shape == (1, 2)
+    assert period_of(plane) == np.inf
+    fit, _ = fit_with([20.0, 12.0])
+    assert placed(fit, plane, cells_of([20.0, 87.0])) == (fit, [])
+
+
+@pytest.mark.parametrize("low", np.round(np.random.default_rng(1).uniform(-50, 50, 40), 1))
+def test_the_cell_beside_the_interval_is_beyond_it_whatever_its_ends_round_to(low):
+    """A narrowed interval ends where cells do; centre and unit and back may be off in the last bit."""
+    bounds = np.array([[low, low + 61.7]])
+    edges = np.linspace(*bounds[0], 17)
+    ends = np.array([bounds[0, 0] + 3 * (bounds[0, 1] - bounds[0, 0]) / 16, edges[8]])
+    unit = ends[1] / 2 - ends[0] / 2
+    ladder = FejerHarmonics(2 * np.pi / (2.5 * unit), 8, float(ends[0] + unit))
+    evidence = SketchStatistics((NoisySketch(ladder, np.zeros((2, 8)), 5.0, N),), np.array([unit]), bounds=bounds)
+    middle = Mixture([1.0], [[float(ends.mean())]], [[[1.0]]])
+    fit = SketchFit(sketch_data(evidence), ScaledMixture.about(middle, evidence.centre, evidence.unit), 0.0)
+    for beside in (2, 8):
+        counts = np.where(np.arange(16) == beside, 200.0, np.where(np.arange(16) == 5, 1_800.0, 0.0))
+        raw = {"cells_0": np.array([[0.0, *bounds[0], *counts]]), "cell_noise": np.array([5.0])}
+        assert beyond_the_interval(fit, evidence, raw)
 
 
 def test_places_are_periods_apart_within_the_bounds_and_not_too_many():
@@ -167,7 +190,7 @@ def test_uncertainty_is_that_of_the_image():
     evidence = replace(SketchStatistics.from_arrays(release.raw, release.noise), bounds=np.array([[-1e3, 1e3]]))
     period, far = period_of(evidence), int(release.means[:, 0].argmax())
     noise = release.noise | {"bounds": [[-1e3, 1e3]]}
-    means = release.means + np.where(np.arange(2) == far, 3 * period, 0.0)[:, None]
+    means = release.means + np.where(np.arange(2) == far, 20 * period, 0.0)[:, None]
     moved = replace(release, noise=noise, mixture=replace(release.mixture, means=means))
     same, its = release.standard_errors(), moved.standard_errors()
     assert its.means == pytest.approx(same.means, rel=1e-4) and its.weights == pytest.approx(same.weights, rel=1e-4)
