@@ -134,12 +134,17 @@ def test_a_thin_tail_of_a_single_column_warns(tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 def test_heavy_tails_of_a_single_column_are_in_the_background():
-    """Log-normal: without one, densities were 0.26 nats lower on average, each of at least -50."""
+    """Log-normal: without one, densities were 0.26 nats lower on average, each of at least -50.
+
+    Its weight may be 0.03 or 0.1, as components are wide or narrow. The share beyond 20 was 0.73 to 1.22 of the true one.
+    """
     records = np.exp(1.5 * np.random.default_rng(1).normal(size=(10_000, 1)))
     release = dpg.fit_gmm(records, 3, epsilon=1.0, delta=1e-7, bounds=(0, 500), random_seed=1, progress=False)
-    assert 0.01 < release.background_weight < 0.06 and release.warnings == ()
+    assert release.background_weight > 0.01 and release.warnings == ()
     fresh = np.exp(1.5 * np.random.default_rng(2).normal(size=(20_000, 1)))
     assert np.maximum(release.log_density(fresh), -50).mean() > -2.1
+    beyond = np.mean(release.sample(100_000, random_seed=1) > 20) / stats.norm.sf(np.log(20) / 1.5)
+    assert 2 / 3 < beyond < 3 / 2
 
 
 def test_a_tail_is_told_by_both_of_its_ends():
