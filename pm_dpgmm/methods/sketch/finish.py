@@ -11,7 +11,7 @@ from pm_dpgmm.methods.sketch.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.outliers import with_outliers
-from pm_dpgmm.methods.sketch.places import beyond_the_interval, placed
+from pm_dpgmm.methods.sketch.places import beyond_the_interval, counted_cells, placed
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.far_rows import far_rows
 
@@ -28,5 +28,6 @@ def finish(
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     told = measured(evidence, fit).to_dict() | far_rows(outer_bounds(evidence), evidence.n_records)
     caveats = sketch_caveats(evidence, fit, raw)
-    fit, open_places = placed(fit, evidence, raw)
-    return fit, evidence, told | {"caveats": caveats + open_places + beyond_the_interval(fit, evidence, raw)}
+    cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds, evidence.resolution)
+    fit, open_places = placed(fit, evidence, cells)
+    return fit, evidence, told | {"caveats": caveats + open_places + beyond_the_interval(fit, evidence, cells)}

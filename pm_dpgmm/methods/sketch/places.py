@@ -117,16 +117,13 @@ def nearest_images(found: ScaledMixture, evidence: SketchStatistics) -> ScaledMi
     return replace(found, means=found.means - whole * np.rint(found.means / whole))
 
 
-def placed(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]) -> tuple[SketchFit, list[str]]:
+def placed(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCells]) -> tuple[SketchFit, list[str]]:
     """The fit to one column with every component where the counts say, and caveats where they leave that open.
 
     Of all places that differ by whole periods of the sketch each component gets the likeliest, given the others'.
     """
     period = period_of(evidence)
-    if evidence.bounds is None or not np.isfinite(period):
-        return fit, []
-    cells = counted_cells(raw, evidence.bounds, evidence.resolution)
-    if not cells:
+    if evidence.bounds is None or not cells or not np.isfinite(period):
         return fit, []
     where = [_places(mean, period, evidence.bounds[0]) for mean in fit.mixture.means[:, 0]]
     chosen, logs = _likeliest(Counted.of(fit, where, cells, evidence.n_records))
@@ -140,14 +137,12 @@ def placed(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatAr
     return replace(fit, found=replace(fit.found, means=means)), caveats
 
 
-def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping[str, FloatArray]) -> list[str]:
+def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCells]) -> list[str]:
     """That beyond the interval of the waves other records were counted than the mixture has there; any columns.
 
     Where the interval was found from these counts there are hardly any; where it is that of another release, maybe.
     """
-    if evidence.bounds is None:
-        return []
-    cells, density = counted_cells(raw, evidence.bounds, evidence.resolution), fit.density
+    density = fit.density
     parts = [part for one in cells if (part := _told_beyond(one, density, evidence))]
     if not parts:
         return []
@@ -160,7 +155,6 @@ def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, raw: Mapping
 def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics) -> str | None:
     """The same of the cells of one column: a few neighbouring ones, or all that lie beyond."""
     j, n_records = one.column, evidence.n_records
-    assert evidence.bounds is not None
     low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
     rounding = NEXT * (one.edges[1] - one.edges[0])
     outside = (one.edges[1:] <= low + rounding) | (one.edges[:-1] >= high - rounding)

@@ -44,9 +44,13 @@ def cells_of(means, deviations=(1.0, 1.0), *, noise=0.0, seed=0, interval=(0.0, 
     return {"cells_0": np.array([[0.0, *interval, *counts]]), "cell_noise": np.array([noise or 1.0])}
 
 
+def counts_of(*given, **settings):
+    return counted_cells(cells_of(*given, **settings), BOUNDS)
+
+
 def test_an_image_is_moved_to_where_its_records_were_counted():
     fit, evidence = fit_with([20.0, 12.0])
-    moved, caveats = placed(fit, evidence, cells_of([20.0, 87.0], noise=15.0))
+    moved, caveats = placed(fit, evidence, counts_of([20.0, 87.0], noise=15.0))
     assert moved.mixture.means.ravel() == pytest.approx([20.0, 87.0]) and caveats == []
     assert moved.mixture.weights == pytest.approx(SHARES) and moved.mixture.covariances == pytest.approx(1.0)
     same = moved.data.expected(moved.found), fit.data.expected(fit.found)
@@ -55,7 +59,7 @@ def test_an_image_is_moved_to_where_its_records_were_counted():
 
 def test_a_component_whose_records_were_counted_there_stays():
     fit, evidence = fit_with([20.0, 12.0])
-    stays, caveats = placed(fit, evidence, cells_of([20.0, 12.0], noise=15.0))
+    stays, caveats = placed(fit, evidence, counts_of([20.0, 12.0], noise=15.0))
     assert np.array_equal(stays.found.means, fit.found.means) and caveats == []
 
 
@@ -65,7 +69,7 @@ def test_how_often_a_place_is_wrong_or_said_to_be_open():
     silent, told = 0, 0
     for seed in range(300):
         for true in (12.0, 62.0):
-            moved, caveats = placed(fit, evidence, cells_of([20.0, true], noise=16.0, seed=seed))
+            moved, caveats = placed(fit, evidence, counts_of([20.0, true], noise=16.0, seed=seed))
             silent += moved.mixture.means[1, 0] != pytest.approx(true) and not caveats
             told += bool(caveats)
     assert silent == 0 and told <= 12
@@ -73,17 +77,18 @@ def test_how_often_a_place_is_wrong_or_said_to_be_open():
 
 def test_what_noise_hides_is_said():
     fit, evidence = fit_with([20.0, 19.0])
-    _, caveats = placed(fit, evidence, cells_of([20.0, 19.0], noise=200.0))
+    _, caveats = placed(fit, evidence, counts_of([20.0, 19.0], noise=200.0))
     assert len(caveats) == 1
     assert caveats[0].startswith("the place of component 1, 19, may be anywhere from 44 to 94 instead")
 
 
 def test_where_there_is_nothing_to_move_the_fit_is_the_same():
     fit, evidence = fit_with([20.0, 12.0])
-    assert placed(fit, evidence, {}) == (fit, [])  # without cells, as without bounds
-    assert placed(fit, replace(evidence, bounds=None), cells_of([20.0, 12.0])) == (fit, [])
+    assert placed(fit, evidence, []) == (fit, [])  # without cells, as without bounds
+    assert placed(fit, replace(evidence, bounds=None), counts_of([20.0, 12.0])) == (fit, [])
     narrow = np.array([[11.0, 34.0]])  # bounds of less than a period
-    stays, caveats = placed(fit, replace(evidence, bounds=narrow), cells_of([20.0, 12.0], interval=(11.0, 34.0)))
+    cells = counted_cells(cells_of([20.0, 12.0], interval=(11.0, 34.0)), narrow)
+    stays, caveats = placed(fit, replace(evidence, bounds=narrow), cells)
     assert np.array_equal(stays.found.means, fit.found.means) and caveats == []
 
 
@@ -94,7 +99,7 @@ def test_two_columns_have_no_periods():
     )
     assert period_of(plane) == np.inf
     fit, _ = fit_with([20.0, 12.0])
-    assert placed(fit, plane, cells_of([20.0, 87.0])) == (fit, [])
+    assert placed(fit, plane, counts_of([20.0, 87.0])) == (fit, [])
 
 
 @pytest.mark.parametrize("low", np.round(np.random.default_rng(1).uniform(-50, 50, 40), 1))
@@ -111,7 +116,7 @@ def test_the_cell_beside_the_interval_is_beyond_it_whatever_its_ends_round_to(lo
     for beside in (2, 8):
         counts = np.where(np.arange(16) == beside, 200.0, np.where(np.arange(16) == 5, 1_800.0, 0.0))
         raw = {"cells_0": np.array([[0.0, *bounds[0], *counts]]), "cell_noise": np.array([5.0])}
-        assert beyond_the_interval(fit, evidence, raw)
+        assert beyond_the_interval(fit, evidence, counted_cells(raw, bounds))
 
 
 def test_places_are_periods_apart_within_the_bounds_and_not_too_many():
@@ -137,7 +142,7 @@ def test_outermost_cells_hold_what_was_moved_to_the_bounds():
 @pytest.mark.parametrize("noise, told", [(10.0, True), (60.0, False)])
 def test_records_beyond_the_interval_that_the_mixture_has_not_got_are_told(noise, told):
     fit, evidence = fit_with([20.0, 12.0])
-    found = beyond_the_interval(fit, evidence, cells_of([20.0, 78.0], noise=noise))
+    found = beyond_the_interval(fit, evidence, counts_of([20.0, 78.0], noise=noise))
     assert bool(found) == told
     assert not told or "about 4% from 75 to 81.25 in column 0, where the mixture has 0%" in found[0]
 
@@ -146,21 +151,22 @@ def test_a_wide_group_beyond_the_interval_is_told_by_all_cells_together():
     """Seeded, 100 of 2,000 records: where no few cells stand out of the noise, all of them do."""
     fit, evidence = fit_with([20.0, 12.0])
     raws = [cells_of([20.0, 70.0], (1.0, 15.0), noise=6.0, seed=seed) for seed in range(40)]
-    found = [beyond_the_interval(fit, evidence, raw) for raw in raws]
+    found = [beyond_the_interval(fit, evidence, counted_cells(raw, BOUNDS)) for raw in raws]
     assert all(found) and sum("beyond 10 to 30 in column 0, where the mixture has 0%" in one[0] for one in found) >= 20
     inner = raws[0]["cells_0"][:, [0, 1, 2]]
     part = {
         "cells_0": np.column_stack([inner + np.array([0, 5.0, -5.0]), raws[0]["cells_0"][:, 3:]]),
         "cell_noise": np.ones(1),
     }
-    assert not any("beyond" in text.split(". ")[0] for text in beyond_the_interval(fit, evidence, part))
+    told = beyond_the_interval(fit, evidence, counted_cells(part, BOUNDS))
+    assert not any("beyond" in text.split(". ")[0] for text in told)
 
 
 def test_right_mixtures_are_hardly_ever_said_to_lack_records():
     """Seeded; the bound is 2e-4 a column, so none of 500."""
     fit, evidence = fit_with([20.0, 87.0])
     assert not any(
-        beyond_the_interval(fit, evidence, cells_of([20.0, 87.0], noise=15.0, seed=seed)) for seed in range(500)
+        beyond_the_interval(fit, evidence, counts_of([20.0, 87.0], noise=15.0, seed=seed)) for seed in range(500)
     )
 
 
@@ -212,7 +218,7 @@ def test_waves_without_a_period_move_nothing(waves):
     fit, evidence = fit_with([20.0, 12.0])
     sketches = [NoisySketch(wave, np.zeros((2, wave.n_frequencies)), 5.0, N) for wave in waves]
     evidence = replace(evidence, sketches=tuple(sketches))
-    stays, caveats = placed(fit, evidence, cells_of([20.0, 87.0], noise=5.0))
+    stays, caveats = placed(fit, evidence, counts_of([20.0, 87.0], noise=5.0))
     assert stays is fit and caveats == [] and nearest_images(fit.found, evidence) is fit.found
 
 
@@ -230,8 +236,9 @@ def test_rounded_columns_have_whole_values_in_their_cells():
         values = np.clip(np.rint(rng.normal(12.0, 3.0, 10_000)), 0, 20)
         counts = np.bincount(np.minimum((values / 1.25).astype(int), 15), minlength=16) + rng.normal(0, 30.0, 16)
         raw = {"cells_0": np.array([[0.0, 0.0, 20.0, *counts]]), "cell_noise": np.array([30.0])}
-        told += bool(beyond_the_interval(fit, evidence, raw))
-        shares = counted_cells(raw, bounds, np.ones(1))[0].shares(np.array([12.0]), np.array([3.0]))[0]
+        cells = counted_cells(raw, bounds, np.ones(1))
+        told += bool(beyond_the_interval(fit, evidence, cells))
+        shares = cells[0].shares(np.array([12.0]), np.array([3.0]))[0]
         assert shares.sum() == pytest.approx(1.0)
         assert shares[8] == pytest.approx(np.diff(stats.norm.cdf([9.5, 11.5], 12.0, 3.0))[0])  # 10 and 11
     assert told == 0
