@@ -143,8 +143,8 @@ def _seed(text: str) -> int:
 
 def _jobs(text: str) -> int:
     number = int(text)
-    if number == 0 or not -MOST_JOBS <= number <= MOST_JOBS:
-        raise argparse.ArgumentTypeError(f"must be from 1 to {MOST_JOBS}, or negative for all cores, got {text[:40]}")
+    if number != -1 and not 1 <= number <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MOST_JOBS}, or -1 for every core, got {text[:40]}")
     return number
 
 
@@ -213,6 +213,9 @@ def _claims(options: argparse.Namespace) -> int:
             return 2
         if asked:
             chosen = [claim for claim in chosen if getattr(claim, name) in asked]
+    if not chosen:
+        print("id must be of a claim of these families, got none", file=sys.stderr)
+        return 2
     if options.false:
         chosen = [claim for claim in chosen if claim.verdict is claims.Verdict.FALSE]
     if options.families:

@@ -7,7 +7,8 @@ import importlib
 import json
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
 
     module, _, function = options.mechanism.partition(":")
     try:
-        with redirect_stdout(sys.stderr):  # what it prints is not the result
+        with _apart():
             mechanism = getattr(importlib.import_module(module), function)
     except KeyboardInterrupt:
         raise
@@ -49,7 +50,7 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
         if options.once:
             mechanism = repeated(mechanism)
         asked: Any = audit  # which of its two results it gives depends on the claim
-        with redirect_stdout(sys.stderr):
+        with _apart():
             result = asked(
                 mechanism,
                 as_given(options.x),
@@ -78,6 +79,20 @@ def _audit_to(place: Any, options: argparse.Namespace) -> int:
         print(lost, file=sys.stderr)
         return 2
     return int(result.refuted)
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """What a mechanism prints is not the result: it goes to standard error, from whatever process or language."""
+    with redirect_stdout(sys.stderr), ExitStack() as back:
+        with suppress(OSError, ValueError):  # there is no standard output, or no standard error
+            if sys.__stdout__ is not None:
+                sys.__stdout__.flush()
+            own = os.dup(1)
+            back.callback(os.close, own)
+            os.dup2(2, 1)
+            back.callback(os.dup2, own, 1)
+        yield
 
 
 def _claim_of(options: argparse.Namespace) -> dict[str, Any]:

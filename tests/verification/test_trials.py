@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,6 +244,12 @@ def test_a_tenth_of_the_runs_is_enough_against_a_curve(name):
     assert trial.right, str(trial.result)
     if not trial.specimen.broken:
         assert trial.would_catch < verdict(TARGETS[name], share=0.1).would_catch
+
+
+def test_the_page_says_how_many_targets_there_are():
+    page = (Path(__file__).parents[2] / "docs" / "audit-a-claim.md").read_text()
+    broken = sum(target.broken for target in all_targets())
+    assert f"{len(all_targets()) - broken} sound mechanisms and {broken} faults" in page
 
 
 def test_a_target_claims_the_curve_of_its_own_filter():

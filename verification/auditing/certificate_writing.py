@@ -107,7 +107,10 @@ def save_certificate(
     text = json.dumps(certificate(result, mechanism=mechanism, pair=pair), indent=1, allow_nan=False)
     draft = target.with_name(f".writing-{uuid.uuid4().hex}")  # short: a name may be as long as names can be
     try:
-        draft.write_text(text + "\n", encoding="utf-8")
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(draft, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # the draft's name tells nobody anything

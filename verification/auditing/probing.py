@@ -52,7 +52,7 @@ def _probe_one(runner: Runner, which: int, seeds: NDArray[np.int64], *, copies: 
         if first.shape[1:] != more.shape[1:]:
             raise ValueError(f"{ONE_SHAPE}, got {first.shape[1:]} and {more.shape[1:]} on {name}")
         shared = (first == first[0]).all(axis=0) & (more == more[0]).all(axis=0) & (first[0] != more[0])
-        if shared.any():  # by chance less than once in 2^90, whatever the law
+        if shared.any():  # by chance less than once in 2^80, whatever the law
             raise ValueError(
                 f"mechanism must draw every run by itself, got one number in all {len(first)} runs of a call on {name}"
                 f" and another one in all {len(more)} of another (number {int(np.argmax(shared))} of a run)"

@@ -83,6 +83,8 @@ def quick_fit(
 QUICK_ENDS: tuple[tuple[Any, str, Any], ...] = (
     (sketch_choice, "fit_evidence", quick_fit),
     (sketch_finish, "with_outliers", lambda fit, evidence: fit),
+    (sketch_finish, "with_counted_groups", lambda fit, evidence, cells: fit),
+    (sketch_finish, "groups_without_component", nothing_to_say),
     (sketch_finish, "placed", lambda fit, evidence, cells: (fit, [])),
     (sketch_finish, "beyond_the_interval", nothing_to_say),
     (sketch_finish, "measured", lambda evidence, fit: Misfit.sized(fit.misfit, None, None)),

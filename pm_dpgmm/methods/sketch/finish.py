@@ -8,6 +8,7 @@ from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+from pm_dpgmm.methods.sketch.counted_groups import groups_without_component, with_counted_groups
 from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
 from pm_dpgmm.methods.sketch.misfit import measured
 from pm_dpgmm.methods.sketch.outliers import with_outliers
@@ -24,10 +25,11 @@ def finish(
     ``raw``: all that was released with the evidence. Misfit and most caveats are about the numbers of the sketch, which
     are the same wherever whole periods move a component.
     """
-    fit = with_outliers(fit, evidence)
+    cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds, evidence.resolution)
+    fit = with_outliers(with_counted_groups(fit, evidence, cells), evidence)
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
     told = measured(evidence, fit).to_dict() | far_rows(outer_bounds(evidence), evidence.n_records)
     caveats = sketch_caveats(evidence, fit, raw)
-    cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds, evidence.resolution)
     fit, open_places = placed(fit, evidence, cells)
-    return fit, evidence, told | {"caveats": caveats + open_places + beyond_the_interval(fit, evidence, cells)}
+    of_counts = open_places + beyond_the_interval(fit, evidence, cells) + groups_without_component(fit, evidence, cells)
+    return fit, evidence, told | {"caveats": caveats + of_counts}

@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray, check_positive, finite_numbers
@@ -82,7 +84,8 @@ def counted_cells(
         for row in table:
             column = int(row[0])
             edges = np.linspace(row[1], row[2], 1 + CELLS)
-            limits = edges.copy() if resolution is None else _before_rounding(edges, float(resolution[column]))
+            step = 0.0 if resolution is None else float(resolution[column])
+            limits = _before_rounding(edges, step) if step else edges.copy()
             outer = edges[[0, -1]] == bounds[column]
             limits[[0, -1]] = np.where(outer, [-np.inf, np.inf], limits[[0, -1]])
             found.append(CountedCells(column, edges, limits, row[3:], float(noise)))
@@ -143,26 +146,34 @@ def beyond_the_interval(fit: SketchFit, evidence: SketchStatistics, cells: Seque
     Where the interval was found from these counts there are hardly any; where it is that of another release, maybe.
     """
     density = fit.density
-    parts = [part for one in cells if (part := _told_beyond(one, density, evidence))]
+    parts: dict[int, str] = {}
+    for one in cells:
+        if one.column not in parts and (part := _told_beyond(one, density, evidence)):
+            parts[one.column] = part
     if not parts:
         return []
     return [
-        f"records were counted where the mixture has others: {'; '.join(parts)}. Waves repeat themselves beyond the"
-        " interval of the sketch; if it is that of another release, take one as like whose interval holds all records"
+        f"records were counted where the mixture has others: {'; '.join(parts.values())}. Waves repeat themselves"
+        " beyond the interval of the sketch; if it is that of another release, take one as like whose interval holds"
+        " all records"
     ]
+
+
+def beyond(one: CountedCells, evidence: SketchStatistics) -> NDArray[np.bool_]:
+    """Which cells lie beyond the interval of the waves, (C,)."""
+    j, rounding = one.column, NEXT * (one.edges[1] - one.edges[0])
+    low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
+    return np.asarray((one.edges[1:] <= low + rounding) | (one.edges[:-1] >= high - rounding))
 
 
 def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics) -> str | None:
     """The same of the cells of one column: a few neighbouring ones, or all that lie beyond."""
-    j, n_records = one.column, evidence.n_records
-    low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
-    rounding = NEXT * (one.edges[1] - one.edges[0])
-    outside = (one.edges[1:] <= low + rounding) | (one.edges[:-1] >= high - rounding)
+    j, n_records, outside = one.column, evidence.n_records, beyond(one, evidence)
     deviations = np.sqrt(density.covariances[:, j, j])
     expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations))
-    found = _largest(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
+    found = surest_excess(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
     if found is not None:
-        few = slice(*found)
+        few: Any = slice(*found)
         first, last = one.edges[[found[0], found[1]]]
         counted, place = float(one.counts[few].sum()), f"from {first:.4g} to {last:.4g}"
     elif outside.all() or not outside.any() or np.isfinite(one.limits[[0, -1]]).any():
@@ -175,20 +186,26 @@ def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics
         surely = SURE * np.sqrt(noise**2 + some + np.square(MODEL * some))
         if abs(counted - expected[few].sum()) <= max(surely, NOTABLE * n_records):
             return None
+        low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
         place = f"beyond {low:.4g} to {high:.4g}"
     has = expected[few].sum() / n_records
-    return f"about {counted / n_records:.0%} {place} in column {j}, where the mixture has {has:.0%}"
+    return f"about {max(counted / n_records, 0.0):.0%} {place} in column {j}, where the mixture has {has:.0%}"
 
 
-def _largest(excess: FloatArray, variances: FloatArray, least: float) -> tuple[int, int] | None:
-    """First cell and the one after the last of a few neighbouring ones whose excess is the surest, if any is sure."""
+def surest_excess(
+    excess: FloatArray, variances: FloatArray, least: float, sure: float = SURE
+) -> tuple[int, int] | None:
+    """First cell and the one after the last of a few neighbouring ones whose excess is the surest.
+
+    None where that is ``least`` records or ``sure`` standard deviations or less.
+    """
     found = {}
     for size in range(1, MOST_CELLS + 1):
         sums, squares = (np.convolve(values, np.ones(size), mode="valid") for values in (excess, variances))
-        sure = np.where(np.abs(sums) > least, np.abs(sums) / np.sqrt(np.maximum(squares, 1e-300)), 0.0)
-        found[int(sure.argmax()), size] = float(sure.max())
+        deviations = np.where(np.abs(sums) > least, np.abs(sums) / np.sqrt(np.maximum(squares, 1e-300)), 0.0)
+        found[int(deviations.argmax()), size] = float(deviations.max())
     (first, size), most = max(found.items(), key=lambda item: item[1])
-    return (first, first + size) if most > SURE else None
+    return (first, first + size) if most > sure else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
+from pm_dpgmm.methods.sketch.dictionary import FARTHEST, Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
+from pm_dpgmm.methods.sketch.matched_filter import narrow_places
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 
@@ -171,12 +174,21 @@ def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, wor
     return best
 
 
+def within_reach(data: SketchData, radius: float) -> tuple[FloatArray, FloatArray]:
+    """Ends (D,), (D,) of a box in which a component may be: FARTHEST radii, within the bounds."""
+    farthest = np.full((1, len(data.unit)), FARTHEST * radius)
+    low, high = data.inside(np.concatenate([-farthest, farthest]))
+    return low, high
+
+
 def elsewhere(
     data: SketchData, found: ScaledMixture, prior: Prior, atoms: tuple[FloatArray, FloatArray], *, radius: float
 ) -> ScaledMixture | None:
     """:func:`add_and_drop` in short: the best place of each kind in a few of the numbers, and few steps from there."""
     few = data.thinned(max(1, data.values.size // LOOKED_AT))
     news = [best_added(few, found, kind, 1)[0] for kind in places_of(few, found, atoms, radius)]
+    if (narrow := narrow_places(data, found, *within_reach(data, radius))) is not None:
+        news += best_added(data, found, narrow, 1)
     larger = min((refined(data, new, prior, steps=8) for new in news), key=lambda other: other.objective)
     other = min(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
     return refined(data, other, prior, steps=20) if other.objective < 2 * found.objective else None
@@ -192,7 +204,9 @@ def add_and_drop(
     radius: float,
 ) -> ScaledMixture | None:
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
-    library = places_of(data, found, atoms, radius)
+    library = [*places_of(data, found, atoms, radius)]
+    if (narrow := narrow_places(data, found, *within_reach(data, radius))) is not None:
+        library.append(narrow)
     news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
     more = [refined(data, new, prior, steps=15) for new in news]
     larger = min(more, key=lambda other: other.objective)

@@ -244,6 +244,14 @@ def test_rounded_columns_have_whole_values_in_their_cells():
     assert told == 0
 
 
+def test_only_columns_with_steps_are_read_as_rounded():
+    """A step of 0 had no number as limit, and the share of the mixture was none, which set the warning off."""
+    raw = {"cells_0": np.array([[j, 0.0, 20.0, *np.ones(16)] for j in (0.0, 1.0)]), "cell_noise": np.ones(1)}
+    smooth, rounded = counted_cells(raw, np.tile([[0.0, 20.0]], (2, 1)), np.array([0.0, 1.0]))
+    assert smooth.limits[1:-1].tolist() == smooth.edges[1:-1].tolist()
+    assert rounded.limits[1:3].tolist() == [1.5, 2.5]  # of values from 2, and from 3, on
+
+
 @pytest.mark.parametrize(
     "counts, told",
     [(np.ones((1, 5, 2)), "cells_0 must have 19 columns"), (np.ones((1, 6)), "cells_0 must have 19 columns")],

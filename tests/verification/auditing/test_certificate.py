@@ -632,6 +632,21 @@ def test_a_certificate_is_kept_where_its_audit_cannot_be_printed(reader, tmp_pat
     assert verify(json.loads((tmp_path / "fair.json").read_text())).holds
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_a_mechanism_prints_is_no_part_of_the_result(jobs, tmp_path):
+    """In whatever process, and past Python's own standard output."""
+    (tmp_path / "talks.py").write_text(
+        "import os\nprint('loaded')\ndef noisy(data, n_samples, rng):\n    print('run')\n    os.write(1, b'raw')\n"
+        "    return sum(data) + rng.laplace(size=n_samples)\n"
+    )
+    command = [sys.executable, "-m", "verification", "audit", "talks:noisy", "[1.0]", "[0.0]", "--epsilon", "1"]
+    command += ["--n-samples", "300", "--seed", "1", "--json", "--n-jobs", jobs]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])}
+    ended = subprocess.run(command, capture_output=True, env=environment, timeout=300)
+    assert ended.returncode == 0 and not json.loads(ended.stdout)["refuted"]
+    assert all(said in ended.stderr for said in (b"loaded", b"run", b"raw"))
+
+
 def test_the_numbers_of_an_audit_whose_certificate_cannot_be_written_are_printed(tmp_path, monkeypatch, capsys):
     def full(*given, **settings):
         raise OSError("No space left on device")

@@ -80,6 +80,14 @@ def test_the_pages_count_the_claims_as_they_are():
     assert f" {counts[Verdict.NOT_CHECKABLE]} cannot be checked" in papers
 
 
+def test_names_of_another_family_and_numbers_of_workers_that_nobody_has_are_refused(capsys):
+    assert main(["claims", "--family", "masks", "--id", "mean-metric"]) == 2
+    assert "id must be of a claim of these families" in capsys.readouterr().err
+    for jobs in ("-2", "0", "1025"):
+        assert main(["claims", "--n-jobs", jobs]) == 2
+        assert "or -1 for every core" in capsys.readouterr().err
+
+
 @pytest.mark.thorough
 def test_two_runs_with_one_seed_print_the_same_whatever_the_number_of_workers(capsys):
     names = ["covariance-frobenius-triangle", "mean-metric", "lifting"]
