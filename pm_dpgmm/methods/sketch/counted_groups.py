@@ -22,8 +22,8 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 HARDLY = 0.25  # of the records that were counted: a mixture with fewer there has no component for them
-LIKELY, MAYBE = 3.0, 2.0  # standard deviations of what may be a group: it is looked for, and the waves decide
-TRIED, MOST_BOXES = 3, 4  # places in each box, and boxes
+LIKELY, MAYBE = 4.0, 2.0  # standard deviations of what may be a group: it is looked for, and the waves decide
+TRIED, MOST_BOXES, EFFORT = 3, 4, 2.0  # places in each box, boxes, and what all may cost
 COMMON, REACH = 0.05, 4.0  # where most records lie: so many deviations about components of so much weight
 
 Group = tuple[slice, float, float]  # cells, records counted there, and records that the mixture has there
@@ -107,7 +107,9 @@ def _moved_into(fit: SketchFit, boxes: Sequence[FloatArray]) -> SketchFit | None
     """The fit with a component in one of the boxes and another one dropped; None unless the objective falls enough."""
     data, prior = fit.data, prior_about(fit.found)
     found = refined(data, fit.found, prior)
-    places = [place for low, high in boxes if (place := narrow_places(data, found, low, high)) is not None]
+    effort = EFFORT / len(boxes)
+    looked_for = [narrow_places(data, found, low, high, effort=effort) for low, high in boxes]
+    places = [place for place in looked_for if place is not None]
     if not places:
         return None
     news = [new for place in places for new in best_added(data, found, place, TRIED)]

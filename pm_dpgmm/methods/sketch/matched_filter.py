@@ -22,17 +22,19 @@ from pm_dpgmm.privacy.noise import IntArray
 
 SingleArray = NDArray[np.float32]
 
-MULTIPLICATIONS = 2e10  # that a grid may cost, in single precision: a second or three
+MULTIPLICATIONS = 1e10  # that a grid may cost, in single precision: about a second
 LEAST_ROWS = 600  # numbers that are looked at, at least
 STANDS_OUT = 12.0  # fall of the sum of squares beside what the best of so many places has by chance
 PEAKS, CONSIDERED, APART = 8, 200, 2  # places, of so many points, at least so many steps from each other
 
 
-def narrow_places(data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray) -> Dictionary | None:
+def narrow_places(
+    data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, *, effort: float = 1.0
+) -> Dictionary | None:
     """The best places in a box (D,), (D,), in the unit of the data, for components shaped as the heaviest one.
 
-    None where no place stands out of as many as there are, which noise alone explains, and where so fine a grid costs
-    too much, even for a part of the frequencies.
+    ``effort``: what it may cost, over MULTIPLICATIONS. None where no place stands out of as many as there are, which
+    noise alone explains, and where so fine a grid costs too much, even for a part of the frequencies.
     """
     heaviest, d = int(found.weights.argmax()), found.means.shape[1]
     factor = found.factors[heaviest]
@@ -42,7 +44,7 @@ def narrow_places(data: SketchData, found: ScaledMixture, low: FloatArray, high:
         # standard deviations given the other coordinates
         steps = 1 / np.sqrt(np.diagonal(np.linalg.pinv(factor @ factor.T)))
         sizes = np.floor((high - low) / steps) + 1
-        stride = max(1.0, np.ceil(np.prod(sizes) * data.values.size / MULTIPLICATIONS))
+        stride = max(1.0, np.ceil(np.prod(sizes) * data.values.size / (effort * MULTIPLICATIONS)))
     if not (np.isfinite([steps, sizes]).all() and stride <= max(1, data.values.size // LEAST_ROWS)):
         return None
     rows = data.thinned(int(stride))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.dictionary import FARTHEST, Dictionary, best_added, places_of
+from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
 from pm_dpgmm.methods.sketch.matched_filter import narrow_places
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
@@ -69,6 +69,7 @@ ENOUGH = 2  # moves that are made whatever the misfit says, where it says little
 ELSEWHERE = 4.0  # fall of the objective for which a mixture that explains the sketch is left for another
 LOOKED_AT = 400  # numbers in which a place for a component is looked for, where the mixture explains the sketch
 ROWS, LEAST_ROWS = 4, 2000  # numbers for each parameter that a search looks at, at least; the fit itself uses all
+BEYOND = 8.0  # radii within which every place is looked at, where that is cheap; the prior speaks against more
 EFFORT = 4e10  # multiplications that repairs may cost
 
 
@@ -175,8 +176,8 @@ def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, wor
 
 
 def within_reach(data: SketchData, radius: float) -> tuple[FloatArray, FloatArray]:
-    """Ends (D,), (D,) of a box in which a component may be: FARTHEST radii, within the bounds."""
-    farthest = np.full((1, len(data.unit)), FARTHEST * radius)
+    """Ends (D,), (D,) of a box in which a component may be: BEYOND radii, within the bounds."""
+    farthest = np.full((1, len(data.unit)), BEYOND * radius)
     low, high = data.inside(np.concatenate([-farthest, farthest]))
     return low, high
 
