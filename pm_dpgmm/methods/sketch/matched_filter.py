@@ -36,8 +36,33 @@ def narrow_places(
     ``effort``: what it may cost, over MULTIPLICATIONS. None where no place stands out of as many as there are, which
     noise alone explains, and where so fine a grid costs too much, even for a part of the frequencies.
     """
-    heaviest, d = int(found.weights.argmax()), found.means.shape[1]
-    factor = found.factors[heaviest]
+    found_grid = _grid(data, found, low, high, effort)
+    if found_grid is None:
+        return None
+    factor, axes, stride = found_grid
+    rows, d = data.thinned(stride), len(axes)
+    shape = component_functions(rows.frequencies, np.zeros((1, d)), factor[None])[:, 0].real
+    cosines, sines = np.split(-rows.residuals(found) * rows.gain / np.square(rows.deviations), 2)
+    values, points = _peaks(shape * cosines, shape * sines, rows.frequencies, axes)
+    power = float(np.square(shape * np.split(rows.gain / rows.deviations, 2)[0]).sum())  # variance of a value by chance
+    chance = 2 * sum(np.log(len(axis)) for axis in axes)  # of the largest square of so many
+    points = points[(values > 0) & (np.square(values) > (chance + STANDS_OUT) * power)]
+    if not len(points):
+        return None
+    means = np.column_stack([axis[places] for axis, places in zip(axes, points.T, strict=True)])
+    return Dictionary.of(data, means, np.broadcast_to(factor, (len(means), d, d)))
+
+
+def affordable(data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray) -> bool:
+    """Whether :func:`narrow_places` looks at a box at all."""
+    return _grid(data, found, low, high, 1.0) is not None
+
+
+def _grid(
+    data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, effort: float
+) -> tuple[FloatArray, list[FloatArray], int] | None:
+    """The heaviest component's factor, points on every axis as far apart as it is wide, and which waves are used."""
+    factor = found.factors[int(found.weights.argmax())]
     if not np.isfinite(factor).all():
         return None
     with np.errstate(all="ignore"):
@@ -47,18 +72,8 @@ def narrow_places(
         stride = max(1.0, np.ceil(np.prod(sizes) * data.values.size / (effort * MULTIPLICATIONS)))
     if not (np.isfinite([steps, sizes]).all() and stride <= max(1, data.values.size // LEAST_ROWS)):
         return None
-    rows = data.thinned(int(stride))
     axes = [first + step * np.arange(int(size)) for first, step, size in zip(low, steps, sizes, strict=True)]
-    shape = component_functions(rows.frequencies, np.zeros((1, d)), factor[None])[:, 0].real
-    cosines, sines = np.split(-rows.residuals(found) * rows.gain / np.square(rows.deviations), 2)
-    values, points = _peaks(shape * cosines, shape * sines, rows.frequencies, axes)
-    power = float(np.square(shape * np.split(rows.gain / rows.deviations, 2)[0]).sum())  # variance of a value by chance
-    chance = 2 * np.log(np.prod(sizes))  # of the largest square of so many
-    points = points[(values > 0) & (np.square(values) > (chance + STANDS_OUT) * power)]
-    if not len(points):
-        return None
-    means = np.column_stack([axis[places] for axis, places in zip(axes, points.T, strict=True)])
-    return Dictionary.of(data, means, np.broadcast_to(factor, (len(means), d, d)))
+    return factor, axes, int(stride)
 
 
 def _peaks(
