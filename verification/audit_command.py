@@ -92,6 +92,8 @@ def _apart() -> Iterator[None]:
             back.callback(os.close, own)
             os.dup2(2, 1)
             back.callback(os.dup2, own, 1)
+            if sys.__stdout__ is not None:
+                back.callback(sys.__stdout__.flush)
         yield
 
 

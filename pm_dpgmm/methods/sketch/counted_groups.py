@@ -51,7 +51,7 @@ def groups_without_component(fit: SketchFit, evidence: SketchStatistics, cells: 
     parts: dict[int, str] = {}
     for one in cells if len(evidence.unit) > 1 else ():
         found = None if one.column in parts else _group(one, fit.density, evidence.n_records)
-        if found is None or beyond(one, evidence)[found[0]].any():  # which is told otherwise
+        if found is None or beyond(one, evidence)[found[0]].all():  # which is told otherwise
             continue
         group, counted, has = found
         first, last = one.edges[[group.start, group.stop]]
@@ -72,7 +72,8 @@ def _group(one: CountedCells, density: Mixture, n_records: float, sure: float = 
     j = one.column
     expected = n_records * (density.weights @ one.shares(density.means[:, j], np.sqrt(density.covariances[:, j, j])))
     hardly = expected < HARDLY * one.counts
-    found = surest_excess(hardly * (one.counts - expected), hardly * one.variances, NOTABLE * n_records, sure)
+    variances = np.where(hardly, one.variances, np.inf)  # no group lies across a cell that the mixture has
+    found = surest_excess(hardly * (one.counts - expected), variances, NOTABLE * n_records, sure)
     if found is None:
         return None
     few = slice(*found)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import Dictionary
-from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.model import SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.characteristic import component_functions
 from pm_dpgmm.privacy.noise import IntArray
@@ -23,6 +23,8 @@ from pm_dpgmm.privacy.noise import IntArray
 SingleArray = NDArray[np.float32]
 
 MULTIPLICATIONS = 1e10  # that a grid may cost, in single precision: about a second
+MOST_NUMBERS, MOST_POINTS = 1e7, 1e7  # of the table of an axis, and points: half a gigabyte
+CALL = 1e6  # multiplications in the time of a call for two axes
 LEAST_ROWS = 600  # numbers that are looked at, at least
 STANDS_OUT = 12.0  # fall of the sum of squares beside what the best of so many places has by chance
 PEAKS, CONSIDERED, APART = 8, 200, 2  # places, of so many points, at least so many steps from each other
@@ -61,16 +63,24 @@ def affordable(data: SketchData, found: ScaledMixture, low: FloatArray, high: Fl
 def _grid(
     data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, effort: float
 ) -> tuple[FloatArray, list[FloatArray], int] | None:
-    """The heaviest component's factor, points on every axis as far apart as it is wide, and which waves are used."""
+    """The heaviest component's factor, points on every axis as far apart as it is wide, and which waves are used.
+
+    As wide as it is seen, with the variance floor and rounding.
+    """
     factor = found.factors[int(found.weights.argmax())]
     if not np.isfinite(factor).all():
         return None
+    wide = widened(factor[None], data.variance_floor)[0]
+    rounding = np.zeros(len(low)) if data.rounded is None else np.square(data.rounded.resolution) / 12
     with np.errstate(all="ignore"):
         # standard deviations given the other coordinates
-        steps = 1 / np.sqrt(np.diagonal(np.linalg.pinv(factor @ factor.T)))
+        steps = 1 / np.sqrt(np.diagonal(np.linalg.pinv(wide @ wide.T + np.diag(rounding))))
         sizes = np.floor((high - low) / steps) + 1
-        stride = max(1.0, np.ceil(np.prod(sizes) * data.values.size / (effort * MULTIPLICATIONS)))
-    if not (np.isfinite([steps, sizes]).all() and stride <= max(1, data.values.size // LEAST_ROWS)):
+        points, numbers, calls = np.prod(sizes), data.values.size, np.prod(sizes[:-2])
+        stride = max(1.0, np.ceil(points * numbers / (effort * MULTIPLICATIONS)))
+    if not (np.isfinite([steps, sizes]).all() and stride <= max(1, numbers // LEAST_ROWS)):
+        return None
+    if points > MOST_POINTS or sizes.max() * numbers / stride > MOST_NUMBERS or calls * CALL > effort * MULTIPLICATIONS:
         return None
     axes = [first + step * np.arange(int(size)) for first, step, size in zip(low, steps, sizes, strict=True)]
     return factor, axes, int(stride)

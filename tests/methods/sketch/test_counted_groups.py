@@ -95,6 +95,16 @@ def test_groups_beyond_the_interval_are_told_elsewhere():
     assert groups_without_component(fit, evidence, cells) and not groups_without_component(fit, narrow, cells)
 
 
+def test_no_group_lies_across_a_cell_that_the_mixture_has():
+    """The excess of both neighbours of a full cell was one group, with all of the full cell's records."""
+    evidence = evidence_of([0, 5, FAR])
+    counts = np.zeros(16)
+    counts[[7, 8, 9]] = 150.0, N, 150.0  # 0 and 5 lie in the cells from -12.5 and 0
+    raw = {"cells_0": np.array([[0.0, -100.0, 100.0, *counts]]), "cell_noise": np.array([50.0])}
+    fit = fit_with(evidence, [5], np.ones(1))
+    assert groups_without_component(fit, evidence, counted_cells(raw, BOUNDS)) == []
+
+
 def test_right_mixtures_are_hardly_ever_said_to_lack_a_component():
     """Seeded, of 500 none; the bound is 4e-4 a column. Nor is anything moved in 50."""
     evidence = evidence_of([0, 5, FAR])

@@ -7,10 +7,11 @@ import pytest
 
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import matched_filter
-from pm_dpgmm.methods.sketch.matched_filter import _peaks, narrow_places
+from pm_dpgmm.methods.sketch.matched_filter import _peaks, affordable, narrow_places
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.rounds import whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.mixture.rounding import RoundedWaves
 
 N, NOISE = 10_000.0, 150.0
 
@@ -74,6 +75,28 @@ def test_no_place_is_looked_for_where_that_costs_too_much():
     assert narrow_places(data, found, np.full(2, -60.0), np.full(2, 60.0)) is not None
     for far in (1e6, 1e300, np.inf, np.nan):
         assert narrow_places(data, found, np.full(2, -far), np.full(2, far)) is None
+
+
+def test_long_axes_many_points_and_many_columns_are_not_looked_at():
+    """Each within the multiplications that a grid may cost: they took 7 GB, 1 GB and 30 s."""
+    for sizes, frames in (([400_000, 4], 16), ([5_000, 5_000], 2), ([4] * 10, 16)):
+        d = len(sizes)
+        found = normal([0.5, 0.5], [[0.0] * d, [4.0] * d])
+        data = data_of(found, found, frames=frames)
+        assert np.prod([float(size) + 1 for size in sizes]) * data.values.size < 2 * matched_filter.MULTIPLICATIONS
+        assert not affordable(data, found, np.zeros(d), np.array(sizes, dtype=float))
+    data = data_of(normal([1.0], [[0.0, 0.0]]), normal([1.0], [[0.0, 0.0]]))
+    assert affordable(data, normal([1.0], [[0.0, 0.0]]), np.zeros(2), np.full(2, 2_000.0))
+
+
+@pytest.mark.parametrize("floor, rounded", [(1.0, False), (0.0, True)])
+def test_a_component_is_as_wide_as_the_floor_or_the_rounding_makes_it(floor, rounded):
+    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    narrow = ScaledMixture(found.weights, found.means, 1e-3 * found.factors)
+    data, ends = data_of(found, found), (np.full(2, -60.0), np.full(2, 60.0))
+    assert not affordable(data, narrow, *ends)
+    steps = RoundedWaves.of(data.frequencies, np.full(2, np.sqrt(12.0))) if rounded else None
+    assert affordable(replace(data, variance_floor=np.full(2, floor) if floor else None, rounded=steps), narrow, *ends)
 
 
 def test_of_many_points_a_part_of_the_waves_is_enough(monkeypatch):
