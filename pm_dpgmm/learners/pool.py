@@ -200,13 +200,16 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
             _retire(call, server)
             stop_if_told(error)
             continue
+        except BaseException:  # the user stops the run, and this is the thread that waits
+            _retire(call, server)
+            raise
         try:
             answer = server.connection.recv()
         except (EOFError, OSError) as error:
             _retire(call, server)
             stop_if_told(error)
             break
-        except BaseException:  # the user stops the run, and this is the thread that waits
+        except BaseException:
             _retire(call, server)
             raise
         with _lock:
@@ -250,6 +253,9 @@ def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
         _retire(call, server)
         stop_if_told(error)
         return None
+    except BaseException:  # the user stops the run
+        _retire(call, server)
+        raise
     if problem is not None:
         _retire(call, server)
         raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")

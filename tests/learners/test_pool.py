@@ -157,6 +157,34 @@ def test_the_user_can_stop_a_run_of_one_process_and_nothing_is_left(tmp_path):
     assert not learner_pool._servers and not learner_pool._idle
 
 
+class Stopped:
+    """A connection on which the user's stop comes while an answer is waited for."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def recv(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["_started", "_take"])
+def test_a_stop_before_a_fit_has_begun_leaves_no_server(where, monkeypatch):
+    """While the learner is loaded, or the fit is handed over: the process was left to itself, its socket open."""
+    made, real = [], getattr(learner_pool, where)
+
+    def stopped(*given):
+        made.append(real(*given))
+        return made[0]._replace(connection=Stopped(made[0].connection))
+
+    monkeypatch.setattr(learner_pool, where, stopped)
+    with pytest.raises(KeyboardInterrupt):
+        fit_subsets(np.mean, [np.zeros((1, 1))], 1, seeds=[0], n_jobs=None, progress=lambda *_: None)
+    assert made[0].process.returncode is not None and made[0].connection.closed and not learner_pool._servers
+
+
 @pytest.mark.thorough
 @pytest.mark.usefixtures("interruptible")
 def test_the_user_can_stop_the_run_and_nothing_goes_on(tmp_path):
