@@ -193,29 +193,22 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
         server = _take(call, learner, (request[1], first.shape[1]))
         if server is None:
             continue
+        begun = False
         try:
-            server.connection.send(request)
-            server.connection.recv()
-        except (EOFError, OSError) as error:  # it had left before this fit began
-            _retire(call, server)
-            stop_if_told(error)
-            continue
-        except BaseException:  # the user stops the run, and this is the thread that waits
-            _retire(call, server)
-            raise
-        try:
-            answer = server.connection.recv()
+            with _retired_on_error(call, server):
+                server.connection.send(request)
+                server.connection.recv()
+                begun = True
+                answer = server.connection.recv()
+                with _lock:
+                    wanted = call in _servers
+                    if wanted:
+                        _idle.setdefault(call, []).append(server)
         except (EOFError, OSError) as error:
-            _retire(call, server)
             stop_if_told(error)
-            break
-        except BaseException:
-            _retire(call, server)
-            raise
-        with _lock:
-            wanted = call in _servers
-            if wanted:
-                _idle.setdefault(call, []).append(server)
+            if begun:
+                break
+            continue  # it had left before this fit began
         if not wanted:  # the run has stopped
             _retire(call, server)
         return i, answer
@@ -241,28 +234,20 @@ def _take(call: str, learner: bytes, sizes: tuple[int, int]) -> Server | None:
         if call.startswith(_here) and call not in _servers:  # the run has stopped
             return None
     server = _started("serve")._replace(learner=learner)
-    with _lock:
-        if call.startswith(_here) and call not in _servers:
-            _shut(server)
-        else:
-            _servers.setdefault(call, []).append(server)
     try:
-        server.connection.send_bytes(learner)
-        problem = server.connection.recv()
+        with _retired_on_error(call, server):
+            with _lock:
+                if call.startswith(_here) and call not in _servers:
+                    _shut(server)
+                else:
+                    _servers.setdefault(call, []).append(server)
+            server.connection.send_bytes(learner)
+            problem = server.connection.recv()
+            if problem is not None:
+                raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")
+            server.connection.send(sizes)
     except (EOFError, OSError) as error:
-        _retire(call, server)
         stop_if_told(error)
-        return None
-    except BaseException:  # the user stops the run
-        _retire(call, server)
-        raise
-    if problem is not None:
-        _retire(call, server)
-        raise LearnerNotLoaded(f"learner must be loadable in another process, got {problem}")
-    try:
-        server.connection.send(sizes)
-    except OSError:
-        _retire(call, server)
         return None
     return server
 
@@ -299,6 +284,16 @@ def _shut(server: Server) -> None:
     """Ask a server to leave; whoever waits for its answer hears that there is none."""
     with contextlib.suppress(OSError):
         server.line.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def _retired_on_error(call: str, server: Server) -> Iterator[None]:
+    """Retire a server that left, or whose run the user stops in the thread that waits for it."""
+    try:
+        yield
+    except BaseException:
+        _retire(call, server)
+        raise
 
 
 def _retire(call: str, server: Server) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import best_added
 from pm_dpgmm.methods.sketch.estimate import SketchFit, full_weights, prior_about
 from pm_dpgmm.methods.sketch.fit import refined
-from pm_dpgmm.methods.sketch.matched_filter import narrow_places
-from pm_dpgmm.methods.sketch.places import NOTABLE, SURE, CountedCells, beyond, surest_excess
+from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
+from pm_dpgmm.methods.sketch.places import NOTABLE, SURE, CountedCells, beyond, surest_excess, told_shares
 from pm_dpgmm.methods.sketch.search import BACKGROUND_WORTH, all_dropped
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
@@ -26,7 +27,14 @@ LIKELY, MAYBE = 4.0, 2.0  # standard deviations of what may be a group: it is lo
 TRIED, MOST_BOXES, EFFORT = 3, 4, 2.0  # places in each box, boxes, and what all may cost
 COMMON, REACH = 0.05, 4.0  # where most records lie: so many deviations about components of so much weight
 
-Group = tuple[slice, float, float]  # cells, records counted there, and records that the mixture has there
+
+class Group(NamedTuple):
+    """Neighbouring cells that hold several times the records that a mixture has there."""
+
+    cells: slice
+    counted: float
+    expected: float
+    sure: float  # standard deviations by which they are more
 
 
 def with_counted_groups(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCells]) -> SketchFit:
@@ -51,14 +59,10 @@ def groups_without_component(fit: SketchFit, evidence: SketchStatistics, cells: 
     parts: dict[int, str] = {}
     for one in cells if len(evidence.unit) > 1 else ():
         found = None if one.column in parts else _group(one, fit.density, evidence.n_records)
-        if found is None or beyond(one, evidence)[found[0]].all():  # which is told otherwise
+        if found is None or found.sure <= SURE or beyond(one, evidence)[found.cells].all():  # which is told otherwise
             continue
-        group, counted, has = found
-        first, last = one.edges[[group.start, group.stop]]
-        parts[one.column] = (
-            f"about {counted / evidence.n_records:.0%} from {first:.4g} to {last:.4g} in column {one.column}, where"
-            f" the mixture has {has / evidence.n_records:.0%}"
-        )
+        counted, expected = found.counted / evidence.n_records, found.expected / evidence.n_records
+        parts[one.column] = told_shares(counted, one.place(found.cells), one.column, expected)
     if not parts:
         return []
     return [
@@ -67,17 +71,15 @@ def groups_without_component(fit: SketchFit, evidence: SketchStatistics, cells: 
     ]
 
 
-def _group(one: CountedCells, density: Mixture, n_records: float, sure: float = SURE) -> Group | None:
-    """A few neighbouring cells that surely hold several times the records that the mixture has there."""
-    j = one.column
-    expected = n_records * (density.weights @ one.shares(density.means[:, j], np.sqrt(density.covariances[:, j, j])))
+def _group(one: CountedCells, density: Mixture, n_records: float) -> Group | None:
+    """The surest of such groups that matters, if there is any."""
+    expected = one.expected(density, n_records)
     hardly = expected < HARDLY * one.counts
     variances = np.where(hardly, one.variances, np.inf)  # no group lies across a cell that the mixture has
-    found = surest_excess(hardly * (one.counts - expected), variances, NOTABLE * n_records, sure)
+    found = surest_excess(hardly * (one.counts - expected), variances, NOTABLE * n_records)
     if found is None:
         return None
-    few = slice(*found)
-    return few, float(one.counts[few].sum()), float(expected[few].sum())
+    return Group(found.cells, float(one.counts[found.cells].sum()), float(expected[found.cells].sum()), found.sure)
 
 
 def _boxes(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCells]) -> list[FloatArray]:
@@ -92,9 +94,10 @@ def _boxes(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCe
     most = np.array([(means - reach).min(axis=0), (means + reach).max(axis=0)]).T.tolist()
     likely, maybe = dict[int, list[float]](), dict[int, list[float]]()
     for one in cells:  # later ones are narrower
-        for told, sure in ((likely, LIKELY), (maybe, MAYBE)):
-            if (found := _group(one, density, evidence.n_records, sure)) is not None:
-                told[one.column] = one.edges[[found[0].start, found[0].stop]].tolist()
+        found = _group(one, density, evidence.n_records)
+        if found is not None and found.sure > MAYBE:
+            told = likely if found.sure > LIKELY else maybe
+            told[one.column] = one.edges[[found.cells.start, found.cells.stop]].tolist()
     if not likely:
         return []
     choices = [
@@ -107,13 +110,14 @@ def _boxes(fit: SketchFit, evidence: SketchStatistics, cells: Sequence[CountedCe
 def _moved_into(fit: SketchFit, boxes: Sequence[FloatArray]) -> SketchFit | None:
     """The fit with a component in one of the boxes and another one dropped; None unless the objective falls enough."""
     data, prior = fit.data, prior_about(fit.found)
-    found = refined(data, fit.found, prior)
-    effort = EFFORT / len(boxes)
-    looked_for = [narrow_places(data, found, low, high, effort=effort) for low, high in boxes]
-    places = [place for place in looked_for if place is not None]
-    if not places:
+    grids = [PlaceGrid.over(data, fit.found, low, high, effort=EFFORT / len(boxes)) for low, high in boxes]
+    if all(grid is None for grid in grids):
         return None
-    news = [new for place in places for new in best_added(data, found, place, TRIED)]
+    found = refined(data, fit.found, prior)
+    looked_for = [grid.places(data, found) for grid in grids if grid is not None]
+    news = [new for place in looked_for if place is not None for new in best_added(data, found, place, TRIED)]
+    if not news:
+        return None
     larger = min((refined(data, new, prior, steps=15) for new in news), key=lambda other: other.objective)
     fewer = min(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
     other = refined(data, fewer, prior)

@@ -9,6 +9,7 @@ that the bounds have, to the power of the number of columns: for two columns, or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,60 +31,57 @@ STANDS_OUT = 12.0  # fall of the sum of squares beside what the best of so many 
 PEAKS, CONSIDERED, APART = 8, 200, 2  # places, of so many points, at least so many steps from each other
 
 
-def narrow_places(
-    data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, *, effort: float = 1.0
-) -> Dictionary | None:
-    """The best places in a box (D,), (D,), in the unit of the data, for components shaped as the heaviest one.
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceGrid:
+    """Where components of one shape are looked for: points on every axis, as far apart as the shape is wide."""
 
-    ``effort``: what it may cost, over MULTIPLICATIONS. None where no place stands out of as many as there are, which
-    noise alone explains, and where so fine a grid costs too much, even for a part of the frequencies.
-    """
-    found_grid = _grid(data, found, low, high, effort)
-    if found_grid is None:
-        return None
-    factor, axes, stride = found_grid
-    rows, d = data.thinned(stride), len(axes)
-    shape = component_functions(rows.frequencies, np.zeros((1, d)), factor[None])[:, 0].real
-    cosines, sines = np.split(-rows.residuals(found) * rows.gain / np.square(rows.deviations), 2)
-    values, points = _peaks(shape * cosines, shape * sines, rows.frequencies, axes)
-    power = float(np.square(shape * np.split(rows.gain / rows.deviations, 2)[0]).sum())  # variance of a value by chance
-    chance = 2 * sum(np.log(len(axis)) for axis in axes)  # of the largest square of so many
-    points = points[(values > 0) & (np.square(values) > (chance + STANDS_OUT) * power)]
-    if not len(points):
-        return None
-    means = np.column_stack([axis[places] for axis, places in zip(axes, points.T, strict=True)])
-    return Dictionary.of(data, means, np.broadcast_to(factor, (len(means), d, d)))
+    factor: FloatArray  # (D, D), of the shape
+    axes: list[FloatArray]  # D of them
+    stride: int  # one in so many waves is used
 
+    @classmethod
+    def over(
+        cls, data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, *, effort: float = 1.0
+    ) -> PlaceGrid | None:
+        """Of a box (D,), (D,), in the unit of the data, for components shaped as the heaviest one.
 
-def affordable(data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray) -> bool:
-    """Whether :func:`narrow_places` looks at a box at all."""
-    return _grid(data, found, low, high, 1.0) is not None
+        It is as wide as it is seen, with the variance floor and rounding. None where so fine a grid costs more than
+        ``effort``, over MULTIPLICATIONS, even for a part of the frequencies.
+        """
+        factor = found.factors[int(found.weights.argmax())]
+        if not np.isfinite(factor).all():
+            return None
+        wide = widened(factor[None], data.variance_floor)[0]
+        rounding = np.zeros(len(low)) if data.rounded is None else np.square(data.rounded.resolution) / 12
+        with np.errstate(all="ignore"):
+            # standard deviations given the other coordinates
+            steps = 1 / np.sqrt(np.diagonal(np.linalg.pinv(wide @ wide.T + np.diag(rounding))))
+            sizes = np.floor((high - low) / steps) + 1
+            points, numbers, calls = np.prod(sizes), data.values.size, np.prod(sizes[:-2])
+            stride = max(1.0, np.ceil(points * numbers / (effort * MULTIPLICATIONS)))
+        if not (np.isfinite([steps, sizes]).all() and stride <= max(1, numbers // LEAST_ROWS)):
+            return None
+        if points > MOST_POINTS or sizes.max() * numbers / stride > MOST_NUMBERS:
+            return None
+        if calls * CALL > effort * MULTIPLICATIONS:
+            return None
+        axes = [first + step * np.arange(int(size)) for first, step, size in zip(low, steps, sizes, strict=True)]
+        return cls(factor, axes, int(stride))
 
-
-def _grid(
-    data: SketchData, found: ScaledMixture, low: FloatArray, high: FloatArray, effort: float
-) -> tuple[FloatArray, list[FloatArray], int] | None:
-    """The heaviest component's factor, points on every axis as far apart as it is wide, and which waves are used.
-
-    As wide as it is seen, with the variance floor and rounding.
-    """
-    factor = found.factors[int(found.weights.argmax())]
-    if not np.isfinite(factor).all():
-        return None
-    wide = widened(factor[None], data.variance_floor)[0]
-    rounding = np.zeros(len(low)) if data.rounded is None else np.square(data.rounded.resolution) / 12
-    with np.errstate(all="ignore"):
-        # standard deviations given the other coordinates
-        steps = 1 / np.sqrt(np.diagonal(np.linalg.pinv(wide @ wide.T + np.diag(rounding))))
-        sizes = np.floor((high - low) / steps) + 1
-        points, numbers, calls = np.prod(sizes), data.values.size, np.prod(sizes[:-2])
-        stride = max(1.0, np.ceil(points * numbers / (effort * MULTIPLICATIONS)))
-    if not (np.isfinite([steps, sizes]).all() and stride <= max(1, numbers // LEAST_ROWS)):
-        return None
-    if points > MOST_POINTS or sizes.max() * numbers / stride > MOST_NUMBERS or calls * CALL > effort * MULTIPLICATIONS:
-        return None
-    axes = [first + step * np.arange(int(size)) for first, step, size in zip(low, steps, sizes, strict=True)]
-    return factor, axes, int(stride)
+    def places(self, data: SketchData, found: ScaledMixture) -> Dictionary | None:
+        """Those that stand out of as many as there are, which noise alone explains; None of none."""
+        rows, d = data.thinned(self.stride), len(self.axes)
+        shape = component_functions(rows.frequencies, np.zeros((1, d)), self.factor[None])[:, 0].real
+        cosines, sines = np.split(-rows.residuals(found) * rows.gain / np.square(rows.deviations), 2)
+        values, points = _peaks(shape * cosines, shape * sines, rows.frequencies, self.axes)
+        # variance of a value by chance, and the largest square of so many
+        power = float(np.square(shape * np.split(rows.gain / rows.deviations, 2)[0]).sum())
+        chance = 2 * sum(np.log(len(axis)) for axis in self.axes)
+        points = points[(values > 0) & (np.square(values) > (chance + STANDS_OUT) * power)]
+        if not len(points):
+            return None
+        means = np.column_stack([axis[places] for axis, places in zip(self.axes, points.T, strict=True)])
+        return Dictionary.of(data, means, np.broadcast_to(self.factor, (len(means), d, d)))
 
 
 def _peaks(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,17 @@ class CountedCells:
         """Of normal laws (...), in every cell, (..., C)."""
         z = (self.limits - means[..., None]) / deviations[..., None]
         return np.asarray(np.diff(special.ndtr(z), axis=-1))
+
+    def expected(self, density: Mixture, n_records: float) -> FloatArray:
+        """Records that a density has in every cell, (C,)."""
+        j = self.column
+        shares = self.shares(density.means[:, j], np.sqrt(density.covariances[:, j, j]))
+        return np.asarray(n_records * (density.weights @ shares))
+
+    def place(self, cells: slice) -> str:
+        """Of neighbouring cells, in words."""
+        first, last = self.edges[[cells.start, cells.stop]]
+        return f"from {first:.4g} to {last:.4g}"
 
 
 def counted_cells(
@@ -169,13 +180,11 @@ def beyond(one: CountedCells, evidence: SketchStatistics) -> NDArray[np.bool_]:
 def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics) -> str | None:
     """The same of the cells of one column: a few neighbouring ones, or all that lie beyond."""
     j, n_records, outside = one.column, evidence.n_records, beyond(one, evidence)
-    deviations = np.sqrt(density.covariances[:, j, j])
-    expected = n_records * (density.weights @ one.shares(density.means[:, j], deviations))
+    expected = one.expected(density, n_records)
     found = surest_excess(outside * (one.counts - expected), outside * one.variances, NOTABLE * n_records)
-    if found is not None:
-        few: Any = slice(*found)
-        first, last = one.edges[[found[0], found[1]]]
-        counted, place = float(one.counts[few].sum()), f"from {first:.4g} to {last:.4g}"
+    if found is not None and found.sure > SURE:
+        few: Any = found.cells
+        counted, place = float(one.counts[few].sum()), one.place(few)
     elif outside.all() or not outside.any() or np.isfinite(one.limits[[0, -1]]).any():
         return None
     else:
@@ -188,24 +197,31 @@ def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics
             return None
         low, high = evidence.centre[j] - evidence.unit[j], evidence.centre[j] + evidence.unit[j]
         place = f"beyond {low:.4g} to {high:.4g}"
-    has = expected[few].sum() / n_records
-    return f"about {max(counted / n_records, 0.0):.0%} {place} in column {j}, where the mixture has {has:.0%}"
+    return told_shares(counted / n_records, place, j, expected[few].sum() / n_records)
 
 
-def surest_excess(
-    excess: FloatArray, variances: FloatArray, least: float, sure: float = SURE
-) -> tuple[int, int] | None:
-    """First cell and the one after the last of a few neighbouring ones whose excess is the surest.
+def told_shares(counted: float, place: str, column: int, has: float) -> str:
+    """Of a share of the records that was counted at a place, and that a mixture has there."""
+    return f"about {max(counted, 0.0):.0%} {place} in column {column}, where the mixture has {has:.0%}"
 
-    None where that is ``least`` records or ``sure`` standard deviations or less.
-    """
-    found = {}
+
+class Excess(NamedTuple):
+    """A few neighbouring cells, and how surely they hold others than expected, in standard deviations."""
+
+    cells: slice
+    sure: float
+
+
+def surest_excess(excess: FloatArray, variances: FloatArray, least: float) -> Excess | None:
+    """Of all few neighbouring cells those whose excess of more than ``least`` records is the surest; None of none."""
+    found = Excess(slice(0), 0.0)
     for size in range(1, MOST_CELLS + 1):
         sums, squares = (np.convolve(values, np.ones(size), mode="valid") for values in (excess, variances))
         deviations = np.where(np.abs(sums) > least, np.abs(sums) / np.sqrt(np.maximum(squares, 1e-300)), 0.0)
-        found[int(deviations.argmax()), size] = float(deviations.max())
-    (first, size), most = max(found.items(), key=lambda item: item[1])
-    return (first, first + size) if most > sure else None
+        first = int(deviations.argmax())
+        if deviations[first] > found.sure:
+            found = Excess(slice(first, first + size), float(deviations[first]))
+    return found if found.sure else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
-from pm_dpgmm.methods.sketch.matched_filter import affordable, narrow_places
+from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 
@@ -175,14 +175,15 @@ def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, wor
     return best
 
 
-def anywhere(data: SketchData, found: ScaledMixture, radius: float) -> list[Dictionary]:
+def outstanding_places(data: SketchData, found: ScaledMixture, radius: float) -> list[Dictionary]:
     """The best of all places within the bounds and as many radii as a grid may have, one dictionary or none."""
     for reach in REACHES:
         farthest = np.full((1, len(data.unit)), reach * radius)
         low, high = data.inside(np.concatenate([-farthest, farthest]))
-        if affordable(data, found, low, high):
-            narrow = narrow_places(data, found, low, high)
-            return [] if narrow is None else [narrow]
+        grid = PlaceGrid.over(data, found, low, high)
+        if grid is not None:
+            places = grid.places(data, found)
+            return [] if places is None else [places]
     return []
 
 
@@ -192,7 +193,7 @@ def elsewhere(
     """:func:`add_and_drop` in short: the best place of each kind in a few of the numbers, and few steps from there."""
     few = data.thinned(max(1, data.values.size // LOOKED_AT))
     news = [best_added(few, found, kind, 1)[0] for kind in places_of(few, found, atoms, radius)]
-    news += [new for narrow in anywhere(data, found, radius) for new in best_added(data, found, narrow, 1)]
+    news += [new for narrow in outstanding_places(data, found, radius) for new in best_added(data, found, narrow, 1)]
     larger = min((refined(data, new, prior, steps=8) for new in news), key=lambda other: other.objective)
     other = min(all_dropped(data, larger, prior, steps=5), key=lambda other: other.objective)
     return refined(data, other, prior, steps=20) if other.objective < 2 * found.objective else None
@@ -208,7 +209,7 @@ def add_and_drop(
     radius: float,
 ) -> ScaledMixture | None:
     """Add the best atom, then drop the component that is missed least; at most as many as before."""
-    library = [*places_of(data, found, atoms, radius), *anywhere(data, found, radius)]
+    library = [*places_of(data, found, atoms, radius), *outstanding_places(data, found, radius)]
     news = [new for kind in library for new in best_added(data, found, kind, BEST_ATOMS)]
     more = [refined(data, new, prior, steps=15) for new in news]
     larger = min(more, key=lambda other: other.objective)

@@ -9,7 +9,10 @@ from scipy import stats
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.counted_groups import groups_without_component, with_counted_groups
+from pm_dpgmm.methods.sketch.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
+from pm_dpgmm.methods.sketch.finish import finish
+from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.places import counted_cells
 from pm_dpgmm.methods.sketch.rounds import whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -36,12 +39,17 @@ def evidence_of(means, weights=WEIGHTS, *, noise=150.0, seed=0):
     return replace(evidence, sketches=(replace(empty, values=values),))
 
 
-def cells_of(means, weights=WEIGHTS, *, noise=30.0, seed=0, columns=range(D)):
-    """Counts of all columns, as the fits read them."""
+def raw_cells(means, weights=WEIGHTS, *, noise=30.0, seed=0):
+    """Counts of all columns, as a release has them."""
     rng, edges = np.random.default_rng(seed), np.linspace(-100.0, 100.0, 17)
     shares = np.diff(stats.norm.cdf(edges[:, None], means, 1.0), axis=0) @ weights
-    rows = [[j, -100.0, 100.0, *(N * shares + rng.normal(0, noise, 16))] for j in columns]
-    return counted_cells({"cells_0": np.array(rows), "cell_noise": np.array([noise])}, BOUNDS)
+    rows = [[j, -100.0, 100.0, *(N * shares + rng.normal(0, noise, 16))] for j in range(D)]
+    return {"cells_0": np.array(rows), "cell_noise": np.array([noise])}
+
+
+def cells_of(*given, **settings):
+    """The same, as the fits read them."""
+    return counted_cells(raw_cells(*given, **settings), BOUNDS)
 
 
 def fit_with(evidence, means, weights=WEIGHTS):
@@ -70,6 +78,24 @@ def test_cells_that_only_may_hold_a_group_are_looked_at_beside_those_where_most_
         means = with_counted_groups(fit_with(evidence, [0, 5, 12]), evidence, cells).mixture.means
         found += np.abs(means - FAR).max(axis=1).min() < 1.0
     assert found >= 8
+
+
+def test_nothing_moves_to_a_place_that_explains_no_more(monkeypatch):
+    evidence = evidence_of([0, 5, FAR])
+    fit, cells = fit_with(evidence, [0, 5, 12]), cells_of([0, 5, FAR])
+    wrong = Dictionary.of(fit.data, np.full((1, D), -FAR / 100), np.eye(D)[None] / 100)
+    monkeypatch.setattr(PlaceGrid, "places", lambda *given: wrong)
+    assert with_counted_groups(fit, evidence, cells) is fit
+
+
+def test_every_fit_ends_with_a_component_for_a_group_or_with_words():
+    evidence = evidence_of([0, 5, FAR])
+    found, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]))
+    assert found.mixture.means.max(axis=0) == pytest.approx(FAR, abs=0.5)
+    assert not [text for text in told["caveats"] if "no component is" in text]
+    evidence = evidence_of([0, 5], np.full(2, 0.5))
+    _, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]))
+    assert [text for text in told["caveats"] if "no component is" in text]
 
 
 def test_a_group_that_waves_deny_is_told_and_nothing_moves():

@@ -7,7 +7,7 @@ import pytest
 
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import matched_filter
-from pm_dpgmm.methods.sketch.matched_filter import _peaks, affordable, narrow_places
+from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid, _peaks
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.rounds import whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -30,6 +30,12 @@ def data_of(truth, metric, *, frames=16, noise=NOISE, seed=0):
     data = SketchData.of((empty,), np.ones(d))
     values = data.expected(truth) + noise * np.random.default_rng(seed).standard_normal(data.values.size)
     return replace(data, values=values)
+
+
+def narrow_places(data, found, low, high):
+    """Of the grid over a box, where there is one."""
+    grid = PlaceGrid.over(data, found, low, high)
+    return None if grid is None else grid.places(data, found)
 
 
 @pytest.mark.parametrize("sizes", [(50,), (30, 40), (6, 7, 8), (3, 4, 3, 5)])
@@ -84,9 +90,9 @@ def test_long_axes_many_points_and_many_columns_are_not_looked_at():
         found = normal([0.5, 0.5], [[0.0] * d, [4.0] * d])
         data = data_of(found, found, frames=frames)
         assert np.prod([float(size) + 1 for size in sizes]) * data.values.size < 2 * matched_filter.MULTIPLICATIONS
-        assert not affordable(data, found, np.zeros(d), np.array(sizes, dtype=float))
+        assert PlaceGrid.over(data, found, np.zeros(d), np.array(sizes, dtype=float)) is None
     data = data_of(normal([1.0], [[0.0, 0.0]]), normal([1.0], [[0.0, 0.0]]))
-    assert affordable(data, normal([1.0], [[0.0, 0.0]]), np.zeros(2), np.full(2, 2_000.0))
+    assert PlaceGrid.over(data, normal([1.0], [[0.0, 0.0]]), np.zeros(2), np.full(2, 2_000.0)) is not None
 
 
 @pytest.mark.parametrize("floor, rounded", [(1.0, False), (0.0, True)])
@@ -94,9 +100,10 @@ def test_a_component_is_as_wide_as_the_floor_or_the_rounding_makes_it(floor, rou
     found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
     narrow = ScaledMixture(found.weights, found.means, 1e-3 * found.factors)
     data, ends = data_of(found, found), (np.full(2, -60.0), np.full(2, 60.0))
-    assert not affordable(data, narrow, *ends)
+    assert PlaceGrid.over(data, narrow, *ends) is None
     steps = RoundedWaves.of(data.frequencies, np.full(2, np.sqrt(12.0))) if rounded else None
-    assert affordable(replace(data, variance_floor=np.full(2, floor) if floor else None, rounded=steps), narrow, *ends)
+    seen = replace(data, variance_floor=np.full(2, floor) if floor else None, rounded=steps)
+    assert PlaceGrid.over(seen, narrow, *ends) is not None
 
 
 def test_of_many_points_a_part_of_the_waves_is_enough(monkeypatch):

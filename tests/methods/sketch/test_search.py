@@ -1,0 +1,61 @@
+"""Searches for a mixture from given starts: a small group far from all others is within their reach."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch import search
+from pm_dpgmm.methods.sketch.estimate import prior_about
+from pm_dpgmm.methods.sketch.fit import refined
+from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.rounds import whitened_frames
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+
+N, NOISE, WEIGHTS = 10_000.0, 150.0, np.array([0.49, 0.49, 0.02])
+
+
+def mixture(means, half_width):
+    """Round components of two columns, with standard deviations of 1, in a unit of so many of these."""
+    centres = np.tile(np.array(means, dtype=float)[:, None], (1, 2)) / half_width
+    return ScaledMixture.of(WEIGHTS, centres, np.tile(np.eye(2) / half_width**2, (len(means), 1, 1)))
+
+
+def far_group(far, half_width):
+    """The sketch of a law with 2 % of its records there, and a fit that has put their component elsewhere."""
+    truth, start, unit = mixture([0, 4, far], half_width), mixture([0, 4, 9], half_width), np.full(2, half_width)
+    waves = whitened_frames(start, unit, np.zeros(2), 16, turn=1)
+    empty = NoisySketch(waves, np.zeros((2, waves.n_frequencies)), NOISE, N)
+    data = SketchData.of((empty,), unit)
+    values = data.expected(truth) + NOISE * np.random.default_rng(0).standard_normal(data.values.size)
+    data = replace(data, values=values)
+    return data, refined(data, start, prior_about(start))
+
+
+@pytest.mark.parametrize("half_width, looked_at", [(100.0, 8), (400.0, 2), (800.0, 1), (3_000.0, None)])
+def test_places_are_looked_at_as_many_radii_away_as_a_grid_may_reach(half_width, looked_at):
+    data, found = far_group(0.9 * half_width, half_width)
+    grids = [PlaceGrid.over(data, found, np.full(2, -reach), np.full(2, reach)) for reach in search.REACHES]
+    reaches = [reach for reach, grid in zip(search.REACHES, grids, strict=True) if grid is not None]
+    assert max(reaches, default=None) == looked_at
+    places = search.outstanding_places(data, found, 1.0)
+    assert len(places) == (looked_at is not None)
+    for place in places:
+        assert np.abs(place.means[0] - 0.9).max() < 1.0 / half_width
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_searches_put_a_component_where_a_small_group_is(longer):
+    """Of 3,000 places at random none comes within its width: the plane has 400 by 400 of these."""
+    half_width = 400.0
+    data, found = far_group(300.0, half_width)
+    prior, atoms = prior_about(found), (found.means, found.factors)
+    if longer:
+        other = search.add_and_drop(data, found, prior, atoms, search.Effort(data), radius=1.0)
+    else:
+        other = search.elsewhere(data, found, prior, atoms, radius=1.0)
+    assert other is not None and other.n_components == 3
+    assert other.objective < found.objective - 50
+    assert half_width * np.sort(other.means, axis=0) == pytest.approx(np.tile([[0.0], [4.0], [300.0]], 2), abs=0.5)
