@@ -83,6 +83,12 @@ def unequal() -> Mixture:
     return Mixture([0.03, 0.12, 0.25, 0.6], means, [turned([0.4, 0.8, 1.2, 2.0], rng) for _ in range(4)])
 
 
+def far(n_features: int) -> Mixture:
+    """Two round clusters and, a hundred deviations away in every column, one of 2 % of the records."""
+    means = np.outer([0.0, 4.0, -100.0], np.ones(n_features))
+    return Mixture([0.58, 0.40, 0.02], means, [np.eye(n_features)] * 3)
+
+
 def eight() -> Mixture:
     """Eight clusters in two columns, two of them touching."""
     rng = np.random.default_rng(2)

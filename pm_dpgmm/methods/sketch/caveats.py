@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
+from pm_dpgmm.methods.sketch.choice import EXPLAINS
 from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
@@ -54,13 +56,14 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
     list of str
         Empty where nothing speaks against the fit.
     """
+    noise = likely_noise(fit)
     found = [
         too_few(evidence, fit),
-        noise_components(fit),
+        noise_components(noise),
         unresolved(evidence, fit),
         unmeasured_width(fit),
         unexpected_pairs(raw, evidence, fit),
-        records_outside(raw, evidence, fit),
+        records_outside(raw, evidence, fit, noise),
     ]
     return [text for text in found if text]
 
@@ -78,15 +81,19 @@ def too_few(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     )
 
 
-def noise_components(fit: SketchFit) -> str | None:
-    """That components may be noise; asked of strong signals too, as a small cluster is lost in little noise.
+def likely_noise(fit: SketchFit) -> NDArray[np.bool_]:
+    """Which components are likely to be noise, (K,); asked of strong signals too, as little noise hides a cluster."""
+    k, d = fit.found.means.shape
+    if k == 1 or d > MOST_FEATURES:
+        return np.zeros(k, dtype=np.bool_)
+    return np.asarray(phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE)
+
+
+def noise_components(likely: NDArray[np.bool_]) -> str | None:
+    """That components may be noise.
 
     True of the components alone: the numbers are explained as well without one of them, so they are with it, too.
     """
-    k, d = fit.found.means.shape
-    if k == 1 or d > MOST_FEATURES:
-        return None
-    likely = phantom_chances(fit.data, fit.found, prior_about(fit.found)) > LIKELY_NOISE
     if not likely.any():
         return None
     many = likely.sum() > 1
@@ -162,32 +169,52 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, 
     )
 
 
-def records_outside(raw: Mapping[str, FloatArray], evidence: SketchStatistics, fit: SketchFit) -> str | None:
+def records_outside(
+    raw: Mapping[str, FloatArray], evidence: SketchStatistics, fit: SketchFit, noise: NDArray[np.bool_]
+) -> str | None:
     """That many records are in no bin that was kept: far from the others, they count at another place (aliasing).
 
-    Bins of few records are not kept, so some always are; fewer count where the mixture has them elsewhere.
+    Bins of few records are not kept, so some always are; fewer count where the mixture has them elsewhere. A group that
+    is far away in every column is outside in all of them, so they are also looked at together. ``noise`` (K,): which
+    components are likely to be that; no record is taken to be theirs.
     """
     if "bin_noise" not in raw:
         return None
-    n_records, columns = evidence.n_records, []
-    for j in range(len(evidence.unit)):
+    n_records, n_features = evidence.n_records, len(evidence.unit)
+    columns, outsides, losses, noises = [], np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
+    for j in range(n_features):
         counts = raw[f"bin_counts_{j}"]
-        deviation = np.hypot(np.sqrt(counts.size) * raw["bin_noise"][0], evidence.n_records_scale)
-        outside = n_records - counts.sum()
-        lost = outside - (n_records - _expected_in_bins(raw, fit, j, n_records))
-        many = outside - OUTSIDE_SURE * deviation > OUTSIDE * n_records
-        if many or lost > max(LOST_SURE * np.hypot(deviation, np.sqrt(max(outside, 0.0))), LOST * n_records):
-            columns.append(f"about {outside / n_records:.0%} in column {j}")
+        noises[j] = np.sqrt(counts.size) * raw["bin_noise"][0]
+        outsides[j] = n_records - counts.sum()
+        losses[j] = outsides[j] - n_records * (1 - _share_in_bins(raw, fit, j, noise))
+        deviation = np.hypot(noises[j], evidence.n_records_scale)
+        many = outsides[j] - OUTSIDE_SURE * deviation > OUTSIDE * n_records
+        if many or _surely_lost(losses[j], outsides[j], deviation, n_records):
+            columns.append(f"about {outsides[j] / n_records:.0%} in column {j}")
     if not columns:
-        return None
+        deviation = np.hypot(np.linalg.norm(noises) / n_features, evidence.n_records_scale)
+        outside = float(outsides.mean())
+        if not _surely_lost(float(losses.mean()), outside, deviation, n_records):
+            return None
+        columns.append(f"about {outside / n_records:.0%} in all columns together")
     return (
         f"many records lie where too few do for their place to be released ({', '.join(columns)}): if it is far from"
         " the others, the fit has them elsewhere. Bounds, more records or a larger budget would tell"
     )
 
 
-def _expected_in_bins(raw: Mapping[str, FloatArray], fit: SketchFit, column: int, n_records: float) -> float:
-    """Records that the mixture has in the kept bins of a column; none where a file does not say where they are."""
+def _surely_lost(lost: float, outside: float, deviation: float, n_records: float) -> bool:
+    """Whether so many records more than the mixture has are ``outside``, known up to a standard ``deviation``."""
+    sure = LOST_SURE * np.hypot(deviation, np.sqrt(max(outside, 0.0)))
+    return bool(lost > max(sure, LOST * n_records))
+
+
+def _share_in_bins(raw: Mapping[str, FloatArray], fit: SketchFit, column: int, noise: NDArray[np.bool_]) -> float:
+    """Of the mixture, in the kept bins of a column; none where a file does not say where they are.
+
+    Of components that are sure to be there: where the numbers contradict the mixture, one that is mostly in no kept bin
+    may stand for records that lie elsewhere.
+    """
     width, index = raw.get("bin_width"), raw.get(f"bin_index_{column}")
     if width is None or index is None or width.ndim != 1 or width.size <= column:
         return 0.0
@@ -195,7 +222,12 @@ def _expected_in_bins(raw: Mapping[str, FloatArray], fit: SketchFit, column: int
     deviations = np.sqrt(density.covariances[:, column, column])
     edges = (index.ravel()[:, None] + [0.0, 1.0]) * width[column]
     below = special.ndtr((edges[..., None] - density.means[:, column]) / deviations)
-    return float(n_records * ((below[:, 1] - below[:, 0]) @ density.weights).sum())
+    inside = (below[:, 1] - below[:, 0]).sum(axis=0)
+    sure = ~np.pad(noise, (0, len(inside) - len(noise)))
+    if fit.misfit > EXPLAINS:
+        sure &= inside > 0.5
+    weights = density.weights * sure if sure.any() else density.weights
+    return float(inside @ weights / weights.sum())
 
 
 def pair_shares(mixture: Mixture, column: int) -> FloatArray:

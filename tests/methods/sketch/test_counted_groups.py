@@ -1,5 +1,6 @@
 """Groups that cells count and no component stands for: found where the waves agree, told where they do not."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,18 @@ def test_cells_that_only_may_hold_a_group_are_looked_at_beside_those_where_most_
         means = with_counted_groups(fit_with(evidence, [0, 5, 12]), evidence, cells).mixture.means
         found += np.abs(means - FAR).max(axis=1).min() < 1.0
     assert found >= 8
+
+
+def test_nothing_is_looked_for_where_cells_only_may_hold_a_group(monkeypatch):
+    """An excess of 2 to 4 deviations in every column."""
+    evidence, raw = evidence_of([0, 5, FAR]), raw_cells([0, 5], np.full(2, 0.5), noise=1e-6)
+    raw["cells_0"][:, 3 + 15] += 300.0  # the last cell of each column
+    fit = fit_with(evidence, [0, 5, 12])
+    monkeypatch.setattr(PlaceGrid, "over", None)
+    for noise, looked_for in ((100.0, False), (30.0, True)):
+        cells = counted_cells(raw | {"cell_noise": np.array([noise])}, BOUNDS)
+        with pytest.raises(TypeError) if looked_for else nullcontext():
+            assert with_counted_groups(fit, evidence, cells) is fit
 
 
 def test_nothing_moves_to_a_place_that_explains_no_more(monkeypatch):
