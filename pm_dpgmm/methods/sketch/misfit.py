@@ -32,7 +32,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
-from pm_dpgmm.methods.sketch.choice import EXPLAINS, PRICE, finite
+from pm_dpgmm.methods.sketch.choice import PRICE, finite
 from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
@@ -45,6 +45,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import seeded_mark
 
+SIZED = 3.0  # statistic from which on both are measured: of 168 right fits 2 had more, and no warning
 SHORTFALL, GAIN = 0.05, 0.3  # nats per record from which on there is a warning: verification.benchmarks.misfit_effect
 EXPLAINED = 0.5  # least share of the misfit that a larger mixture explains where a shortfall is told
 MORE = 3  # components that it may have more
@@ -71,10 +72,10 @@ class Misfit:
         with the number of records for any mixture that is not exactly right.
     gain : float or None
         Nats per record that a mixture with up to three components more would gain over the released density, times the
-        share of the misfit that it explains. 0 where the statistic is below 5; None where it could not be measured, and
+        share of the misfit that it explains. 0 where the statistic is below 3; None where it could not be measured, and
         in files of older versions.
     shortfall : float or None
-        Nats per record that the best mixture with as many components would gain. 0 where the statistic is below 5; None
+        Nats per record that the best mixture with as many components would gain. 0 where the statistic is below 3; None
         where the larger mixture explains less than half of the misfit, so that nobody knows, and in older files.
     flagged : bool
         Whether there is a warning: ``shortfall`` of at least 0.05, ``gain`` of at least 0.3 or ``tail`` below 0.1; or,
@@ -172,7 +173,7 @@ class Misfit:
         told = f"Misfit: {self.statistic:.1f} (right mixtures: below about 5)"
         if self.contradiction:
             told += ": the released numbers contradict the mixture"
-        if self.statistic < EXPLAINS:
+        if self.statistic < SIZED:
             return told
         if self.gain is None:
             return f"{told}; its size in nats was not measured"
@@ -190,7 +191,7 @@ class Misfit:
 def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
     """The misfit of a fit with its two sizes, None where they cannot be had: nothing is raised. Deterministic."""
     statistic = fit.misfit
-    if statistic < EXPLAINS:
+    if statistic < SIZED:
         return Misfit.sized(statistic, 0.0, 0.0)
     evidence = replace(evidence, covariance_type=FULL)  # of any covariances: what the fit's own kind costs counts
     try:

@@ -57,6 +57,12 @@ def test_a_significant_misfit_of_no_size_is_no_flag(two_for_three):
     assert "does not explain the released numbers" in release.standard_errors().flag
 
 
+def test_sizes_are_measured_from_statistics_on_that_right_mixtures_hardly_have(two_for_three):
+    evidence, fit = as_fit(two_for_three, two_for_three.mixture)
+    assert measured(evidence, replace(fit, misfit=2.9)).gain == 0.0
+    assert measured(evidence, replace(fit, misfit=4.0)).gain > 0.03
+
+
 def test_a_few_records_far_away_do_not_make_the_size_of_a_misfit():
     """One in a hundred, where the released density is nothing: each counts as five nats and not as thousands."""
     larger = dpg.Mixture([0.99, 0.01], [[0.0], [100.0]], [[[1.0]]] * 2)
