@@ -14,6 +14,7 @@ from pm_dpgmm.methods.sketch.laplace import laplace
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import seeded_mark
+from pm_dpgmm.records.feature_names import place_of
 from pm_dpgmm.records.transformation import Asinh, Log
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 from pm_dpgmm.records.transformed_mixture import TransformedMixture
@@ -22,6 +23,17 @@ from pm_dpgmm.release.uncertainty import band
 BAND_DRAWS = 300
 PALE_POINTS = 40  # of an ellipse that is one of many
 NARROW = 61  # points across a component that meets fewer of the equal steps
+
+
+def column_places(release: Released, features: Sequence[int | str], words: str) -> list[Any]:
+    """Places of columns given by name or place, which nobody has checked; TypeError, in ``words``, for no sequence."""
+    try:
+        given = None if isinstance(features, str) else list(features)
+    except TypeError:  # of tensors, too, which look as if they were iterable
+        given = None
+    if given is None:
+        raise TypeError(f"features must be {words}, got {shown(features)}")
+    return [place_of(j, release.feature_names, parameter="features") if isinstance(j, str) else j for j in given]
 
 
 def draw_column(

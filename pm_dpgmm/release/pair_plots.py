@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pm_dpgmm._arguments import check_count, shown
 from pm_dpgmm.methods.released import Released
-from pm_dpgmm.records.feature_names import place_of
-from pm_dpgmm.release.drawing import axes_of, draw_column, draw_pair, literal, plausible_mixtures, price
+from pm_dpgmm.release.drawing import axes_of, column_places, draw_column, draw_pair, literal, plausible_mixtures, price
 
 MOST_COLUMNS = 12  # of one figure: 66 pairs
 MOST_POINTS, MOST_DRAWS = 1000, 1000
@@ -91,12 +90,10 @@ def plot_pairs(
 
 def places_of(release: Released, features: Sequence[int | str] | None) -> list[int]:
     """Places of the columns to draw, each once."""
-    if features is not None and (isinstance(features, str) or not isinstance(features, Iterable)):
-        raise TypeError(f"features must be names or places, got {shown(features)}")
-    given: list[Any] = list(range(release.n_features)) if features is None else list(features)
-    if not 0 < len(given) <= MOST_COLUMNS:
-        raise ValueError(f"features must be 1 to {MOST_COLUMNS} columns, got {len(given)}")
-    places = [place_of(j, release.feature_names, parameter="features") if isinstance(j, str) else j for j in given]
+    given: Sequence[int | str] = list(range(release.n_features)) if features is None else features
+    places = column_places(release, given, "names or places")
+    if not 0 < len(places) <= MOST_COLUMNS:
+        raise ValueError(f"features must be 1 to {MOST_COLUMNS} columns, got {len(places)}")
     for place in places:
         check_count(least=0, most=release.n_features - 1, **{"a place in features": place})
     if len(set(places)) < len(places):

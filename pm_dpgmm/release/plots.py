@@ -19,8 +19,7 @@ from pm_dpgmm._arguments import (
 )
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE
-from pm_dpgmm.records.feature_names import place_of
-from pm_dpgmm.release.drawing import canvas_of, draw_column, draw_pair, ink, literal, price
+from pm_dpgmm.release.drawing import canvas_of, column_places, draw_column, draw_pair, ink, literal, price
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.selection import KSelection
@@ -73,15 +72,12 @@ def plot_release(
 
 
 def _pair(release: Released, features: Sequence[int | str]) -> list[int]:
-    if isinstance(features, str) or not isinstance(features, Iterable):
-        raise TypeError(f"features must be two names or places, got {shown(features)}")
-    given = list(features)
-    places = [place_of(j, release.feature_names, parameter="features") if isinstance(j, str) else j for j in given]
+    places = column_places(release, features, "two names or places")
     for place in places:
         check_count(least=0, **{"a place in features": place})
     if len(set(places)) != 2 or len(places) != 2 or max(places) >= release.n_features:
         raise ValueError(
-            f"features must be two different columns below {release.n_features}, or their names, got {shown(given)}"
+            f"features must be two different columns below {release.n_features}, or their names, got {shown(features)}"
         )
     return places
 

@@ -20,6 +20,13 @@ RNG = np.random.default_rng(0)
 FILES = Path(__file__).parent.parent / "data" / "releases"
 
 
+class Symbolic:
+    """Looks as if it were iterable, as tensors do."""
+
+    def __iter__(self):
+        raise TypeError("does not support iteration")
+
+
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
@@ -115,9 +122,13 @@ def test_two_columns_of_many_show_the_exact_marginal():
         three.plot(features=("a", "d"))
     with pytest.raises(ValueError, match="a place in features must be at least 0, got -1"):
         three.plot(features=(0, -1))
-    for features in ("ab", 0, (0.0, 1)):
+    for features in ("ab", 0, Symbolic()):
         with pytest.raises(TypeError, match="features must be"):
             three.plot(features=features)
+        with pytest.raises(TypeError, match="features must be"):
+            three.plot_pairs(features=features)
+    with pytest.raises(TypeError, match="a place in features must be an integer"):
+        three.plot(features=(0.0, 1))
 
 
 def test_prior_and_posterior_share_axes():
