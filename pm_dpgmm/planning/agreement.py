@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pm_dpgmm.methods.populous.design import NEVER
 from pm_dpgmm.methods.populous.method import Populous
 
 LEAST_PROBABILITY = 0.95  # of a pass, predicted, for a plan to be enough
-NEVER = 10**13  # records; a design that needs so many does not exist
 
 
 @dataclass(frozen=True, slots=True)

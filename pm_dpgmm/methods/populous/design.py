@@ -33,6 +33,7 @@ QUANTILE = 2.5  # standard deviations by which the distance between two componen
 N_MODEL = 300  # simulated fits
 SHARES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)  # of the largest omega
 NOISES = (1e-4, 0.3)  # least and largest eta that a design may choose
+NEVER = 10**13  # records; a design that needs so many does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,10 @@ def best_design(assumed: Assumed, noise: float | None) -> Design | None:
 
 
 def fewest_records(assumed: Assumed, noise: float | None) -> int:
-    """About the fewest records, to two digits, for which there is a design; ``assumed.n_records`` is not used."""
+    """About the fewest records, to two digits, for which there is a design, NEVER or more where there is none.
+
+    ``assumed.n_records`` is not used.
+    """
 
     def enough(n_records: float) -> bool:
         sized = replace(assumed, n_records=int(n_records))
@@ -117,7 +121,7 @@ def fewest_records(assumed: Assumed, noise: float | None) -> int:
         limit = _omega_limit(assumed.epsilon, assumed.delta, noise, assumed.n_features + 1)
         return found is not None and found[0] <= limit
 
-    high = bisected(enough, 1e14, 1e2, middle=geometric, close=lambda low, high: high / low <= 1.02)
+    high = bisected(enough, 10 * NEVER, 1e2, middle=geometric, close=lambda low, high: high / low <= 1.02)
     unit = 10 ** (math.floor(math.log10(high)) - 1)
     return math.ceil(high / unit) * unit
 

@@ -34,7 +34,7 @@ from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progres
 from pm_dpgmm.methods.populous.agreement import SEPARATION, friend_table
 from pm_dpgmm.methods.populous.average import average_core, check_core, stability_level
 from pm_dpgmm.methods.populous.caveats import mask_caveats
-from pm_dpgmm.methods.populous.design import Assumed, Design, best_design, fewest_records
+from pm_dpgmm.methods.populous.design import NEVER, Assumed, Design, best_design, fewest_records
 from pm_dpgmm.methods.populous.friends_kernel import fill_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, Unstable
@@ -329,6 +329,12 @@ def _constants(settings: Populous, public: tuple[int, int, int, float, float, bo
         design = best_design(assumed, settings.noise)
         if design is None:
             enough = fewest_records(assumed, settings.noise)
+            if enough >= NEVER:
+                raise ValueError(
+                    f"settings must let method 'populous' answer from some number of records on, got n_subsets ="
+                    f" {settings.n_subsets}, noise = {settings.noise}, separation = {settings.separation:g} and"
+                    f" efficiency = {settings.efficiency:g} at epsilon = {epsilon:g}, delta = {delta:g}"
+                )
             named = "X must have" if settings.assumed_records is None else "assumed_records must be"
             rows = " rows" if settings.assumed_records is None else ""
             raise ValueError(

@@ -129,6 +129,8 @@ def test_too_few_records_are_told_before_anything_is_spent(tmp_path):
     ledger = dpg.Ledger(tmp_path / "ledger.sqlite", **BUDGET)
     with pytest.raises(ValueError, match=r"X must have at least about [\d,]+ rows .* got 3,000"):
         dpg.fit_gmm(X[:3_000], 2, **BUDGET, method="populous", ledger=ledger)
+    with pytest.raises(ValueError, match=r"settings must let method 'populous' answer .* got n_subsets = 6, noise ="):
+        dpg.fit_gmm(X, 2, **BUDGET, method=Populous(n_subsets=6), ledger=ledger)
     guess = Populous(assumed_records=3_000)
     with pytest.raises(ValueError, match=r"assumed_records must be at least about [\d,]+ for method .* got 3,000"):
         dpg.fit_gmm(X[:2_999], 2, **BUDGET, method=guess, neighbouring="add-remove", ledger=ledger)
