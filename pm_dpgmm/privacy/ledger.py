@@ -25,6 +25,7 @@ TABLES = {
     "spending": "(time text default current_timestamp, epsilon real, delta real, mechanism text)",
     "identity": "(id text)",  # of this file: another one with an equal budget has another
     "checks": "(entry integer primary key, digest text)",  # of costs, 0 of the budget: see _check
+    "marks": "(entry integer primary key, id text)",  # no two entries have one, in whatever copy they were written
 }
 
 
@@ -39,6 +40,13 @@ class Entry(NamedTuple):
     epsilon: float
     delta: float
     mechanism: str
+
+
+class Last(NamedTuple):
+    """The last entry that a process saw: its number, and what no other one has; entries of old versions have no id."""
+
+    number: int
+    row: tuple[object, ...] | None
 
 
 class Ledger(LedgerHistory):
@@ -98,7 +106,7 @@ class Ledger(LedgerHistory):
         self.path = read_path(path).resolve()
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighbouring = Neighbouring.parse(neighbouring)
-        self._seen = 0  # entries that there were: fewer are a file of earlier times
+        self._seen = Last(0, None)  # a file without this entry is one of earlier times, or another copy
         self._identity: str | None = None
         with self._opened("rwc") as connection:
             found = _tables(connection, self.path)
@@ -218,12 +226,14 @@ class Ledger(LedgerHistory):
             connection.execute("insert into spending (epsilon, delta, mechanism) values (?, ?, ?)", (*costs, label))
             (number,) = connection.execute("select count(*) from spending").fetchone()
             connection.execute("insert or ignore into checks values (?, ?)", (number, _digest(*costs, label)))
+            connection.execute("insert or replace into marks values (?, ?)", (number, uuid.uuid4().hex))
             # a constraint of somebody else's table may drop an entry for another
-            seen, kept = self._seen, self._verify(connection)
-            self._seen = seen  # not before it is committed
-            if kept != tuple(used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)):
+            if self._sums(connection)[1:] != tuple(
+                used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)
+            ):
                 raise ValueError(f"the ledger {str(self.path)!r} must keep every cost, got one that does not")
-        self._seen = max(self._seen, seen + 1)
+            seen = _last(connection, number)
+        self._seen = max(self._seen, seen, key=_number)  # not before it is committed
         return number
 
     @property
@@ -237,10 +247,16 @@ class Ledger(LedgerHistory):
         if budgets != [self._budget]:
             has = f"the budget {budgets[0]}" if len(budgets) == 1 else f"{len(budgets)} budgets"
             raise ValueError(f"the ledger {str(self.path)!r} has {has}, got {self._budget}")
-        costs = connection.execute("select epsilon, delta, count(*) from spending group by epsilon, delta").fetchall()
-        n_entries = sum(times for _, _, times in costs)
-        if connection.execute("select id from identity").fetchall() != [(self._identity,)] or n_entries < self._seen:
+        same = connection.execute("select id from identity").fetchall() == [(self._identity,)]
+        if not same or _last(connection, self._seen.number) != self._seen:
             raise ValueError(f"the ledger {str(self.path)!r} must stay in its place, got another file, or an older one")
+        n_entries, epsilon, delta = self._sums(connection)
+        self._seen = max(self._seen, _last(connection, n_entries), key=_number)
+        return epsilon, delta
+
+    def _sums(self, connection: sqlite3.Connection) -> tuple[int, Fraction, Fraction]:
+        """How many entries there are, and the exact sums of their costs."""
+        costs = connection.execute("select epsilon, delta, count(*) from spending group by epsilon, delta").fetchall()
         for epsilon, delta, _ in costs:
             if not (_is_cost(epsilon) and _is_cost(delta) and epsilon > 0):
                 raise ValueError(
@@ -249,8 +265,7 @@ class Ledger(LedgerHistory):
         epsilon, delta = (sum((row[2] * Fraction(row[i]) for row in costs), start=Fraction(0)) for i in (0, 1))
         if max(epsilon, delta) > Fraction(sys.float_info.max):
             raise ValueError(f"the ledger {str(self.path)!r} must hold costs, got a sum that no number holds")
-        self._seen = max(self._seen, n_entries)
-        return epsilon, delta
+        return sum(times for _, _, times in costs), epsilon, delta
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """ValueError if the file lost or altered what was written: half a page, or a bit, that a disk did not keep.
@@ -318,6 +333,21 @@ def _tables(connection: sqlite3.Connection, path: Path) -> set[str]:
         if kind not in ("table", "index"):
             raise ValueError(f"the ledger {str(path)!r} must hold tables alone, got a {kind}")
     return {name for kind, name in found if kind == "table"}
+
+
+def _last(connection: sqlite3.Connection, number: int) -> Last:
+    """An entry by its number, or that there is none; a file that only grew has the same one for ever."""
+    if not number:
+        return Last(0, None)
+    query = "select cast(time as blob), epsilon, delta, cast(mechanism as blob) from spending order by rowid limit 1"
+    row = connection.execute(f"{query} offset ?", (number - 1,)).fetchone()
+    has_marks = connection.execute("select 1 from sqlite_master where name = 'marks'").fetchone()
+    mark = has_marks and connection.execute("select cast(id as blob) from marks where entry = ?", (number,)).fetchone()
+    return Last(number, row and (*row, mark))
+
+
+def _number(last: Last) -> int:
+    return last.number
 
 
 def _is_cost(value: object) -> bool:

@@ -375,6 +375,42 @@ def test_a_backup_put_in_its_place_is_an_error(tmp_path):
         ledger.reserve(0.125, 0.0, REPLACE, "sketch")
 
 
+def test_a_backup_to_which_others_have_added_is_an_error(tmp_path):
+    """It has as many entries as before, and one of them in place of another."""
+    ledger = Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    ledger.reserve(0.1, 0.0, REPLACE, "one")
+    backup = shutil.copy(ledger.path, tmp_path / "backup")
+    ledger.reserve(0.5, 0.0, REPLACE, "two")
+    shutil.copy(backup, ledger.path)
+    Ledger.existing(ledger.path).reserve(0.05, 0.0, REPLACE, "three")
+    for use in (lambda: ledger.reserve(0.4, 0.0, REPLACE, "four"), lambda: ledger.spent, ledger.entries):
+        with pytest.raises(ValueError, match="must stay in its place, got another file, or an older one"):
+            use()
+
+
+def test_a_copy_that_was_used_elsewhere_is_an_error_in_the_ledgers_place(tmp_path):
+    """As a synchronised folder puts it there; the same cost and label in the same second are another entry."""
+    ledger = Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    copy = shutil.copy(ledger.path, tmp_path / "copy")
+    Ledger.existing(copy).reserve(0.9, 0.0, REPLACE, "fit")
+    ledger.reserve(0.9, 0.0, REPLACE, "fit")
+    shutil.copy(copy, ledger.path)
+    with pytest.raises(ValueError, match="must stay in its place, got another file, or an older one"):
+        ledger.reserve(0.05, 0.0, REPLACE, "again")
+
+
+def test_a_ledger_of_before_marks_is_read_and_watched(tmp_path):
+    ledger = filled(tmp_path / "l.sqlite")
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
+        connection.execute("drop table marks")
+    again = Ledger.existing(ledger.path)
+    assert again.spent[0] > 0
+    again.reserve(0.05, 0.0, REPLACE, "later")
+    older(again.path)
+    with pytest.raises(ValueError, match="must stay in its place"):
+        _ = again.spent
+
+
 def test_an_existing_ledger_is_opened_with_its_own_budget_and_never_made(tmp_path):
     path = tmp_path / "clinic.sqlite"
     with pytest.raises(FileNotFoundError, match="the ledger must be an existing file"):

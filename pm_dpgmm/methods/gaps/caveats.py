@@ -16,6 +16,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 ELSEWHERE = 12.0  # standard deviations of the nearest group from which a component was not found by its gaps
 NOTABLE = 0.02  # weight
+INTERRUPTED = "the fit was interrupted before its choice: the mixture is the likeliest for what was released until then"
 
 
 def gap_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> list[str]:

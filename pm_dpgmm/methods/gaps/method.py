@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from pm_dpgmm.mechanisms.hypothesis_selection import (
     selection_scores,
 )
 from pm_dpgmm.methods.gaps.candidates import Candidates, candidates
-from pm_dpgmm.methods.gaps.caveats import gap_caveats
+from pm_dpgmm.methods.gaps.caveats import INTERRUPTED, gap_caveats
 from pm_dpgmm.methods.gaps.groups import bin_edges, groups_of, most_counted
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
@@ -288,4 +288,5 @@ def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[st
     if chosen is not None and np.shape(chosen) == (3, n_components):
         weights, means, variances = np.asarray(chosen)
         return finished(guarantee, raw, law, Mixture(weights, means[:, None], variances[:, None, None]))
-    return finished(guarantee, raw, law, candidates_of(raw, law, n_components, 1).mixtures[0])
+    found = finished(guarantee, raw, law, candidates_of(raw, law, n_components, 1).mixtures[0])
+    return replace(found, noise=dict(found.noise) | {"caveats": [INTERRUPTED, *found.noise["caveats"]]})
