@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pm_dpgmm._arguments import FloatArray
@@ -53,6 +53,10 @@ class Outcome:
     raw: Mapping[str, FloatArray]  # noisy statistics as released
     noise: Mapping[str, Any]  # their public noise law
     background: tuple[float, Mixture] | None = None  # weight and law of what no component describes
+
+    def with_caveat(self, caveat: str) -> Outcome:
+        """The same with one caveat more, before the others."""
+        return replace(self, noise=dict(self.noise) | {"caveats": [caveat, *self.noise["caveats"]]})
 
 
 @runtime_checkable

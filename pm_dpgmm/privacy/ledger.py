@@ -228,9 +228,8 @@ class Ledger(LedgerHistory):
             connection.execute("insert or ignore into checks values (?, ?)", (number, _digest(*costs, label)))
             connection.execute("insert or replace into marks values (?, ?)", (number, uuid.uuid4().hex))
             # a constraint of somebody else's table may drop an entry for another
-            if self._sums(connection)[1:] != tuple(
-                used + Fraction(cost) for used, cost in zip(spent, costs, strict=True)
-            ):
+            due = tuple(used + Fraction(cost) for used, cost in zip(spent, costs, strict=True))
+            if self._sums(connection)[1:] != due:
                 raise ValueError(f"the ledger {str(self.path)!r} must keep every cost, got one that does not")
             seen = _last(connection, number)
         self._seen = max(self._seen, seen, key=_number)  # not before it is committed

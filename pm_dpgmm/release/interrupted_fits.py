@@ -47,9 +47,8 @@ def resumed_sketch(source: Interrupted) -> Outcome:
     if source.numbers != source.asked and in_rounds:  # a duel was between mixtures of the numbers asked for
         law["duels"] = []
     found = sketch.fitted(source.guarantee, source.raw, law, source.numbers)
-    if in_rounds and len(law["sketches"]) == 1:
-        kept["caveats"] = [ONE_SKETCH, *found.noise["caveats"]]
-    return replace(found, noise=dict(found.noise) | kept)
+    found = replace(found, noise=dict(found.noise) | kept)
+    return found.with_caveat(ONE_SKETCH) if in_rounds and len(law["sketches"]) == 1 else found
 
 
 def resumed_average(source: Interrupted) -> Outcome:

@@ -183,10 +183,6 @@ def _recipes() -> list[Recipe]:
     ball_a = Domain.ball(40.0, 1, floor=0.25, centre=40.0)
     ball_c = Domain.ball(16.0, 5, floor=1e-2)
     box_c = truths.quantiles(c, [SHARE_CLIPPED / 2, 1 - SHARE_CLIPPED / 2])
-
-    def far_box(n_features: int) -> Domain:
-        return Domain.around([[-150, 150]] * n_features, floor=1e-2)
-
     ten, twenty = truths.on_a_sphere(10), truths.on_a_sphere(20)
     return [
         _simulated("A-1e3", 1_000, a, ball_a, "three overlapping components in one column"),
@@ -201,9 +197,16 @@ def _recipes() -> list[Recipe]:
         _simulated("E10-3e4", 30_000, ten, Domain.ball(6 + 2.5 * math.sqrt(10), 10, floor=1e-2), "10 columns"),
         _simulated("E20-1e5", 100_000, twenty, Domain.ball(6 + 2.5 * math.sqrt(20), 20, floor=1e-2), "20 columns"),
         _simulated("unequal", 20_000, truths.unequal(), Domain.ball(14.0, 4, floor=1e-2), "weights down to 3 %"),
-        _simulated("far-2", 10_000, truths.far(2), far_box(2), "2 % far away, 2 columns"),
-        _simulated("far-3", 10_000, truths.far(3), far_box(3), "the same in 3 columns"),
-        _simulated("far-4", 10_000, truths.far(4), far_box(4), "the same in 4 columns"),
+        *(
+            _simulated(
+                f"far-{d}",
+                10_000,
+                truths.far(d),
+                Domain.around([[-150, 150]] * d, floor=1e-2),
+                f"2 % far away, {d} columns",
+            )
+            for d in (2, 3, 4)
+        ),
         _simulated("eight", 20_000, truths.eight(), Domain.ball(12.0, 2, floor=1e-2), "8 components, 2 columns"),
         _simulated("overlap", 20_000, truths.overlapping(), Domain.ball(8.0, 2, floor=1e-2), "heavy overlap"),
         _simulated("stretched", 30_000, truths.stretched(), Domain.ball(14.0, 4, floor=1e-3), "condition number 1e3"),

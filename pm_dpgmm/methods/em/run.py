@@ -251,7 +251,7 @@ def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[st
     found = run.outcome(guarantee)
     if finished:
         return found
-    return replace(found, noise=dict(found.noise) | {"caveats": [INTERRUPTED, *found.noise["caveats"]]})
+    return found.with_caveat(INTERRUPTED)
 
 
 def _packed_cells(found: NoisyMoments) -> FloatArray:

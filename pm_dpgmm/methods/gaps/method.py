@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -289,4 +289,4 @@ def resumed(guarantee: Guarantee, raw: Mapping[str, FloatArray], law: Mapping[st
         weights, means, variances = np.asarray(chosen)
         return finished(guarantee, raw, law, Mixture(weights, means[:, None], variances[:, None, None]))
     found = finished(guarantee, raw, law, candidates_of(raw, law, n_components, 1).mixtures[0])
-    return replace(found, noise=dict(found.noise) | {"caveats": [INTERRUPTED, *found.noise["caveats"]]})
+    return found.with_caveat(INTERRUPTED)
