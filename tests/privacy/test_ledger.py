@@ -406,6 +406,11 @@ def test_a_ledger_of_before_marks_is_read_and_watched(tmp_path):
     again = Ledger.existing(ledger.path)
     assert again.spent[0] > 0
     again.reserve(0.05, 0.0, REPLACE, "later")
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
+        connection.execute("drop table marks")
+    with pytest.raises(ValueError, match="must stay in its place, got another file, or an older one"):
+        _ = again.spent
+    again = Ledger.existing(ledger.path)
     older(again.path)
     with pytest.raises(ValueError, match="must stay in its place"):
         _ = again.spent
