@@ -8,43 +8,32 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.counted_groups import groups_without_component, with_counted_groups
 from pm_dpgmm.methods.sketch.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
 from pm_dpgmm.methods.sketch.finish import finish
 from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.places import counted_cells
-from pm_dpgmm.methods.sketch.rounds import whitened_frames
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
+from tests.builders.sketch_evidence import N_RECORDS, NOISE, round_components, sketch_of
 
-N, D = 10_000.0, 3
+D = 3
 UNIT, BOUNDS = np.full(D, 100.0), np.tile([[-100.0, 100.0]], (D, 1))
 WEIGHTS, FAR = np.array([0.49, 0.49, 0.02]), 80.0
 
 
-def mixture(means, weights=WEIGHTS):
-    """Components with standard deviations of 1, in the unit of a fit."""
-    centres = np.tile(np.array(means, dtype=float)[:, None], (1, D)) / UNIT
-    return ScaledMixture.of(weights, centres, np.tile(np.eye(D) / 100.0**2, (len(means), 1, 1)))
-
-
-def evidence_of(means, weights=WEIGHTS, *, noise=150.0, seed=0):
+def evidence_of(means, weights=WEIGHTS, *, noise=NOISE, seed=0):
     """A noisy sketch of the mixture, its waves turned to the components near 0."""
-    waves = whitened_frames(mixture([0, 5], np.full(2, 0.5)), UNIT, np.zeros(D), 16, turn=1)
-    empty = NoisySketch(waves, np.zeros((2, waves.n_frequencies)), noise, N)
-    evidence = SketchStatistics((empty,), UNIT, bounds=BOUNDS)
-    values = sketch_data(evidence).expected(mixture(means, weights)).reshape(2, -1)
-    values += noise * np.random.default_rng(seed).standard_normal(values.shape)
-    return replace(evidence, sketches=(replace(empty, values=values),))
+    truth, near = round_components(weights, means, UNIT), round_components([0.5, 0.5], [0, 5], UNIT)
+    sketch = sketch_of(truth, near, UNIT, noise=noise, seed=seed)
+    return SketchStatistics((sketch,), UNIT, bounds=BOUNDS)
 
 
 def raw_cells(means, weights=WEIGHTS, *, noise=30.0, seed=0):
     """Counts of all columns, as a release has them."""
     rng, edges = np.random.default_rng(seed), np.linspace(-100.0, 100.0, 17)
     shares = np.diff(stats.norm.cdf(edges[:, None], means, 1.0), axis=0) @ weights
-    rows = [[j, -100.0, 100.0, *(N * shares + rng.normal(0, noise, 16))] for j in range(D)]
+    rows = [[j, -100.0, 100.0, *(N_RECORDS * shares + rng.normal(0, noise, 16))] for j in range(D)]
     return {"cells_0": np.array(rows), "cell_noise": np.array([noise])}
 
 
@@ -55,7 +44,7 @@ def cells_of(*given, **settings):
 
 def fit_with(evidence, means, weights=WEIGHTS):
     data = sketch_data(evidence)
-    return SketchFit.of(data, mixture(means, weights))
+    return SketchFit.of(data, round_components(weights, means, UNIT))
 
 
 def test_a_group_that_was_counted_gets_the_component_that_is_missed_least():
@@ -138,7 +127,7 @@ def test_no_group_lies_across_a_cell_that_the_mixture_has():
     """The excess of both neighbours of a full cell was one group, with all of the full cell's records."""
     evidence = evidence_of([0, 5, FAR])
     counts = np.zeros(16)
-    counts[[7, 8, 9]] = 150.0, N, 150.0  # 0 and 5 lie in the cells from -12.5 and 0
+    counts[[7, 8, 9]] = 150.0, N_RECORDS, 150.0  # 0 and 5 lie in the cells from -12.5 and 0
     raw = {"cells_0": np.array([[0.0, -100.0, 100.0, *counts]]), "cell_noise": np.array([50.0])}
     fit = fit_with(evidence, [5], np.ones(1))
     assert groups_without_component(fit, evidence, counted_cells(raw, BOUNDS)) == []

@@ -5,31 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import matched_filter
 from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid, _peaks
 from pm_dpgmm.methods.sketch.model import SketchData
-from pm_dpgmm.methods.sketch.rounds import whitened_frames
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.mixture.rounding import RoundedWaves
-
-N, NOISE = 10_000.0, 150.0
-
-
-def normal(weights, means):
-    """Components with unit variances."""
-    means = np.array(means, dtype=float)
-    return ScaledMixture.of(np.array(weights), means, np.tile(np.eye(means.shape[1]), (len(means), 1, 1)))
+from tests.builders.sketch_evidence import round_components, sketch_of
 
 
-def data_of(truth, metric, *, frames=16, noise=NOISE, seed=0):
-    """A noisy sketch of a law in unit 1, its waves turned to the components of ``metric``."""
-    d = truth.means.shape[1]
-    waves = whitened_frames(metric, np.ones(d), np.zeros(d), frames, turn=1)
-    empty = NoisySketch(waves, np.zeros((2, waves.n_frequencies)), noise, N)
-    data = SketchData.of((empty,), np.ones(d))
-    values = data.expected(truth) + noise * np.random.default_rng(seed).standard_normal(data.values.size)
-    return replace(data, values=values)
+def data_of(truth, metric, **settings):
+    """The sketch of a law in unit 1."""
+    unit = np.ones(truth.means.shape[1])
+    return SketchData.of((sketch_of(truth, metric, unit, **settings),), unit)
 
 
 def narrow_places(data, found, low, high):
@@ -58,8 +45,8 @@ def test_sums_are_those_of_all_points_one_by_one(sizes, monkeypatch):
 @pytest.mark.parametrize("d, far", [(2, 300.0), (3, 20.0)])
 def test_a_small_group_far_away_is_found_to_within_its_width(d, far):
     """2 % of 10,000 records; of each of 5 seeds the best place is that of the group."""
-    found = normal([0.5, 0.5], [[0.0] * d, [4.0] * d])
-    truth = normal([0.49, 0.49, 0.02], [[0.0] * d, [4.0] * d, [far] * d])
+    found = round_components([0.5, 0.5], [[0.0] * d, [4.0] * d])
+    truth = round_components([0.49, 0.49, 0.02], [[0.0] * d, [4.0] * d, [far] * d])
     for seed in range(5):
         data = data_of(truth, found, seed=seed)
         places = narrow_places(data, found, np.full(d, -1.2 * far), np.full(d, 1.2 * far))
@@ -69,14 +56,14 @@ def test_a_small_group_far_away_is_found_to_within_its_width(d, far):
 
 def test_noise_has_no_places():
     """Seeded; by the bound of exp(-12/2) a grid, of 100 a quarter of one at most."""
-    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    found = round_components([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
     ends = np.full(2, -60.0), np.full(2, 60.0)
     assert not any(narrow_places(data_of(found, found, seed=seed), found, *ends) for seed in range(100))
 
 
 def test_no_place_is_looked_for_where_that_costs_too_much():
-    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
-    truth = normal([0.49, 0.49, 0.02], [[0.0, 0.0], [4.0, 4.0], [50.0, 50.0]])
+    found = round_components([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    truth = round_components([0.49, 0.49, 0.02], [[0.0, 0.0], [4.0, 4.0], [50.0, 50.0]])
     data = data_of(truth, found)
     assert narrow_places(data, found, np.full(2, -60.0), np.full(2, 60.0)) is not None
     for far in (1e6, 1e300, np.inf, np.nan):
@@ -87,17 +74,17 @@ def test_long_axes_many_points_and_many_columns_are_not_looked_at():
     """Each within the multiplications that a grid may cost: they took 7 GB, 1 GB and 30 s."""
     for sizes, frames in (([400_000, 4], 16), ([5_000, 5_000], 2), ([4] * 10, 16)):
         d = len(sizes)
-        found = normal([0.5, 0.5], [[0.0] * d, [4.0] * d])
+        found = round_components([0.5, 0.5], [[0.0] * d, [4.0] * d])
         data = data_of(found, found, frames=frames)
         assert np.prod([float(size) + 1 for size in sizes]) * data.values.size < 2 * matched_filter.MULTIPLICATIONS
         assert PlaceGrid.over(data, found, np.zeros(d), np.array(sizes, dtype=float)) is None
-    data = data_of(normal([1.0], [[0.0, 0.0]]), normal([1.0], [[0.0, 0.0]]))
-    assert PlaceGrid.over(data, normal([1.0], [[0.0, 0.0]]), np.zeros(2), np.full(2, 2_000.0)) is not None
+    data = data_of(round_components([1.0], [[0.0, 0.0]]), round_components([1.0], [[0.0, 0.0]]))
+    assert PlaceGrid.over(data, round_components([1.0], [[0.0, 0.0]]), np.zeros(2), np.full(2, 2_000.0)) is not None
 
 
 @pytest.mark.parametrize("floor, rounded", [(1.0, False), (0.0, True)])
 def test_a_component_is_as_wide_as_the_floor_or_the_rounding_makes_it(floor, rounded):
-    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    found = round_components([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
     narrow = ScaledMixture(found.weights, found.means, 1e-3 * found.factors)
     data, ends = data_of(found, found), (np.full(2, -60.0), np.full(2, 60.0))
     assert PlaceGrid.over(data, narrow, *ends) is None
@@ -107,8 +94,8 @@ def test_a_component_is_as_wide_as_the_floor_or_the_rounding_makes_it(floor, rou
 
 
 def test_of_many_points_a_part_of_the_waves_is_enough(monkeypatch):
-    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
-    truth = normal([0.48, 0.48, 0.04], [[0.0, 0.0], [4.0, 4.0], [50.0, -50.0]])
+    found = round_components([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    truth = round_components([0.48, 0.48, 0.04], [[0.0, 0.0], [4.0, 4.0], [50.0, -50.0]])
     data, ends = data_of(truth, found), (np.full(2, -60.0), np.full(2, 60.0))
     monkeypatch.setattr(matched_filter, "MULTIPLICATIONS", 121.0**2 * data.values.size / 2)
     assert np.abs(narrow_places(data, found, *ends).means[0] - [50.0, -50.0]).max() < 1.0
@@ -119,7 +106,7 @@ def test_of_many_points_a_part_of_the_waves_is_enough(monkeypatch):
 @pytest.mark.parametrize("variance", [0.0, 1e-300, 1e300, np.inf, np.nan])
 def test_shapes_without_a_width_raise_nothing(variance):
     """The budget is spent by then."""
-    found = normal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
+    found = round_components([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]])
     factors = np.tile(np.diag([np.sqrt(variance), 1.0]), (2, 1, 1))
     flat = ScaledMixture(found.weights, found.means, factors)
     places = narrow_places(data_of(found, found), flat, np.full(2, -9.0), np.full(2, 9.0))

@@ -1,36 +1,23 @@
 """Searches for a mixture from given starts: a small group far from all others is within their reach."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch import search
 from pm_dpgmm.methods.sketch.estimate import prior_about
 from pm_dpgmm.methods.sketch.fit import refined
 from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.model import SketchData
-from pm_dpgmm.methods.sketch.rounds import whitened_frames
-from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from tests.builders.sketch_evidence import round_components, sketch_of
 
-N, NOISE, WEIGHTS = 10_000.0, 150.0, np.array([0.49, 0.49, 0.02])
-
-
-def mixture(means, half_width):
-    """Round components of two columns, with standard deviations of 1, in a unit of so many of these."""
-    centres = np.tile(np.array(means, dtype=float)[:, None], (1, 2)) / half_width
-    return ScaledMixture.of(WEIGHTS, centres, np.tile(np.eye(2) / half_width**2, (len(means), 1, 1)))
+WEIGHTS = [0.49, 0.49, 0.02]
 
 
 def far_group(far, half_width):
     """The sketch of a law with 2 % of its records there, and a fit that has put their component elsewhere."""
-    truth, start, unit = mixture([0, 4, far], half_width), mixture([0, 4, 9], half_width), np.full(2, half_width)
-    waves = whitened_frames(start, unit, np.zeros(2), 16, turn=1)
-    empty = NoisySketch(waves, np.zeros((2, waves.n_frequencies)), NOISE, N)
-    data = SketchData.of((empty,), unit)
-    values = data.expected(truth) + NOISE * np.random.default_rng(0).standard_normal(data.values.size)
-    data = replace(data, values=values)
+    unit = np.full(2, half_width)
+    truth, start = (round_components(WEIGHTS, [0, 4, place], unit) for place in (far, 9))
+    data = SketchData.of((sketch_of(truth, start, unit),), unit)
     return data, refined(data, start, prior_about(start))
 
 
