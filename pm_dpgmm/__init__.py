@@ -34,7 +34,7 @@ _PUBLIC = {
     "KSelection": "release.selection",
     "FitCheck": "release.fit_check",
     "combine": "release.combining",
-    "Misfit": "methods.sketch.misfit",
+    "Misfit": "methods.sketch.checks.misfit",
     "Mixture": "mixture.mixture",
     "Guarantee": "privacy.guarantee",
     "Neighbouring": "privacy.guarantee",
@@ -106,7 +106,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.methods.local.protocol import LocalProtocol as LocalProtocol
     from pm_dpgmm.methods.populous.method import Populous as Populous
     from pm_dpgmm.methods.populous_single.method import PopulousSingle as PopulousSingle
-    from pm_dpgmm.methods.sketch.misfit import Misfit as Misfit
+    from pm_dpgmm.methods.sketch.checks.misfit import Misfit as Misfit
     from pm_dpgmm.mixture.background import BackgroundWarning as BackgroundWarning
     from pm_dpgmm.mixture.mixture import Mixture as Mixture
     from pm_dpgmm.planning.plan import plan as plan, smallest_size as smallest_size

@@ -1,6 +1,6 @@
 """What ``fit_gmm`` warns with, whatever the method: the classes, and the reasons that a release holds.
 
-The reasons are written by ``caveats`` of a method and ``sketch/misfit``.
+The reasons are written by ``sketch/checks`` and ``counts/caveats``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from pm_dpgmm._arguments import printable
 from pm_dpgmm.methods.outcome import AUTOMATIC
-from pm_dpgmm.methods.sketch.misfit import Misfit
+from pm_dpgmm.methods.sketch.checks.misfit import Misfit
 
 
 class FitWarning(UserWarning):

@@ -19,7 +19,7 @@ from pm_dpgmm.methods.fit_warnings import warnings_of
 from pm_dpgmm.methods.released_checks import SCHEMA, check_plain, checked_parts
 from pm_dpgmm.methods.released_densities import DensityMethods, law_of
 from pm_dpgmm.methods.released_statistics import older_caveats
-from pm_dpgmm.methods.sketch.misfit import Misfit
+from pm_dpgmm.methods.sketch.checks.misfit import Misfit
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.far_rows import with_far_rows

@@ -11,9 +11,9 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_choice, read_choices, shown
 from pm_dpgmm.mechanisms.sketch import NoisySketch
+from pm_dpgmm.methods.sketch.checks.places import counted_cells
 from pm_dpgmm.methods.sketch.choice import choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
-from pm_dpgmm.methods.sketch.places import counted_cells
 from pm_dpgmm.methods.sketch.sites import sites_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers

@@ -16,7 +16,7 @@ from pm_dpgmm.methods.local import method as local
 from pm_dpgmm.methods.outcome import AUTOMATIC, Outcome
 from pm_dpgmm.methods.released_statistics import check_histogram, check_slices
 from pm_dpgmm.methods.sketch import method as sketch
-from pm_dpgmm.methods.sketch.caveats import ONE_SKETCH
+from pm_dpgmm.methods.sketch.checks.caveats import ONE_SKETCH
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee

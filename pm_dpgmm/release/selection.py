@@ -11,10 +11,10 @@ import numpy as np
 from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
+from pm_dpgmm.methods.sketch.checks.finish import finish
 from pm_dpgmm.methods.sketch.choice import Choice, choose, price_of
 from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start
-from pm_dpgmm.methods.sketch.finish import finish
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numbers, check_start

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm import Unstable, fit_gmm
+from pm_dpgmm.methods.sketch.checks.misfit import Misfit
 from pm_dpgmm.methods.sketch.estimate import SketchFit
-from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.mixture.mixture import Mixture
 from verification.benchmarks.ablation_sets import SETS, Problem, Set
 from verification.benchmarks.ablation_trials import TRIALS, Trial
@@ -159,7 +159,7 @@ def quickly() -> Iterator[None]:
     def unmeasured(evidence: Any, fit: SketchFit) -> Misfit:
         return Misfit.sized(fit.misfit, None, None)
 
-    finish = "pm_dpgmm.methods.sketch.finish"
+    finish = "pm_dpgmm.methods.sketch.checks.finish"
     with changed(finish, "measured", unmeasured), changed(finish, "sketch_caveats", lambda *arguments: []):
         yield
 

@@ -28,8 +28,8 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.sketch.checks.misfit import SHORTFALL, measured
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
-from pm_dpgmm.methods.sketch.misfit import SHORTFALL, measured
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 DELTA, SMALL, N_SIMULATED, N_CLIPPED, MARGIN, FLOOR = 1e-6, 5_000, 50_000, 200_000, 0.05, 0.05

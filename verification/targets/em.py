@@ -34,7 +34,7 @@ from pm_dpgmm.methods.em.run import Run
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import merged, padded
+from pm_dpgmm.methods.sketch.search.start import merged, padded
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 from verification.specimens import Specimen

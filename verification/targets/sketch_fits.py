@@ -23,18 +23,14 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms import box, moments as moments_module
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.methods.outcome import Problem
-from pm_dpgmm.methods.sketch import (
-    choice as sketch_choice,
-    estimate as sketch_post,
-    finish as sketch_finish,
-    rounds as sketch_rounds,
-)
+from pm_dpgmm.methods.sketch import choice as sketch_choice, estimate as sketch_post, rounds as sketch_rounds
+from pm_dpgmm.methods.sketch.checks import finish as sketch_finish
+from pm_dpgmm.methods.sketch.checks.misfit import Misfit
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, less_floor, sketch_data
 from pm_dpgmm.methods.sketch.method import FAILURE_SHARE, SketchMethod
-from pm_dpgmm.methods.sketch.misfit import Misfit
 from pm_dpgmm.methods.sketch.rounds import Schedule
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import leaves_of
+from pm_dpgmm.methods.sketch.search.start import leaves_of
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.curves import PointProfile

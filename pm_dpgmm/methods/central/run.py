@@ -21,7 +21,7 @@ from pm_dpgmm.methods.em.fit import Going, fit_sums
 from pm_dpgmm.methods.em.statistics import EMStatistics
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import APART, REACH, leaves_of, next_cells, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.search.start import APART, REACH, leaves_of, next_cells, starts, trusted_leaves
 from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee

@@ -41,7 +41,7 @@ from pm_dpgmm.methods.em.k_means import (
 from pm_dpgmm.methods.em.maximisation import MapPrior
 from pm_dpgmm.methods.em.run import COVARIANCES, MOST_STEPS, Run
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
-from pm_dpgmm.methods.sketch.start import level_sizes
+from pm_dpgmm.methods.sketch.search.start import level_sizes
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng
 

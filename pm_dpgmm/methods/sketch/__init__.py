@@ -11,10 +11,10 @@ With a reference it passes ``like`` alone, at the frequencies of that release. N
 nothing after it sees a record.
 
 A released statistic passes: ``statistics`` (what a release holds, checked by ``statistics_checks``), ``model``
-(stacked, in the unit of the fit; ``scaled_mixture``), ``start``, ``dictionary`` and ``search`` (where to begin),
-``fit`` (penalised least squares, on the coordinates that ``covariance_types`` leaves free), ``estimate`` (all of these
-in order, for one number of components), ``choice`` (that for several, and for kinds of covariances, the best taken:
-what a fit, a refit and a merged release call). Beside that way stand ``law`` (its
-density given a mixture, for PyMC), ``laplace`` and ``phantoms`` (how sure the fit is), ``misfit`` and ``caveats``
-(what a reader is warned of), ``sites`` (whose records are behind it).
+(stacked, in the unit of the fit; ``scaled_mixture``), ``search/`` (where to begin), ``fit`` (penalised least squares,
+on the coordinates that ``covariance_types`` leaves free), ``estimate`` (all of these in order, for one number of
+components), ``choice`` (that for several, and for kinds of covariances, the best taken), ``checks/`` (the fit held
+against the counts that were released beside the sketch, and what a reader is warned of). A fit, a refit and a merged
+release pass all of them. Beside that way stand ``law`` (its density given a mixture, for PyMC), ``laplace`` and
+``phantoms`` (how sure the fit is), ``sites`` (whose records are behind it).
 """

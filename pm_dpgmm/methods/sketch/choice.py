@@ -14,7 +14,7 @@ from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL, kinds_in
 from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, prior_about, with_floor
 from pm_dpgmm.methods.sketch.fit import penalty, surprise
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import merged
+from pm_dpgmm.methods.sketch.search.start import merged
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 PRICE = 4.0  # of a parameter; prices of 1.1 to 5.3 found the true number in all of 29 comparisons (DECISIONS.md)

@@ -19,8 +19,15 @@ from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL
 from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.search import fit_from, fit_sketch, with_background
-from pm_dpgmm.methods.sketch.start import TYPICAL, leaves_of, mostly_noise, starts, trusted_leaves, variance_error
+from pm_dpgmm.methods.sketch.search.pursuit import fit_from, fit_sketch, with_background
+from pm_dpgmm.methods.sketch.search.start import (
+    TYPICAL,
+    leaves_of,
+    mostly_noise,
+    starts,
+    trusted_leaves,
+    variance_error,
+)
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, generator_of
+from pm_dpgmm.methods.sketch.checks.places import nearest_images
 from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances, widened_root
-from pm_dpgmm.methods.sketch.places import nearest_images
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law

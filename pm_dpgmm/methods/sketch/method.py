@@ -27,10 +27,10 @@ from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.mechanisms.sketch_features import MAX_RECORDS, kernel_for
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.sketch.checks.finish import finish
 from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES, FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit
-from pm_dpgmm.methods.sketch.finish import finish
 from pm_dpgmm.methods.sketch.like import Reference, sketch_like
 from pm_dpgmm.methods.sketch.location import (
     CELLS,

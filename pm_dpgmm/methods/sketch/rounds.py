@@ -24,7 +24,7 @@ from pm_dpgmm.methods.sketch.choice import Choice, choose
 from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL
 from pm_dpgmm.methods.sketch.estimate import SketchFit, fit_evidence, less_floor, sketch_data, with_floor
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import leaves_of, level_sizes, next_cells, starts, trusted_leaves
+from pm_dpgmm.methods.sketch.search.start import leaves_of, level_sizes, next_cells, starts, trusted_leaves
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.privacy.noise import Rng
 

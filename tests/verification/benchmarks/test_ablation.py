@@ -5,7 +5,8 @@ import sys
 import numpy as np
 
 from pm_dpgmm.mechanisms import box
-from pm_dpgmm.methods.sketch import fit, location, start
+from pm_dpgmm.methods.sketch import fit, location
+from pm_dpgmm.methods.sketch.search import start
 from verification.benchmarks import ablation
 from verification.benchmarks.ablation_sets import Problem, Set
 from verification.benchmarks.ablation_trials import TRIALS, Trial
@@ -34,13 +35,13 @@ def test_what_a_run_refers_to_is_recorded():
         start.level_sizes(3)
         location._narrower(np.array([0.0, 1.0]), location.Cells(np.zeros(16), 1.0), 10.0)
     assert ablation.used(SEEN, frozenset(found))
-    assert not ablation.used(Trial("pm_dpgmm.methods.sketch.start", "MIXED", 0.0), frozenset(found))
+    assert not ablation.used(Trial("pm_dpgmm.methods.sketch.search.start", "MIXED", 0.0), frozenset(found))
 
 
 def test_pairs_are_compared_and_only_what_is_not_known_is_fitted(monkeypatch):
     problem = Problem(np.zeros((9, 1)), np.zeros((9, 1)), 1, None, 0.1)
     one = Set("one column", "made up", lambda seed: problem)
-    trials = [SEEN, Trial("pm_dpgmm.methods.sketch.start", "MIXED", 0.0)]
+    trials = [SEEN, Trial("pm_dpgmm.methods.sketch.search.start", "MIXED", 0.0)]
 
     def scored(problem, seed):
         location._narrower(np.array([0.0, 1.0]), location.Cells(np.zeros(16), 1.0), 10.0)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.sketch import outliers
+from pm_dpgmm.methods.sketch.checks import outliers
+from pm_dpgmm.methods.sketch.checks.outliers import ODDS, with_outliers, without_background
 from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, doubt, few, prior_about, sketch_data
-from pm_dpgmm.methods.sketch.outliers import ODDS, with_outliers, without_background
-from pm_dpgmm.methods.sketch.start import leaves_of, variance_error
+from pm_dpgmm.methods.sketch.search.start import leaves_of, variance_error
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (-20.0, 20.0), "method": "sketch", "progress": False}

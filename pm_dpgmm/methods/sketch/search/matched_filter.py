@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.model import SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.search.dictionary import Dictionary
 from pm_dpgmm.mixture.characteristic import component_functions
 from pm_dpgmm.privacy.noise import IntArray
 

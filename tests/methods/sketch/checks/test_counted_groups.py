@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.sketch.counted_groups import groups_without_component, with_counted_groups
-from pm_dpgmm.methods.sketch.dictionary import Dictionary
+from pm_dpgmm.methods.sketch.checks.counted_groups import groups_without_component, with_counted_groups
+from pm_dpgmm.methods.sketch.checks.finish import finish
+from pm_dpgmm.methods.sketch.checks.places import counted_cells
 from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
-from pm_dpgmm.methods.sketch.finish import finish
-from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
-from pm_dpgmm.methods.sketch.places import counted_cells
+from pm_dpgmm.methods.sketch.search.dictionary import Dictionary
+from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from tests.builders.sketch_evidence import N_RECORDS, NOISE, round_components, sketch_of
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pm_dpgmm.methods.sketch import search
 from pm_dpgmm.methods.sketch.estimate import prior_about
 from pm_dpgmm.methods.sketch.fit import refined
-from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.search import pursuit
+from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid
 from tests.builders.sketch_evidence import round_components, sketch_of
 
 WEIGHTS = [0.49, 0.49, 0.02]
@@ -24,10 +24,10 @@ def far_group(far, half_width):
 @pytest.mark.parametrize("half_width, looked_at", [(100.0, 8), (400.0, 2), (800.0, 1), (3_000.0, None)])
 def test_places_are_looked_at_as_many_radii_away_as_a_grid_may_reach(half_width, looked_at):
     data, found = far_group(0.9 * half_width, half_width)
-    grids = [PlaceGrid.over(data, found, np.full(2, -reach), np.full(2, reach)) for reach in search.REACHES]
-    reaches = [reach for reach, grid in zip(search.REACHES, grids, strict=True) if grid is not None]
+    grids = [PlaceGrid.over(data, found, np.full(2, -reach), np.full(2, reach)) for reach in pursuit.REACHES]
+    reaches = [reach for reach, grid in zip(pursuit.REACHES, grids, strict=True) if grid is not None]
     assert max(reaches, default=None) == looked_at
-    places = search.outstanding_places(data, found, 1.0)
+    places = pursuit.outstanding_places(data, found, 1.0)
     assert len(places) == (looked_at is not None)
     for place in places:
         assert np.abs(place.means[0] - 0.9).max() < 1.0 / half_width
@@ -40,9 +40,9 @@ def test_searches_put_a_component_where_a_small_group_is(longer):
     data, found = far_group(300.0, half_width)
     prior, atoms = prior_about(found), (found.means, found.factors)
     if longer:
-        other = search.add_and_drop(data, found, prior, atoms, search.Effort(data), radius=1.0)
+        other = pursuit.add_and_drop(data, found, prior, atoms, pursuit.Effort(data), radius=1.0)
     else:
-        other = search.elsewhere(data, found, prior, atoms, radius=1.0)
+        other = pursuit.elsewhere(data, found, prior, atoms, radius=1.0)
     assert other is not None and other.n_components == 3
     assert other.objective < found.objective - 50
     assert half_width * np.sort(other.means, axis=0) == pytest.approx(np.tile([[0.0], [4.0], [300.0]], 2), abs=0.5)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
-from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.search.dictionary import Dictionary, best_added, places_of
+from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid
 
 SCALES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)  # of candidates, as shares of the radius
 WORTH = 1e-2  # least fall of the objective that counts

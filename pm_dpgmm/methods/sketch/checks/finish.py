@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.caveats import sketch_caveats
-from pm_dpgmm.methods.sketch.counted_groups import groups_without_component, with_counted_groups
+from pm_dpgmm.methods.sketch.checks.caveats import sketch_caveats
+from pm_dpgmm.methods.sketch.checks.counted_groups import groups_without_component, with_counted_groups
+from pm_dpgmm.methods.sketch.checks.misfit import measured
+from pm_dpgmm.methods.sketch.checks.outliers import with_outliers
+from pm_dpgmm.methods.sketch.checks.places import beyond_the_interval, counted_cells, placed
 from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
-from pm_dpgmm.methods.sketch.misfit import measured
-from pm_dpgmm.methods.sketch.outliers import with_outliers
-from pm_dpgmm.methods.sketch.places import beyond_the_interval, counted_cells, placed
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.far_rows import far_rows
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.box import EXPONENTS
-from pm_dpgmm.methods.sketch import caveats
-from pm_dpgmm.methods.sketch.caveats import pair_shares
+from pm_dpgmm.methods.sketch.checks import caveats
+from pm_dpgmm.methods.sketch.checks.caveats import pair_shares
 from pm_dpgmm.release.release import Release
 from verification.benchmarks import multi_scale
 
@@ -83,7 +83,7 @@ def test_warnings_are_made_of_the_released_numbers_alone():
     X = records([0.5, 0.5], (0.0, 0.0), (1e-3, 1e3), 10_000)
     with pytest.warns(dpg.FitWarning):
         release = dpg.fit_gmm(X, 2, **BUDGET, random_seed=1)
-    from pm_dpgmm.methods.sketch.caveats import sketch_caveats
+    from pm_dpgmm.methods.sketch.checks.caveats import sketch_caveats
     from pm_dpgmm.methods.sketch.estimate import SketchFit, as_start, sketch_data
     from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 

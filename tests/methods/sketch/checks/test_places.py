@@ -9,8 +9,7 @@ from scipy import stats
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics, RieszProduct
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
-from pm_dpgmm.methods.sketch.places import (
+from pm_dpgmm.methods.sketch.checks.places import (
     MOST_PLACES,
     _places,
     beyond_the_interval,
@@ -19,6 +18,7 @@ from pm_dpgmm.methods.sketch.places import (
     period_of,
     placed,
 )
+from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture

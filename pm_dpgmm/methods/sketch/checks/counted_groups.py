@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.dictionary import best_added
+from pm_dpgmm.methods.sketch.checks.places import NOTABLE, SURE, CountedCells, beyond, surest_excess, told_shares
 from pm_dpgmm.methods.sketch.estimate import SketchFit, full_weights, prior_about
 from pm_dpgmm.methods.sketch.fit import refined
-from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid
-from pm_dpgmm.methods.sketch.places import NOTABLE, SURE, CountedCells, beyond, surest_excess, told_shares
-from pm_dpgmm.methods.sketch.search import BACKGROUND_WORTH, all_dropped
+from pm_dpgmm.methods.sketch.search.dictionary import best_added
+from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid
+from pm_dpgmm.methods.sketch.search.pursuit import BACKGROUND_WORTH, all_dropped
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 

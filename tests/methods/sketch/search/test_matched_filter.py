@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pm_dpgmm.methods.sketch import matched_filter
-from pm_dpgmm.methods.sketch.matched_filter import PlaceGrid, _peaks
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.search import matched_filter
+from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid, _peaks
 from pm_dpgmm.mixture.rounding import RoundedWaves
 from tests.builders.sketch_evidence import round_components, sketch_of
 

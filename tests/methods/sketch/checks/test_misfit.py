@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.sketch import misfit as misfit_module
+from pm_dpgmm.methods.sketch.checks import misfit as misfit_module
+from pm_dpgmm.methods.sketch.checks.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, measured, thinness
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
-from pm_dpgmm.methods.sketch.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, measured, thinness
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 

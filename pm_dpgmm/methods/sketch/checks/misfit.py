@@ -34,13 +34,13 @@ from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.methods.sketch.choice import PRICE, finite
 from pm_dpgmm.methods.sketch.covariance_types import FULL
-from pm_dpgmm.methods.sketch.dictionary import Dictionary, best_added
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import misfit, refined
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.search import LEAST_ROWS, ROWS, SCALES, Effort
-from pm_dpgmm.methods.sketch.start import leaves_of, merged, padded
+from pm_dpgmm.methods.sketch.search.dictionary import Dictionary, best_added
+from pm_dpgmm.methods.sketch.search.pursuit import LEAST_ROWS, ROWS, SCALES, Effort
+from pm_dpgmm.methods.sketch.search.start import leaves_of, merged, padded
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import seeded_mark

@@ -7,10 +7,10 @@ from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.moments import NoisyMoments
 from pm_dpgmm.mechanisms.partitions import VoronoiPartition
 from pm_dpgmm.mechanisms.sketch import NoisySketch
-from pm_dpgmm.methods.sketch.dictionary import places_of
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.start import leaves_of, next_cells, trusted_leaves
+from pm_dpgmm.methods.sketch.search.dictionary import places_of
+from pm_dpgmm.methods.sketch.search.start import leaves_of, next_cells, trusted_leaves
 from pm_dpgmm.mixture.mixture import Mixture
 
 COUNTS = np.array([40_000.0, 60_000.0])

@@ -18,8 +18,8 @@ from pm_dpgmm.methods.sketch.estimate import SketchFit, doubt, full_weights, les
 from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
-from pm_dpgmm.methods.sketch.search import FIRST_BACKGROUND
-from pm_dpgmm.methods.sketch.start import merged_pair
+from pm_dpgmm.methods.sketch.search.pursuit import FIRST_BACKGROUND
+from pm_dpgmm.methods.sketch.search.start import merged_pair
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 
 ODDS = 0.25  # before the numbers are seen, that some records are in no component
