@@ -2,7 +2,8 @@
 
 A fit can explain all that was measured and still be wrong, where what was measured does not tell: scales below the
 finest wave, scales beyond the interval, more parameters than the budget pays for. The words about a misfit are in
-``misfit.py``, those about counts in ``methods/counts/caveats.py``; the warnings' classes are in ``fit_warnings.py``.
+``misfit.py``, those about records without a place in ``outside_bins.py``, those about counts in
+``methods/counts/caveats.py``; the warnings' classes are in ``fit_warnings.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
-from pm_dpgmm.methods.sketch.choice import EXPLAINS
+from pm_dpgmm.methods.sketch.checks.outside_bins import records_outside
 from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
@@ -30,8 +31,6 @@ NOTABLE = 0.1  # weight of all components of unmeasured width together: the most
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
-OUTSIDE, OUTSIDE_SURE = 0.1, 2.0  # share of the records in no kept bin that counts, and deviations of it
-LOST, LOST_SURE = 0.01, 3.5  # the same of what is there beyond what the mixture has there: false alarm 3e-4 a column
 TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record; FEW in more columns
 # highest frequency times the deviation of the whole mixture, below which two groups look like one: from 2.2 on two that
 # are 8 deviations apart were found, below 1.7 never (loss .7 nats)
@@ -167,67 +166,6 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, 
         f"many records lie at distances from each other at which the mixture has hardly any ({where}): columns of"
         " several scales, of which only some were measured. Transform the columns, give bounds or fit apart"
     )
-
-
-def records_outside(
-    raw: Mapping[str, FloatArray], evidence: SketchStatistics, fit: SketchFit, noise: NDArray[np.bool_]
-) -> str | None:
-    """That many records are in no bin that was kept: far from the others, they count at another place (aliasing).
-
-    Bins of few records are not kept, so some always are; fewer count where the mixture has them elsewhere. A group that
-    is far away in every column is outside in all of them, so they are also looked at together. ``noise`` (K,): which
-    components are likely to be that; no record is taken to be theirs.
-    """
-    if "bin_noise" not in raw:
-        return None
-    n_records, n_features = evidence.n_records, len(evidence.unit)
-    columns, outsides, losses, noises = [], np.zeros(n_features), np.zeros(n_features), np.zeros(n_features)
-    for j in range(n_features):
-        counts = raw[f"bin_counts_{j}"]
-        noises[j] = np.sqrt(counts.size) * raw["bin_noise"][0]
-        outsides[j] = n_records - counts.sum()
-        losses[j] = outsides[j] - n_records * (1 - _share_in_bins(raw, fit, j, noise))
-        deviation = np.hypot(noises[j], evidence.n_records_scale)
-        many = outsides[j] - OUTSIDE_SURE * deviation > OUTSIDE * n_records
-        if many or _surely_lost(losses[j], outsides[j], deviation, n_records):
-            columns.append(f"about {outsides[j] / n_records:.0%} in column {j}")
-    if not columns:
-        deviation = np.hypot(np.linalg.norm(noises) / n_features, evidence.n_records_scale)
-        outside = float(outsides.mean())
-        if not _surely_lost(float(losses.mean()), outside, deviation, n_records):
-            return None
-        columns.append(f"about {outside / n_records:.0%} in all columns together")
-    return (
-        f"many records lie where too few do for their place to be released ({', '.join(columns)}): if it is far from"
-        " the others, the fit has them elsewhere. Bounds, more records or a larger budget would tell"
-    )
-
-
-def _surely_lost(lost: float, outside: float, deviation: float, n_records: float) -> bool:
-    """Whether so many records more than the mixture has are ``outside``, known up to a standard ``deviation``."""
-    sure = LOST_SURE * np.hypot(deviation, np.sqrt(max(outside, 0.0)))
-    return bool(lost > max(sure, LOST * n_records))
-
-
-def _share_in_bins(raw: Mapping[str, FloatArray], fit: SketchFit, column: int, noise: NDArray[np.bool_]) -> float:
-    """Of the mixture, in the kept bins of a column; none where a file does not say where they are.
-
-    Of components that are sure to be there: where the numbers contradict the mixture, one that is mostly in no kept bin
-    may stand for records that lie elsewhere.
-    """
-    width, index = raw.get("bin_width"), raw.get(f"bin_index_{column}")
-    if width is None or index is None or width.ndim != 1 or width.size <= column:
-        return 0.0
-    density = fit.density
-    deviations = np.sqrt(density.covariances[:, column, column])
-    edges = (index.ravel()[:, None] + [0.0, 1.0]) * width[column]
-    below = special.ndtr((edges[..., None] - density.means[:, column]) / deviations)
-    inside = (below[:, 1] - below[:, 0]).sum(axis=0)
-    sure = ~np.pad(noise, (0, len(inside) - len(noise)))
-    if fit.misfit > EXPLAINS:
-        sure &= inside > 0.5
-    weights = density.weights * sure if sure.any() else density.weights
-    return float(inside @ weights / weights.sum())
 
 
 def pair_shares(mixture: Mixture, column: int) -> FloatArray:
