@@ -247,7 +247,8 @@ class Ledger(LedgerHistory):
             has = f"the budget {budgets[0]}" if len(budgets) == 1 else f"{len(budgets)} budgets"
             raise ValueError(f"the ledger {str(self.path)!r} has {has}, got {self._budget}")
         same = connection.execute("select id from identity").fetchall() == [(self._identity,)]
-        if not same or _last(connection, self._seen.number) != self._seen:
+        seen = self._seen  # read once: another thread moves it on after its commit, outside of all transactions
+        if not same or _last(connection, seen.number) != seen:
             raise ValueError(f"the ledger {str(self.path)!r} must stay in its place, got another file, or an older one")
         n_entries, epsilon, delta = self._sums(connection)
         self._seen = max(self._seen, _last(connection, n_entries), key=_number)

@@ -365,6 +365,20 @@ def test_threads_and_forked_processes_share_the_budget(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+def test_an_entry_that_another_thread_sees_during_a_look_at_the_file_is_no_other_file(tmp_path, monkeypatch):
+    """Of 4,000 charges in threads about one was refused: its thread had the number of one entry and the row of the next."""
+    ledger = Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    Ledger(ledger.path, epsilon=1.0).reserve(0.25, 0.0, REPLACE, "histogram")
+    plain = module._last
+
+    def beside_another_thread(connection, number):
+        ledger._seen = plain(connection, 1)
+        return plain(connection, number)
+
+    monkeypatch.setattr(module, "_last", beside_another_thread)
+    assert ledger.spent == (0.25, 0.0)
+
+
 def test_a_backup_put_in_its_place_is_an_error(tmp_path):
     """A restored backup has the identity; what this process has seen written gives it away."""
     ledger = filled(tmp_path / "l.sqlite")
