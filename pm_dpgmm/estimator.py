@@ -27,13 +27,14 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     by cross-validation has no guarantee at any price: it chooses by ``score``, exact numbers of held-out records that
     no budget covers, so neither which settings won nor the release that they gave may be published. Nor has a pipeline
     one that learns from the records before this step: ``StandardScaler``, ``PCA`` or an imputer are moved in all rows
-    by one of them. Scale by public numbers (``FunctionTransformer``, ``transform``), or not at all: a fit needs no
-    scaled columns. Parameters are those of :func:`pm_dpgmm.fit_gmm`; ``settings`` is a dict of the method's own.
+    by one of them. Scale by public numbers (``FunctionTransformer``, ``transformations``), or not at all: a fit
+    needs no scaled columns. Parameters are those of :func:`pm_dpgmm.fit_gmm`, but that ``transformations`` is its
+    ``transform``, which is the name of a method in scikit-learn; ``settings`` is a dict of the method's own.
 
     Attributes
     ----------
     weights_, means_, covariances_ : ndarray
-        Released parameters of the K components; in the transformed unit of columns with a ``transform``.
+        Released parameters of the K components; in the transformed unit of columns with ``transformations``.
     release_ : Release
         The release, with its guarantee.
     n_features_in_ : int
@@ -65,7 +66,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         delta: float | None = None,
         bounds: ArrayLike | Mapping[str, Any] | None = None,
         resolution: Any = None,
-        transform: Any = None,
+        transformations: Any = None,
         method: Any = "auto",
         neighbouring: str = "replace-one",
         learner: Any = None,
@@ -80,7 +81,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.delta = delta
         self.bounds = bounds
         self.resolution = resolution
-        self.transform = transform
+        self.transformations = transformations
         self.method = method
         self.neighbouring = neighbouring
         self.learner = learner
@@ -106,6 +107,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         if isinstance(self.random_state, np.random.RandomState):
             raise TypeError("random_state must be None, an int or a numpy.random.Generator, got a RandomState")
         parameters["random_seed"] = parameters.pop("random_state")
+        parameters["transform"] = parameters.pop("transformations")
         self.release_: Release = fit_gmm(X, parameters.pop("n_components"), **parameters, **settings)
         self.n_features_in_ = self.release_.n_features
         if "feature_names_in_" in vars(self):

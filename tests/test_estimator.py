@@ -4,9 +4,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
 
 import pm_dpgmm as dpg
 
@@ -34,6 +37,38 @@ def test_it_works_in_a_pipeline_and_checks_the_number_of_columns():
     assert pipeline.predict(X).shape == (1000,)
     with pytest.raises(ValueError, match="features"):
         pipeline[-1].predict(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda est: make_pipeline(est, LinearRegression()).fit(X, X[:, 0]),
+        lambda est: make_pipeline(FunctionTransformer(), est).fit_transform(X),
+        lambda est: FeatureUnion([("mixture", est)]).fit_transform(X),
+        lambda est: ColumnTransformer([("mixture", est, [0])]).fit_transform(X),
+    ],
+)
+def test_it_is_no_transformer_and_nothing_is_spent_where_one_is_asked_for(fit, tmp_path):
+    """Its parameter was named ``transform``: the fit was paid for, and lost to a call of None."""
+    ledger = dpg.Ledger(tmp_path / "l.sqlite", epsilon=1.0)
+    with pytest.raises((AttributeError, TypeError), match="transform"):
+        fit(dpg.PrivateGaussianMixture(2, bounds=(-5, 13), ledger=ledger))
+    assert ledger.spent == (0.0, 0.0)
+
+
+OTHER_WORDS = {  # bad records are refused, in words of this package
+    "check_complex_data", "check_dtype_object", "check_estimators_empty_data_messages", "check_estimators_nan_inf",
+    "check_estimator_sparse_tag", "check_estimator_sparse_array", "check_estimator_sparse_matrix",
+}  # fmt: skip
+ONE_COLUMN = {"check_fit1d"}  # may be (N,)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_it_keeps_the_rules_of_scikit_learn():
+    found = check_estimator(dpg.PrivateGaussianMixture(epsilon=50.0, bounds=(-100, 100)), on_fail=None, on_skip=None)
+    failed = {check["check_name"] for check in found if check["status"] == "failed"}
+    assert failed <= OTHER_WORDS | ONE_COLUMN and len(found) > 30
 
 
 def test_data_frames_keep_their_names():

@@ -190,9 +190,9 @@ def resume(
     Release
         If only the fit was interrupted, the release that it would have made, to the last bit. Of "aggregate", which
         needs its learner for that: the average as it was released, also where the fit ended while it was put together
-        with the sketch (then as with ``fuse=False``); before that, the sketch. ``raw`` keeps all numbers. If some
-        numbers had not been released yet, a fit to those that were: less precise, at the same price, since the part of
-        the budget that was not used is not given back.
+        with the sketch (then as with ``fuse=False``, and ``warnings`` say so); before that, the sketch. ``raw`` keeps
+        all numbers. If some numbers had not been released yet, a fit to those that were: less precise, at the same
+        price, since the part of the budget that was not used is not given back.
 
     Raises
     ------

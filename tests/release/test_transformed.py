@@ -232,7 +232,7 @@ def test_rounded_and_transformed_columns_are_apart():
 def test_the_estimator_takes_rows_in_the_unit_of_the_records():
     X = people()
     found = dpg.PrivateGaussianMixture(
-        2, epsilon=2.0, bounds=BOUNDS, transform={"income": "log"}, method="histogram", random_state=1
+        2, epsilon=2.0, bounds=BOUNDS, transformations={"income": "log"}, method="histogram", random_state=1
     ).fit(X)
     assert np.array_equal(found.score_samples(X), found.release_.log_density(X))
     rich = int(np.argmax(found.means_[:, 0]))

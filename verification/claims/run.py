@@ -20,15 +20,21 @@ class Outcome:
     """A claim and what its check found: of the statement as printed and of the contrast."""
 
     claim: Claim
-    finding: Finding | None  # None: not checkable
+    finding: Finding | None  # None: not checkable, or the check failed
     contrast: Finding | None
     seconds: float = 0.0
+    failure: str = ""  # the error with which the check ended, if it did
+
+    @property
+    def without_finding(self) -> str:
+        """Why there is none."""
+        return f"the check failed: {self.failure}" if self.failure else self.claim.reason
 
     @property
     def right(self) -> bool:
         """The findings agree with the verdict, and the contrast has the other truth value."""
         if self.finding is None or self.contrast is None:
-            return self.claim.verdict is Verdict.NOT_CHECKABLE
+            return self.claim.verdict is Verdict.NOT_CHECKABLE and not self.failure
         true = self.claim.verdict is not Verdict.FALSE
         if self.finding.holds != true or self.contrast.holds == true:
             return False
@@ -50,18 +56,26 @@ class Outcome:
             "contrast": _as_dict(self.contrast),
             "constants": claim.constants,
             "reason": claim.reason,
+            "failure": self.failure,
         }
 
 
 def run_claim(claim: Claim, *, seed: int = SEED, thorough: bool = False) -> Outcome:
-    """Check the statement as printed and its contrast; the generator comes from the seed and the id."""
+    """Check the statement as printed and its contrast; the generator comes from the seed and the id.
+
+    An error of the check is its ``failure``, and no verdict: others that were asked for are not lost.
+    """
     start = time.perf_counter()
     if claim.check is None:
         return Outcome(claim, None, None)
     found = []
     for arguments in (claim.printed, claim.contrast):
         effort = Effort(np.random.default_rng([seed, *claim.id.encode()]), thorough)
-        found.append(claim.check(effort, **arguments))
+        try:
+            found.append(claim.check(effort, **arguments))
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+            return Outcome(claim, None, None, time.perf_counter() - start, failure)
     return Outcome(claim, found[0], found[1], time.perf_counter() - start)
 
 
@@ -85,19 +99,19 @@ def run_claims(
     names = {claim.id: claim for claim in claims}
     jobs = (delayed(_parts)(name, seed, thorough) for name in names)
     done: dict[str, Outcome] = {}
-    for name, finding, contrast, seconds in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs):
-        done[name] = Outcome(names[name], finding, contrast, seconds)
+    for name, *found in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs):
+        done[name] = Outcome(names[name], *found)
         progress(done[name])
     return [done[name] for name in names]
 
 
-def _parts(name: str, seed: int, thorough: bool) -> tuple[str, Finding | None, Finding | None, float]:
+def _parts(name: str, seed: int, thorough: bool) -> tuple[str, Finding | None, Finding | None, float, str]:
     """In a worker: claims hold functions, so they are looked up by name and only findings travel."""
     from verification.claims.registry import all_claims
 
     claim = next(claim for claim in all_claims() if claim.id == name)
     outcome = run_claim(claim, seed=seed, thorough=thorough)
-    return name, outcome.finding, outcome.contrast, outcome.seconds
+    return name, outcome.finding, outcome.contrast, outcome.seconds, outcome.failure
 
 
 def _as_dict(finding: Finding | None) -> dict[str, Any] | None:

@@ -103,7 +103,7 @@ def evidence(outcome: Outcome) -> str:
     """The counterexample of a false statement, the worst case of a true one, why another is not checkable."""
     claim, finding = outcome.claim, outcome.finding
     if finding is None:
-        return claim.reason
+        return outcome.without_finding
     where = finding.where if len(finding.where) <= LONGEST else finding.where[: LONGEST - 2] + " …"
     if claim.verdict is Verdict.FALSE:
         return f"Counterexample found: {where}"

@@ -58,7 +58,7 @@ def print_claims(outcomes: list[Any]) -> None:
         claim, finding = outcome.claim, outcome.finding
         verdict = claim.verdict.value + ("" if outcome.right else "  WRONG")
         if finding is None:
-            table.add_row(claim.id, claim.source, claim.statement, verdict, "", claim.reason)
+            table.add_row(claim.id, claim.source, claim.statement, verdict, "", outcome.without_finding)
             continue
         where = finding.where if claim.verdict.value.startswith("false") else claim.constants or claim.kind.value
         table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])

@@ -22,6 +22,10 @@ AT_ODDS = (
     " records are probably not those of so many Gaussian components, which the two then describe differently, and the"
     " stated errors, which are those of simulated mixtures, may be too small"
 )
+NOT_FUSED = (
+    "the fit was interrupted while average and sketch were put together: the mixture is that of the average alone, as"
+    " with fuse=False"
+)
 NOT_TRIED = (
     "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"
     " averaged: the mixture is that of the sketch, made with a part of the budget"

@@ -21,7 +21,7 @@ from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER, VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_TRIED, average_caveats
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_FUSED, NOT_TRIED, average_caveats
 from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
@@ -245,19 +245,19 @@ class Aggregate(Method):
             released(guarantee, found.raw, law)
             return found
 
-        found = tell(outcome(*given))  # before it is put together with the sketch, which takes as long as a fit
+        found = outcome(*given)
         outliers = centre.background is not None and centre.background[0] > NOTABLE
         alike = self.fuse and isinstance(learner, BatchedEM) and not outliers
-        if alike and "average_weights" in found.raw:
-            try:
-                with simulated_fits(learner, problem.n_components, **way) as fit:
-                    both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
-            except Exception as error:  # of simulated records: the average alone remains
-                stop_if_told(error)
-                return found
-            if "average_weights" in both.raw:
-                return tell(both)
-        return found
+        if not alike or "average_weights" not in found.raw:
+            return tell(found)
+        tell(found.with_caveat(NOT_FUSED))  # before it is put together with the sketch, which takes as long as a fit
+        try:
+            with simulated_fits(learner, problem.n_components, **way) as fit:
+                both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
+        except Exception as error:  # of simulated records: the average alone remains
+            stop_if_told(error)
+            return tell(found)
+        return tell(both if "average_weights" in both.raw else found)
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:

@@ -181,6 +181,7 @@ def test_what_cannot_be_put_together_is_an_average(records, monkeypatch, error):
     monkeypatch.setattr(method, "with_the_sketch", fails)
     release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     assert release.noise["average"]["fused"] is False and "offset_covariance" in release.raw
+    assert not any("interrupted" in text for text in release.warnings)
 
 
 def test_an_interruption_while_the_two_are_put_together_leaves_the_average(records, monkeypatch):
@@ -193,7 +194,10 @@ def test_an_interruption_while_the_two_are_put_together_leaves_the_average(recor
     with pytest.raises(KeyboardInterrupt) as ended:
         dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     alone = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0, fuse=False), **BUDGET)
-    assert dpg.resume(ended.value.released).means.tobytes() == alone.means.tobytes()
+    found = dpg.resume(ended.value.released)
+    assert "of the average alone, as with fuse=False" in found.warnings[0]
+    assert found.means.tobytes() == alone.means.tobytes()
+    assert not any("interrupted" in text for text in alone.warnings)
 
 
 @pytest.mark.thorough

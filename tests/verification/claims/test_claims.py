@@ -197,6 +197,23 @@ def test_a_claim_without_check_gives_a_reason_and_one_with_a_check_has_a_contras
     assert outcome.right and outcome.as_dict()["finding"] is None
 
 
+def test_a_check_that_ends_in_an_error_is_not_confirmed_and_loses_no_other_verdict():
+    def fails(effort, *, bound):
+        raise FloatingPointError(f"overflow at {bound}")
+
+    failed, other = run_claims([made(check=fails, verdict=Verdict.FALSE), made(id="other")])
+    assert not failed.right and other.right
+    assert failed.without_finding == "the check failed: FloatingPointError: overflow at 1.0"
+    assert failed.as_dict()["failure"] == "FloatingPointError: overflow at 1.0" and not other.as_dict()["failure"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name, seed", [("mean-metric", 4321), ("aggregated-loss", 50), ("aggregated-loss", 4321)])
+def test_verdicts_hold_at_seeds_where_a_search_left_the_floats_or_a_matrix_was_nearly_singular(name, seed):
+    claim = next(claim for claim in all_claims() if claim.id == name)
+    assert run_claim(claim, seed=seed).right
+
+
 def test_a_check_that_compares_nothing_or_ends_in_nan_is_an_error():
     with pytest.raises(ValueError, match="at least one case"):
         over([])

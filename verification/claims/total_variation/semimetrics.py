@@ -70,6 +70,8 @@ def mean_triangle(
     """d13 / (z(r) (d12 + d23)) of dist_MEAN in one dimension; ``jointly``: r bounds dist_COV of both pairs too."""
 
     def ratio(x: FloatArray) -> float:
+        if np.abs(x[:2]).max() > 300.0:  # a search that climbs for ever leaves the floats
+            return math.nan
         spreads = np.exp(np.array([x[0], 0.0, x[1]]))[:, None, None]
         first, second, third = ((np.array([m]), s) for m, s in zip((x[2], 0.0, x[3]), spreads, strict=True))
         distance = by_definition.dist_comp if jointly else by_definition.dist_mean
