@@ -58,7 +58,7 @@ _PUBLIC = {
     "MapPrior": "methods.em.maximisation",
     "Central": "methods.central.method",
     "plan": "planning.plan",
-    "smallest_size": "planning.plan",
+    "smallest_size": "planning.sizes",
     "Plan": "planning.result",
     "plot_plans": "planning.plots",
     "plot_pairs": "release.pair_plots",
@@ -109,7 +109,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
     from pm_dpgmm.methods.sketch.checks.misfit import Misfit as Misfit
     from pm_dpgmm.mixture.background import BackgroundWarning as BackgroundWarning
     from pm_dpgmm.mixture.mixture import Mixture as Mixture
-    from pm_dpgmm.planning.plan import plan as plan, smallest_size as smallest_size
+    from pm_dpgmm.planning.plan import plan as plan
     from pm_dpgmm.planning.plots import plot_plans as plot_plans
     from pm_dpgmm.planning.result import Plan as Plan
     from pm_dpgmm.planning.sample_sizes import (
@@ -120,6 +120,7 @@ if TYPE_CHECKING:  # "as": type checkers take other names for private ones of a 
         selection_size as selection_size,
         univariate_rate as univariate_rate,
     )
+    from pm_dpgmm.planning.sizes import smallest_size as smallest_size
     from pm_dpgmm.privacy.group_privacy import group_epsilons as group_epsilons
     from pm_dpgmm.privacy.guarantee import (
         Guarantee as Guarantee,

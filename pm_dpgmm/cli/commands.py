@@ -123,7 +123,8 @@ def resume(options: argparse.Namespace) -> int:
 
 def plan(options: argparse.Namespace) -> int:
     """Status 1 for a plan that is not enough."""
-    from pm_dpgmm.planning.plan import plan, smallest_size
+    from pm_dpgmm.planning.plan import plan
+    from pm_dpgmm.planning.sizes import smallest_size
 
     settings: dict[str, Any] = {
         "epsilon": options.epsilon,

@@ -25,6 +25,7 @@ from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.resolution import on_grid, read_resolution
 from pm_dpgmm.release.release import Release
 
+FEWER = "X must have at least"  # how the errors of all methods about few records begin
 N_HELD_OUT = 20_000
 DEVIATIONS = (0.7, 1.4)  # of the components along their axes
 SPREAD = 1.5  # a component's nearest neighbour is at most about this many separations away
@@ -70,6 +71,10 @@ def public_mixture(
     return Mixture(weights, means, covariances)
 
 
+class TooFewRecords(ValueError):
+    """A method refuses any data set of this size."""
+
+
 def trial_of(
     truth: Mixture, n_records: int, bounds: bool, problem: dict[str, Any], rng: np.random.Generator
 ) -> tuple[Trial, Release | None]:
@@ -79,8 +84,10 @@ def trial_of(
         release = _fit(truth, n_records, bounds, problem, rng)
     except Unstable:
         return Trial(True, math.inf, math.inf, math.inf, math.inf, math.inf, None, time.perf_counter() - began), None
-    except ValueError as error:  # the records are simulated
-        raise ValueError(str(error).replace("X must have at least", "n_records must be at least", 1)) from None
+    except ValueError as error:
+        if str(error).startswith(FEWER):  # the records are simulated
+            raise TooFewRecords(str(error).replace(FEWER, "n_records must be at least", 1)) from None
+        raise
     seconds = time.perf_counter() - began
     points = truth.sample(N_HELD_OUT, rng=rng)
     losses = truth.log_density(points) - release.log_density(points)

@@ -19,7 +19,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm import demo
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods.sketch.method import SketchMethod
-from pm_dpgmm.planning import plan as planning
+from pm_dpgmm.planning import plan as planning, sizes
 from tests.builders.examples import examples
 from verification import claims, report, reproductions, trials
 from verification.__main__ import main as verify
@@ -100,7 +100,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "fuzzed", module)
         patch.setattr(planning, "plan", lambda *given, **settings: plan)
-        patch.setattr(planning, "smallest_size", lambda *given, **settings: plan)
+        patch.setattr(sizes, "smallest_size", lambda *given, **settings: plan)
         patch.setattr(demo, "run", lambda *given, **settings: 0)
         patch.setattr(SketchMethod, "check", refused)
         patch.setattr(trials, "run_trials", lambda *given, **settings: [])

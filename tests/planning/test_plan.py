@@ -14,7 +14,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
-from pm_dpgmm.planning import plan as plan_module, trials as plan_trials
+from pm_dpgmm.planning import plan as plan_module, sizes, trials as plan_trials
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.planning.trials import public_mixture
 from pm_dpgmm.privacy.simulated_fits import fits_may_warn
@@ -121,14 +121,26 @@ def test_the_smallest_size_is_enough_and_not_much_more_than_needed():
     assert sketch.enough and sketch.method == "sketch" and 50 <= sketch.n_records <= 1_000
 
 
+def test_the_smallest_size_is_one_that_the_method_does_not_refuse():
+    """200 records, where the search starts, are too few for one component: it ended with that error."""
+    found = dpg.smallest_size(1, 1, method="gaps", n_simulations=1, **BUDGET)
+    assert found.enough and found.n_records >= 668
+
+
+@pytest.mark.thorough
+def test_the_smallest_size_of_two_phases_is_one_that_the_first_does_not_refuse():
+    found = dpg.smallest_size(1, 2, method="two-phase", n_simulations=1, **BUDGET)
+    assert found.enough and found.n_records >= 130_000
+
+
 def test_the_search_begins_at_the_size_that_theory_promises(monkeypatch):
     """For columns and components in their order; an answer there ends it."""
 
     def enough(size, d, k, **budget):
         return SimpleNamespace(enough=True, n_records=size, asked=(d, k))
 
-    monkeypatch.setattr(plan_module, "_promised_size", lambda d, k, budget: 1_000 * d + k)
-    monkeypatch.setattr(plan_module, "plan", enough)
+    monkeypatch.setattr(sizes, "_promised_size", lambda d, k, budget: 1_000 * d + k)
+    monkeypatch.setattr(sizes, "plan", enough)
     found = dpg.smallest_size(5, 2, **BUDGET)
     assert found.asked == (5, 2) and 5_002 <= found.n_records <= 5_100  # two digits, upwards
 
@@ -218,9 +230,9 @@ def test_a_size_that_is_not_enough_is_the_last_where_a_larger_one_cannot_be_simu
         tried.append(size)
         return SimpleNamespace(enough=False)
 
-    monkeypatch.setattr(plan_module, "plan", plan)
-    monkeypatch.setattr(plan_module, "_promised_size", lambda *given: 900)
-    monkeypatch.setattr(plan_module, "MOST_NUMBERS", 1_000)
+    monkeypatch.setattr(sizes, "plan", plan)
+    monkeypatch.setattr(sizes, "_promised_size", lambda *given: 900)
+    monkeypatch.setattr(sizes, "MOST_NUMBERS", 1_000)
     assert not dpg.smallest_size(1, 2, epsilon=1.0, delta=1e-6).enough and tried == [900]
 
 
@@ -245,9 +257,10 @@ def test_components_of_any_separation_are_found_at_once(separation):
 
 def test_a_plan_shows_which_of_its_fits_are_done(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        plan_module, "progress_bar", lambda *at, what: nullcontext(lambda *step: seen.append((what, *step)))
-    )
+    for module in (plan_module, sizes):
+        monkeypatch.setattr(
+            module, "progress_bar", lambda *at, what: nullcontext(lambda *step: seen.append((what, *step)))
+        )
     dpg.plan(300, 1, 1, epsilon=1.0, method="histogram", n_simulations=2)
     assert seen == [("plan", 1, 2), ("plan", 2, 2)]
     seen.clear()
