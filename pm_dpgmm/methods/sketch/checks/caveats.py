@@ -19,6 +19,7 @@ from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.sketch.checks.outside_bins import records_outside
+from pm_dpgmm.methods.sketch.checks.width_guess import hangs_on_the_guess
 from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
@@ -61,6 +62,7 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
         noise_components(noise),
         unresolved(evidence, fit),
         unmeasured_width(fit),
+        hangs_on_the_guess(fit),
         unexpected_pairs(raw, evidence, fit),
         records_outside(raw, evidence, fit, noise),
     ]

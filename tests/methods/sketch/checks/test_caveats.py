@@ -39,7 +39,7 @@ def test_a_column_of_several_scales_is_not_silent(means, deviations, n):
 
 
 @pytest.mark.thorough(quick=["36"])
-@pytest.mark.parametrize("seed", [11, 35, 36, 47, 75])  # of one column and two, without bounds and with
+@pytest.mark.parametrize("seed", [11, 35, 36, 47, 75, 196])  # of one column and two, without bounds and with
 def test_wrong_fits_of_the_study_of_many_scales_warn(seed):
     found = multi_scale.result(seed, "sketch")
     assert found.variation > multi_scale.LARGE and found.warnings and not found.silent
