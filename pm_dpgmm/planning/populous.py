@@ -20,6 +20,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.batched_em import BatchedEM
 from pm_dpgmm.learners.fit_arrays import Fits, stack_fits
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner, fit_subsets
+from pm_dpgmm.methods.about import at_least_about
 from pm_dpgmm.methods.outcome import Problem, Progress
 from pm_dpgmm.methods.populous.agreement import AgreementRule, distance_lifted, friend_table, valid_fits
 from pm_dpgmm.methods.populous.average import stability_level
@@ -173,9 +174,9 @@ def smallest_plan(
             wanted = fewest_for(replace(settings, efficiency=measured), problem)
             if free and settings.noise is None and not found.agreement.likely:
                 settings = replace(settings, efficiency=min(measured, 0.9 * settings.efficiency))
-        size = rounded(min(max(wanted, LEAST_GROWTH * size), GROWTH * size))
+        size = at_least_about(min(max(wanted, LEAST_GROWTH * size), GROWTH * size))
     while found.enough and low and found.n_records > CLOSE * low:
-        size = rounded(math.sqrt(low * found.n_records))
+        size = at_least_about(math.sqrt(low * found.n_records))
         if size in (low, found.n_records):
             break
         middle = _tried(planned, settings, size, n_simulations)
@@ -194,12 +195,6 @@ def _tried(planned: Callable[[Populous, int, int], Plan], settings: Populous, si
     best = (first.agreement.probability + n_simulations - 1) / n_simulations
     lost = math.isfinite(first.gap) and first.gap > first.error
     return first if lost or best < LEAST_PROBABILITY else planned(settings, size, n_simulations)
-
-
-def rounded(size: float) -> int:
-    """Up to two significant digits."""
-    unit = 10 ** max(0, math.floor(math.log10(size)) - 1)
-    return math.ceil(size / unit) * unit
 
 
 # ---------------------------------------------------------------------- one run

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 from pm_dpgmm._arguments import check_count, check_delta, check_flag, check_positive, shown
 from pm_dpgmm.fit import MOST_ASKED_COMPONENTS
 from pm_dpgmm.learners.subsets import check_learner
+from pm_dpgmm.methods.about import at_least_about
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.planning.plan import ERROR, MOST_NUMBERS, N_SIMULATIONS, is_populous, plan, planned_of
-from pm_dpgmm.planning.populous import populous_settings, rounded, smallest_plan
+from pm_dpgmm.planning.populous import populous_settings, smallest_plan
 from pm_dpgmm.planning.result import Plan
 from pm_dpgmm.planning.trials import TooFewRecords, check_settings, predicted_gap, released_data
 from pm_dpgmm.privacy.bisection import bisected, geometric
@@ -92,12 +93,12 @@ def _smallest(n_features: int, n_components: int, budget: dict[str, Any], step: 
     def planned(size: int) -> Plan:
         return plan(size, n_features, n_components, progress=False, **budget)
 
-    size, most = rounded(_promised_size(n_features, n_components, budget)), MOST_NUMBERS // n_features
+    size, most = at_least_about(_promised_size(n_features, n_components, budget)), MOST_NUMBERS // n_features
     _check_simulated(size, n_features, budget)
     for i in range(MOST_GROWTH):
         step(i, MOST_GROWTH)
         size, found = _not_refused(size, planned, most)
-        size = rounded(GROWTH * size)
+        size = at_least_about(GROWTH * size)
         if found.enough or size > most:
             break
     return found
@@ -111,7 +112,7 @@ def _not_refused(size: int, planned: Callable[[int], T], most: int) -> tuple[int
         except TooFewRecords:
             if GROWTH * size > most:
                 raise
-            size = rounded(GROWTH * size)
+            size = at_least_about(GROWTH * size)
 
 
 def _check_simulated(size: float, n_features: int, budget: dict[str, Any]) -> None:

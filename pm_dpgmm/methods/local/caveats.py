@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from pm_dpgmm.methods.about import at_least_about
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.local.evidence import Evidence, NameEvidence, SideEvidence
 from pm_dpgmm.methods.local.fit import Found
@@ -20,8 +21,10 @@ def local_caveats(evidence: Evidence, found: Found, loss: float, n_responses: in
     """Reasons not to rely on the fit, as texts; none for most."""
     caveats = []
     if not loss <= TOO_MUCH:  # NaN too
-        more = n_responses * loss / TOO_MUCH if math.isfinite(loss) else math.inf
-        enough = f"; from about {float(f'{more:.1g}'):,.0f} on it would be {TOO_MUCH:g}" if loss < ALWAYS_FINE else ""
+        enough = ""
+        if loss < ALWAYS_FINE:
+            more = at_least_about(n_responses * loss / TOO_MUCH)
+            enough = f"; from about {more:,} on it would be {TOO_MUCH:g}"
         size = f"about {loss:.2g}" if math.isfinite(loss) else "an unknown number of"
         caveats.append(
             f"{n_responses:,} responses are too few: the fit is expected to lose {size} nats per record{enough}"

@@ -17,6 +17,7 @@ from scipy import optimize
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.lifted_mask import LARGEST_OMEGA, LEAST_OMEGA, largest_omega
 from pm_dpgmm.mechanisms.propose_test_release import pass_probabilities
+from pm_dpgmm.methods.about import at_least_about
 from pm_dpgmm.methods.populous.agreement import AgreementRule
 from pm_dpgmm.methods.populous.average import moved_mass
 from pm_dpgmm.privacy.bisection import bisected, geometric
@@ -122,8 +123,7 @@ def fewest_records(assumed: Assumed, noise: float | None) -> int:
         return found is not None and found[0] <= limit
 
     high = bisected(enough, 10 * NEVER, 1e2, middle=geometric, close=lambda low, high: high / low <= 1.02)
-    unit = 10 ** (math.floor(math.log10(high)) - 1)
-    return math.ceil(high / unit) * unit
+    return at_least_about(high)
 
 
 def _of_least_noise(assumed: Assumed) -> Design | None:
