@@ -123,7 +123,7 @@ def transitivity(effort: Effort, *, factors: Sizes, needed: int) -> Finding:
         step = np.sqrt(middle[1][0])  # one standard deviation from the second to the first
         return (middle[0] + step, middle[1] * (1 + RADIUS * math.sin(x[1]))), middle, (np.zeros(1), np.eye(1))
 
-    starts = effort.rng.uniform(-1, 1, (effort.of(30, 1000), 3))
+    starts = effort.rng.uniform(-1, 1, (effort.of(100, 1000), 3))
     return enough([_searched(ratio, part, triples(), built, starts, effort, factors) for part in range(3)], needed)
 
 
@@ -190,8 +190,8 @@ def _searched(
         lambda x: ratio(built(x), part),
         starts,
         tolerance=ROUNDING,
-        polished=2,
-        steps=effort.of(200, 1500),
+        polished=4,
+        steps=effort.of(300, 1500),
         shown_as=lambda x: f"{PARTS[part]}: {shown(built(x))}",
     )
     found = worst(drawn, polished)
