@@ -9,7 +9,7 @@
 # add up, to at most $(2, 2 \cdot 10^{-6})$. All models below are post-processing. (Patients are simulated and noise is
 # seeded, for teaching.)
 #
-# **Time.** About a minute and a half of one processor; some fifteen seconds in quick mode. You should know hierarchical
+# **Time.** Two to three minutes of one processor; some fifteen seconds in quick mode. You should know hierarchical
 # models ("partial pooling", eight schools), and have read tutorial 8.
 
 # %%

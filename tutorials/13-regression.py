@@ -9,7 +9,7 @@
 # densities, curves, bands and priors are post-processing: no further cost. (People are simulated and noise is seeded,
 # for teaching.)
 #
-# **Time.** A minute and a half of one processor; twenty seconds in quick mode. You should have read tutorials 7 and 8,
+# **Time.** About two minutes of one processor; twenty seconds in quick mode. You should have read tutorials 7 and 8,
 # and 12 for the last section.
 
 # %%

@@ -270,7 +270,7 @@ def checked_dims(
             known = ", ".join(map(repr, model.dim_lengths)) or "none"
             raise ValueError(
                 f"dims must start with dimensions of the model ({known}) and end with that of the features,"
-                f" got {dim!r} in {dims}; add it to coords"
+                f" got {dim!r} in {dims}; add it to coords, or put it last if it is that of the features"
             )
     add_dim(model, dims[-1], n_features, names, advice=FEATURES_LAST)
     return dims
