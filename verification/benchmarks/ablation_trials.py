@@ -67,15 +67,16 @@ TRIALS: list[Trial] = [
         LEAST_FRAMES=(10, 40), SOFT_REACH=(1.0, 4.0),
     ),
     *_trials(
-        f"{SKETCH}.start", MIXED=(0.0,), TRUSTED=(0.0,), LOST=(0.0,), SPLIT=(3.0, 12.0), TRIES=(0, 1), REACH=(1.5, 3.0),
-        APART=(0.4,), LEAST_COUNT=(0.005,), SYNTHETIC=(2000,), EM_STEPS=(20,),
+        f"{SKETCH}.search.start", MIXED=(0.0,), TRUSTED=(0.0,), LOST=(0.0,), SPLIT=(3.0, 12.0), TRIES=(0, 1),
+        REACH=(1.5, 3.0), APART=(0.4,), LEAST_COUNT=(0.005,), SYNTHETIC=(2000,), EM_STEPS=(20,),
     ),
     *_trials(
-        f"{SKETCH}.search", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,), FIRST_BACKGROUND=(0.05,),
+        f"{SKETCH}.search.pursuit", WORTH=(0.0,), GOOD=(math.inf,), BEST_ATOMS=(1,), FIRST_BACKGROUND=(0.05,),
         BACKGROUND_WORTH=(math.inf, 4.0), ENOUGH=(0,), LEAST_ROWS=(1000,),
     ),
     *_trials(
-        f"{SKETCH}.dictionary", PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,), NEARBY=(10,),
+        f"{SKETCH}.search.dictionary", PLACES=(300,), FARTHEST=(1.0,), CLOSER=((), (0.25,)), SHARPENED=(4,),
+        NEARBY=(10,),
     ),
     *_trials(
         f"{SKETCH}.estimate", RADIUS_PRIOR=(1.0,), SCALE_PRIOR=(1 / 3, 1 / 12), LOG_SCALES=(1.0,), SLOPES=(1.0,),

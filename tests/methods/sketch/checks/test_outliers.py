@@ -142,7 +142,7 @@ def test_a_background_is_as_broad_as_its_noise_may_have_hidden(clean):
 
 @pytest.mark.parametrize("name, most", [("sketch_one_column", 0.0), ("sketch_two_columns", 0.03)])
 def test_only_fits_of_too_many_parameters_in_several_columns_are_doubted(name, most, clean):
-    release = dpg.load(Path(__file__).parents[2] / "data" / "releases" / f"{name}.json")
+    release = dpg.load(Path(__file__).parents[3] / "data" / "releases" / f"{name}.json")
     evidence = SketchStatistics.from_arrays(release.raw, release.noise)
     assert doubt(evidence, 10**9) == pytest.approx(most)
     of_many = SketchStatistics.from_arrays(clean.raw, clean.noise)
