@@ -37,9 +37,9 @@ def hangs_on_the_guess(fit: SketchFit) -> str | None:
     unseen: NDArray[np.bool_] = (turns < TURNS) & (fit.found.weights > NOTABLE)
     try:
         apart = max((_apart(fit, other) for other in _narrower(fit, unseen)), default=0.0)
-    except np.linalg.LinAlgError:  # the budget is spent, so go on
+    except (ValueError, RuntimeError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
         return None
-    if apart < DIFFERS:
+    if not apart >= DIFFERS:  # NaN, too
         return None
     return (
         f"the released numbers fit another density as well, which differs in {apart:.0%} of the records, with narrower"
