@@ -34,7 +34,7 @@ class Outcome:
     def right(self) -> bool:
         """The findings agree with the verdict, and the contrast has the other truth value."""
         if self.finding is None or self.contrast is None:
-            return self.claim.verdict is Verdict.NOT_CHECKABLE and not self.failure
+            return self.claim.verdict is Verdict.NOT_CHECKABLE
         true = self.claim.verdict is not Verdict.FALSE
         if self.finding.holds != true or self.contrast.holds == true:
             return False
