@@ -44,6 +44,25 @@ class Problem:
         return self.n_records if self.neighbouring is Neighbouring.REPLACE_ONE else None
 
 
+class TooFewRecords(ValueError):
+    """A method takes no data set of so few records, whatever is in it.
+
+    Parameters
+    ----------
+    least : str
+        What there must be at least, and what for.
+    n_records : int
+        What was given.
+    """
+
+    def __init__(self, least: str, n_records: int) -> None:
+        super().__init__(least, n_records)
+        self.least, self.n_records = least, n_records
+
+    def __str__(self) -> str:
+        return f"X must have at least {self.least}, got {self.n_records:,}"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What leaves a method: paid for, every number of it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pm_dpgmm._arguments import shown
 from pm_dpgmm._blocks import mapped
-from pm_dpgmm.methods.outcome import Problem
+from pm_dpgmm.methods.outcome import Problem, TooFewRecords
 from pm_dpgmm.methods.released_checks import check_names
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.records.blocks import RecordBlocks
@@ -49,7 +49,7 @@ def read_problem(
     check_names(feature_names)
     n_features = len(feature_names)
     if n_records < choices[-1] and not isinstance(X, RowsOfLevel):
-        raise ValueError(f"X must have at least n_components = {choices[-1]} rows, got {n_records}")
+        raise TooFewRecords(f"n_components = {choices[-1]} rows", n_records)
     own = own_names(feature_names)
     limits = read_bounds(bounds, n_features, own)
     steps = read_resolution(resolution, feature_names, limits)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_probability, plain_numbers
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import Populous, released_mixture
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.mixture import Mixture
@@ -20,6 +20,7 @@ from pm_dpgmm.privacy.noise import Rng
 CRUDE_ALONE = "no sketch was released: the mixture is that of the crude release, made with a part of the budget"
 REACH = 6.0  # of the domain, in standard deviations of the crude components
 ANY_BOUNDS = (-1.0, 1.0)
+OF_CRUDE = "(of crude=Populous(...), with method 'two-phase')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,10 @@ class TwoPhase(Method):
         crude, rest = self.phases(problem)
         try:
             self.crude.check(crude)
+        except TooFewRecords as error:
+            raise TooFewRecords(f"{error.least} {OF_CRUDE}", error.n_records) from None
         except ValueError as error:
-            raise ValueError(f"{error} (of crude=Populous(...), with method 'two-phase')") from None
+            raise ValueError(f"{error} {OF_CRUDE}") from None
         self.sketch.check(rest)
         self.guarantee(problem).check_storable()
 

@@ -104,7 +104,7 @@ def plan(
     check_flag(progress=progress)
     name = method if isinstance(method, str) else type(method).__name__
     with without_warnings_of_fits(), progress_bar(progress, name, what="plan") as step:
-        found = planned_of(
+        found = plan_and_fits(
             n_records,
             n_features,
             n_components,
@@ -126,7 +126,7 @@ def plan(
 
 
 # ---------------------------------------------------------------------- parts of a plan
-def planned_of(
+def plan_and_fits(
     n_records: int,
     n_features: int,
     n_components: int,

@@ -15,10 +15,10 @@ from pm_dpgmm.methods.about import at_least_about
 from pm_dpgmm.methods.outcome import Problem
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.planning.plan import ERROR, MOST_NUMBERS, N_SIMULATIONS, is_populous, plan, planned_of
+from pm_dpgmm.planning.plan import ERROR, MOST_NUMBERS, N_SIMULATIONS, is_populous, plan, plan_and_fits
 from pm_dpgmm.planning.populous import populous_settings, smallest_plan
 from pm_dpgmm.planning.result import Plan
-from pm_dpgmm.planning.trials import TooFewRecords, check_settings, predicted_gap, released_data
+from pm_dpgmm.planning.trials import RefusedSize, check_settings, predicted_gap, released_data
 from pm_dpgmm.privacy.bisection import bisected, geometric
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.simulated_fits import without_warnings_of_fits
@@ -109,7 +109,7 @@ def _not_refused(size: int, planned: Callable[[int], T], most: int) -> tuple[int
     while True:
         try:
             return size, planned(size)
-        except TooFewRecords:
+        except RefusedSize:
             if GROWTH * size > most:
                 raise
             size = at_least_about(GROWTH * size)
@@ -128,7 +128,7 @@ def _promised_size(n_features: int, n_components: int, budget: dict[str, Any]) -
     strength = min(1.0, float(budget["epsilon"]))
     pilot = math.ceil(PILOT * n_components / strength)
     _check_simulated(pilot, n_features, budget)
-    one = partial(planned_of, n_features=n_features, n_components=n_components, **budget | {"n_simulations": 1})
+    one = partial(plan_and_fits, n_features=n_features, n_components=n_components, **budget | {"n_simulations": 1})
     pilot, (_, truths, releases) = _not_refused(pilot, one, MOST_NUMBERS // n_features)
     if releases and releases[0].statistic is Statistic.LOCAL_RESPONSES:  # the loss falls as 1 / n
         expected = float(releases[0].noise["expected_loss"])

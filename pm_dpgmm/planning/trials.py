@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pm_dpgmm._arguments import FloatArray, shown
 from pm_dpgmm.fit import fit_gmm
+from pm_dpgmm.methods.outcome import TooFewRecords
 from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, moved
 from pm_dpgmm.methods.sketch.model import SketchData
@@ -25,7 +26,6 @@ from pm_dpgmm.records.feature_names import names_of_features
 from pm_dpgmm.records.resolution import on_grid, read_resolution
 from pm_dpgmm.release.release import Release
 
-FEWER = "X must have at least"  # how the errors of all methods about few records begin
 N_HELD_OUT = 20_000
 DEVIATIONS = (0.7, 1.4)  # of the components along their axes
 SPREAD = 1.5  # a component's nearest neighbour is at most about this many separations away
@@ -71,8 +71,8 @@ def public_mixture(
     return Mixture(weights, means, covariances)
 
 
-class TooFewRecords(ValueError):
-    """A method refuses any data set of this size."""
+class RefusedSize(ValueError):
+    """A method takes no data set of so few records."""
 
 
 def trial_of(
@@ -84,10 +84,8 @@ def trial_of(
         release = _fit(truth, n_records, bounds, problem, rng)
     except Unstable:
         return Trial(True, math.inf, math.inf, math.inf, math.inf, math.inf, None, time.perf_counter() - began), None
-    except ValueError as error:
-        if str(error).startswith(FEWER):  # the records are simulated
-            raise TooFewRecords(str(error).replace(FEWER, "n_records must be at least", 1)) from None
-        raise
+    except TooFewRecords as error:  # of simulated records, so X is no name that the caller knows
+        raise RefusedSize(f"n_records must be at least {error.least}, got {error.n_records:,}") from None
     seconds = time.perf_counter() - began
     points = truth.sample(N_HELD_OUT, rng=rng)
     losses = truth.log_density(points) - release.log_density(points)

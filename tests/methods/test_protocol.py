@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import pickle
 from dataclasses import FrozenInstanceError, dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +16,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm import fit
 from pm_dpgmm.files.frozen_values import plain_values
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
-from pm_dpgmm.methods.outcome import Method, Outcome, Problem, kept_by_nobody
+from pm_dpgmm.methods.outcome import Method, Outcome, Problem, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import Populous
 from pm_dpgmm.methods.populous_single.method import PopulousSingle
 from pm_dpgmm.methods.two_phase import TwoPhase
@@ -143,8 +144,11 @@ def test_a_good_problem_passes_and_costs_at_most_the_budget(name):
 
 @pytest.mark.parametrize("name, given, words", [(name, *bad) for name, bads in BAD.items() for bad in bads])
 def test_a_bad_problem_is_refused_before_anything_is_spent(name, given, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as refused:
         SETTINGS[name].check(given)
+    too_few = "X must have at least" in words
+    assert isinstance(refused.value, TooFewRecords) == too_few
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)  # it may come from another process
 
 
 @NAMES

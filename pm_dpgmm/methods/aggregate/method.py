@@ -27,7 +27,7 @@ from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
 from pm_dpgmm.methods.aggregate.fused import with_the_sketch
 from pm_dpgmm.methods.aggregate.search import best_design
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.background import NOTABLE
@@ -171,7 +171,7 @@ class Aggregate(Method):
         size = Coordinates(problem.n_components, problem.n_features, "ratios").size
         least = FEWEST_SUBSETS * (size + 1)
         if problem.public_records is not None and problem.n_records < least:
-            raise ValueError(f"X must have at least {least} rows with method 'aggregate', got {problem.n_records}")
+            raise TooFewRecords(f"{least} rows with method 'aggregate'", problem.n_records)
         room = MOST_NUMBERS - MOST_AVERAGED
         if problem.n_features > 1 and self.sketch.most_numbers(problem, part) > room:
             raise ValueError(

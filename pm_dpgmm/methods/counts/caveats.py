@@ -20,8 +20,8 @@ from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_VARIANCE as GRID_VARIANCE
 from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
-from pm_dpgmm.methods.sketch.checks.caveats import MEASURED
 from pm_dpgmm.methods.sketch.checks.misfit import counted
+from pm_dpgmm.methods.sketch.estimate import MEASURED
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray

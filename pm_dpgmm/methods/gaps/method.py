@@ -26,7 +26,7 @@ from pm_dpgmm.methods.gaps.candidates import Candidates, candidates
 from pm_dpgmm.methods.gaps.caveats import INTERRUPTED, gap_caveats
 from pm_dpgmm.methods.gaps.groups import bin_edges, groups_of, most_counted
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.mixture.scheffe_sets import Lines
@@ -134,12 +134,12 @@ class GapsMethod(Method):
             raise ValueError(f"{rule} with method 'gaps', got {problem.delta:g}")
         histogram_loss(**budget)
         check_selection(epsilon=problem.epsilon)
-        least = math.ceil(noise.bound / (LARGEST_SHARE * self.first_share)) + 1
+        least, public = math.ceil(noise.bound / (LARGEST_SHARE * self.first_share)) + 1, problem.public_records
+        to_find = "for method 'gaps' to find even one component at this budget"
+        if public is not None and public < least:
+            raise TooFewRecords(f"{least} rows {to_find}", public)
         if self.expected_records(problem) < least:
-            raise ValueError(
-                f"X must have at least {least} rows for method 'gaps' to find even one component at this budget,"
-                f" got {self.expected_records(problem)}"
-            )
+            raise ValueError(f"assumed_records must be at least {least} {to_find}, got {self.assumed_records}")
 
     def expected_records(self, problem: Problem) -> int:
         """The number of records where it is public, else the guess."""

@@ -19,7 +19,7 @@ from pm_dpgmm.methods.local.fit import Found, chart_of, expected_loss, fit_respo
 from pm_dpgmm.methods.local.protocol import LocalProtocol
 from pm_dpgmm.methods.local.randomisers import KINDS
 from pm_dpgmm.methods.local.responses import VectorResponses, WaveResponses, responses_from_arrays
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import Rng, permutation
@@ -129,7 +129,7 @@ class LocalMethod(Method):
             )
             raise ValueError(f"{rule}, got {problem.n_components} in {problem.n_features} columns")
         if self.rounds == 2 and problem.n_records < 2:
-            raise ValueError(f"X must have at least 2 rows for 2 rounds, got {problem.n_records}")
+            raise TooFewRecords("2 rows for 2 rounds", problem.n_records)
         protocol = self.protocol(problem)
         if protocol.phases and len(protocol.phases) * problem.n_features * self.rounds > MOST_COUNTS:
             raise ValueError(f"X must have fewer columns with method 'local', got {problem.n_features}")

@@ -30,7 +30,7 @@ from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.mechanisms.lifted_mask import LiftedMaskNoise, lifted_mask, mixture_of_lifted, parts_of_lifted
 from pm_dpgmm.mechanisms.propose_test_release import PassProbabilities, pass_probabilities
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.agreement import SEPARATION, friend_table
 from pm_dpgmm.methods.populous.average import average_core, check_core, stability_level
 from pm_dpgmm.methods.populous.caveats import mask_caveats
@@ -335,20 +335,20 @@ def _constants(settings: Populous, public: tuple[int, int, int, float, float, bo
                     f" {settings.n_subsets}, noise = {settings.noise}, separation = {settings.separation:g} and"
                     f" efficiency = {settings.efficiency:g} at epsilon = {epsilon:g}, delta = {delta:g}"
                 )
-            named = "X must have" if settings.assumed_records is None else "assumed_records must be"
-            rows = " rows" if settings.assumed_records is None else ""
-            raise ValueError(
-                f"{named} at least about {enough:,}{rows} for method 'populous' to answer with {k} components of"
-                f" {d} columns, separation {settings.separation:g} and efficiency {settings.efficiency:g},"
-                f" got {n:,}"
+            to_answer = (
+                f"for method 'populous' to answer with {k} components of {d} columns, separation"
+                f" {settings.separation:g} and efficiency {settings.efficiency:g}"
             )
+            if settings.assumed_records is None:
+                raise TooFewRecords(f"about {enough:,} rows {to_answer}", n)
+            raise ValueError(f"assumed_records must be at least about {enough:,} {to_answer}, got {n:,}")
     elif (design.rule.n_components, design.rule.n_features) != (k, d):
         raise ValueError(
             f"design must be made for {k} components and {d} columns, got {design.rule.n_components} and"
             f" {design.rule.n_features}"
         )
     if fixed and n_records < design.n_subsets:
-        raise ValueError(f"X must have at least n_subsets = {design.n_subsets} rows, got {n_records}")
+        raise TooFewRecords(f"n_subsets = {design.n_subsets} rows", n_records)
     loss = LiftedMaskProfile(omega=design.omega, eta=design.noise, dimension=d + 1)
     table = pass_probabilities(loss, epsilon=epsilon, delta=delta)
     return Constants(design, LiftedMaskNoise(design.noise, design.rule.kappa), table)

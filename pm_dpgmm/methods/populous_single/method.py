@@ -17,7 +17,7 @@ from pm_dpgmm.learners.rehearsal import rehearse_learner
 from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.mechanisms.masks import MaskNoise, largest_radius, mask_loss, mask_mixture, paper_loss, paper_radius
 from pm_dpgmm.mechanisms.truncated_laplace import truncated_laplace_count, truncated_laplace_loss
-from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
+from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.caveats import mask_caveats
 from pm_dpgmm.methods.populous_single.agreement import friend_table
 from pm_dpgmm.mixture.mixture import Mixture
@@ -147,10 +147,11 @@ class PopulousSingle(Method):
             )
         least = constants.n_subsets * (problem.n_components * (problem.n_features + 1))
         if problem.n_records < least:
-            raise ValueError(
-                f"X must have at least {least} rows for {constants.n_subsets} subsets of"
-                f" {problem.n_components} components in {problem.n_features} dimensions, got {problem.n_records}"
+            enough = (
+                f"{least} rows for {constants.n_subsets} subsets of {problem.n_components} components in"
+                f" {problem.n_features} dimensions"
             )
+            raise TooFewRecords(enough, problem.n_records)
 
     def try_learner(self, learner: Any, problem: Problem) -> None:
         """Raise if ``learner`` cannot fit simulated rows, as many as a subset has, or remembers them."""

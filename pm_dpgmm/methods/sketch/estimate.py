@@ -44,6 +44,7 @@ BROAD = 0.5  # deviations of the background in half-widths, where the first cell
 FLATTEST = 1e-5  # least part of a feature's standard deviation that others do not explain
 NEGLIGIBLE = 1e-2  # fall of the objective at which a fit with full weights ends: a tenth of a standard deviation
 LEAST_OVER_FLOOR = 1e-2  # least variance that a start has beside the variance floor, in floors
+MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell two densities apart
 REJECTED = 12.0  # misfit above which the records are not from the mixture; misfit.py says how much that matters
 
 

@@ -132,6 +132,8 @@ def test_add_remove_needs_a_guess_and_keeps_the_number_of_records(tmp_path):
     assert found.n_records is None and found.noise["bin_records"] is None and abs(found.means[0, 0]) < 0.2
     with pytest.raises(ValueError, match="assumed_records must be given"):
         dpg.fit_gmm(X, 1, neighbouring="add-remove", **BUDGET)
+    with pytest.raises(ValueError, match=r"assumed_records must be at least 335 for method 'gaps'.* got 50$"):
+        dpg.fit_gmm(X, 1, neighbouring="add-remove", assumed_records=50, **BUDGET)
 
 
 def test_replace_one_blocks_have_public_sizes_and_values_do_not_move_places():

@@ -20,14 +20,13 @@ from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.sketch.checks.outside_bins import records_outside
 from pm_dpgmm.methods.sketch.checks.width_guess import hangs_on_the_guess
-from pm_dpgmm.methods.sketch.estimate import FEW, SketchFit, prior_about, signal
+from pm_dpgmm.methods.sketch.estimate import FEW, MEASURED, SketchFit, prior_about, signal
 from pm_dpgmm.methods.sketch.fit import objective_rises
 from pm_dpgmm.methods.sketch.phantoms import phantom_chances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
-MEASURED = 16.0  # rise of chi-square, 4 standard deviations, below which the numbers do not tell it from that
 NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted

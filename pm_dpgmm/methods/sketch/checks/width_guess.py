@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm.methods.components_in_words import listed
-from pm_dpgmm.methods.sketch.estimate import SketchFit, prior_about
+from pm_dpgmm.methods.sketch.estimate import MEASURED, SketchFit, prior_about
 from pm_dpgmm.methods.sketch.fit import refined, reweighted
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import all_dropped
 from pm_dpgmm.mixture.total_variation import total_variation_mixtures
 
 GUESS = 16.0
-TURNS, NOTABLE = 1.75, 0.1  # finest frequency times deviation below which a component of such a weight is looked at
-FITS_AS_WELL = 16.0  # rise of chi-square, 4 standard deviations
+TURNS = 1.75  # finest frequency times deviation below which a component's shape may be unseen
+NOTABLE = 0.1  # weight of a component that is looked at
 DIFFERS = 0.1  # total variation that counts
 NARROW = 0.3  # deviation of the halves that a component is cut into, with its mean and variance as a whole
 STEPS, N_POINTS = 15, 4_000
@@ -61,7 +61,7 @@ def _narrower(fit: SketchFit, unseen: NDArray[np.bool_]) -> Iterator[ScaledMixtu
 def _apart(fit: SketchFit, other: ScaledMixture) -> float:
     """Total variation between the two densities; 0 where the other fits worse."""
     found = SketchFit.of(fit.data, other)
-    if not found.deviance - fit.deviance < FITS_AS_WELL:
+    if not found.deviance - fit.deviance < MEASURED:
         return 0.0
     rng = np.random.default_rng(0)  # of public points
     return total_variation_mixtures(fit.density, found.density, n_samples=N_POINTS, rng=rng)[0]

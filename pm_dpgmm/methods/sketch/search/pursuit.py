@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -119,11 +119,11 @@ def fit_from(
             found = other if other.objective < found.objective - ELSEWHERE else found
         return of_all(found)
     moves = [
-        lambda best: _others(data, others, prior, work),
+        lambda _: _best((_tried(data, start, prior, work) for start in others), work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
-        lambda best: spare(data, atoms, best, prior, work, (2, 4)),
+        lambda best: _best((spare(data, atoms, best, prior, work, more) for more in (2, 4)), work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
-        lambda best: spare(data, atoms, best, prior, work, (1, 3, best.n_components)),
+        lambda best: _best((spare(data, atoms, best, prior, work, more) for more in (1, 3, best.n_components)), work),
         lambda best: add_and_drop(data, best, prior, atoms, work, radius=radius),
     ]
     for i, move in enumerate(moves):
@@ -163,16 +163,20 @@ class Effort:
         self.spent += steps * self.rows * float(found.n_parameters) ** 2
 
 
-def _others(data: SketchData, starts: Iterable[ScaledMixture], prior: Prior, work: Effort) -> ScaledMixture | None:
+def _best(fits: Iterator[ScaledMixture], work: Effort) -> ScaledMixture | None:
+    """The best of fits that are made one by one until the effort is spent; None of none."""
     best = None
-    for start in starts:
-        found = refined(data, start, prior)
-        work.pay(start, 20)
+    for found in fits:
         if best is None or found.objective < best.objective:
             best = found
         if work.spent > EFFORT:
             break
     return best
+
+
+def _tried(data: SketchData, start: ScaledMixture, prior: Prior, work: Effort) -> ScaledMixture:
+    work.pay(start, 20)
+    return refined(data, start, prior)
 
 
 def outstanding_places(data: SketchData, found: ScaledMixture, radius: float) -> list[Dictionary]:
@@ -225,25 +229,17 @@ def spare(
     found: ScaledMixture,
     prior: Prior,
     work: Effort,
-    more: Sequence[int],
-) -> ScaledMixture | None:
-    """Fit with spare components, then drop one at a time."""
-    library = Dictionary.of(data, *atoms)
-    k, best = found.n_components, None
-    for extra in more:
-        larger = found
-        for _ in range(extra):
-            larger = refined(data, best_added(data, larger, library, 1)[0], prior, steps=8)
-            work.pay(larger, 8)
-        larger = refined(data, larger, prior, steps=20)
-        work.pay(larger, 20)
-        while larger.n_components > k:
-            larger = min(all_dropped(data, larger, prior, steps=4), key=lambda other: other.objective)
-            work.pay(larger, 4 * (larger.n_components + 1))
-        larger = refined(data, larger, prior)
-        work.pay(larger, 20)
-        if best is None or larger.objective < best.objective:
-            best = larger
-        if work.spent > EFFORT:
-            break
-    return best
+    more: int,
+) -> ScaledMixture:
+    """Fit with so many components more, then drop one at a time."""
+    library, larger = Dictionary.of(data, *atoms), found
+    for _ in range(more):
+        larger = refined(data, best_added(data, larger, library, 1)[0], prior, steps=8)
+        work.pay(larger, 8)
+    larger = refined(data, larger, prior, steps=20)
+    work.pay(larger, 20)
+    while larger.n_components > found.n_components:
+        larger = min(all_dropped(data, larger, prior, steps=4), key=lambda other: other.objective)
+        work.pay(larger, 4 * (larger.n_components + 1))
+    work.pay(larger, 20)
+    return refined(data, larger, prior)

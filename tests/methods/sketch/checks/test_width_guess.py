@@ -4,14 +4,22 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.methods.sketch.checks import width_guess
+from pm_dpgmm.methods.sketch.estimate import SketchFit
 from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.planning.trials import released_data
 
 TOLD = "fit another density as well"
 WEIGHTS, MEANS, DEVIATIONS = [0.12, 0.27, 0.14, 0.47], [0.0, 170.0, -66.0, 1055.0], [755.0, 8.0, 23.0, 407.0]
 
 
+def mixture_of(weights, means, deviations):
+    return dpg.Mixture(weights, np.array(means)[:, None], np.square(deviations)[:, None, None])
+
+
 def fit(means, deviations, *, weights=WEIGHTS, seed=1, **settings):
-    truth = dpg.Mixture(weights, np.array(means)[:, None], np.square(deviations)[:, None, None])
+    truth = mixture_of(weights, means, deviations)
     X = truth.sample(10_000, rng=np.random.default_rng(seed))
     made = dpg.fit_gmm(
         X, len(means), epsilon=1.0, delta=1e-6, bounds=(-5_700, 5_700), method=SketchMethod(**settings),
@@ -20,6 +28,26 @@ def fit(means, deviations, *, weights=WEIGHTS, seed=1, **settings):
     points = truth.sample(4_000, rng=np.random.default_rng(0))
     ratios = np.exp(made.log_density(points) - truth.log_density(points))
     return made, float(np.maximum(1 - ratios, 0.0).mean())
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_another_density_counts_where_it_differs_and_fits_as_well(monkeypatch):
+    release = fit(MEANS, DEVIATIONS)[0]
+    data = released_data(release)
+
+    def scaled(mixture):
+        return ScaledMixture.about(mixture, data.centre, data.unit)
+
+    def told(found, other):
+        monkeypatch.setattr(width_guess, "_narrower", lambda fit, unseen: [scaled(other)])
+        return width_guess.hangs_on_the_guess(SketchFit.of(data, scaled(found))) is not None
+
+    truth = mixture_of(WEIGHTS, MEANS, DEVIATIONS)
+    assert told(release.mixture, truth)
+    worse = mixture_of(WEIGHTS, [*MEANS[:3], 1_400.0], DEVIATIONS)
+    assert not told(release.mixture, worse)
+    nearly_the_same = mixture_of(WEIGHTS, MEANS, [755.0, 9.0, 23.0, 407.0])
+    assert not told(truth, nearly_the_same)
 
 
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
