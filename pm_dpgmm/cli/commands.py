@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
 
 
+PARTIAL = ".partial.json"
+
+
 def fit(options: argparse.Namespace) -> int:
     """Destinations are checked and reserved first, then everything else is checked, then the budget is spent."""
     read = (options.records, options.ledger, options.like)
     _check_output(options, *read)
     target = options.output.resolve() if options.output.is_symlink() else options.output  # one checkpoint for both
-    partial = target.with_name(f"{target.stem}.partial.json")
+    if target.name.endswith(PARTIAL):
+        raise ValueError(f"--output must not end in {PARTIAL}, the names of interrupted fits, got {str(target)!r}")
+    partial = target.with_name(target.stem + PARTIAL)
     if partial.is_file() and partial.stat().st_size:
         raise FileExistsError(
             f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"

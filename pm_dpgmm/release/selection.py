@@ -167,7 +167,8 @@ def with_fit(
     release: AnyRelease, evidence: SketchStatistics, fit: SketchFit, choice: Choice | None = None
 ) -> AnyRelease:
     """The same statistics, of which ``evidence`` was read, and guarantee with another mixture."""
-    fit, evidence, told = finish(fit, evidence, release.raw)
+    most_components = fit.found.n_components if choice is None else choice.most_components
+    fit, evidence, told = finish(fit, evidence, release.raw, most_components)
     noise = {name: value for name, value in release.noise.items() if name not in OF_A_FIT}
     noise |= {} if evidence.covariance_type == FULL else {"covariance_type": evidence.covariance_type}
     noise |= told | ({} if choice is None else choice.told())

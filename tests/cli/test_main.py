@@ -310,6 +310,12 @@ def test_a_warning_that_is_an_error_before_anything_is_spent_is_one_line(table, 
     assert capsys.readouterr().err.count("\n") == 1 and ledger.spent == (0.0, 0.0)
 
 
+def test_an_output_must_not_be_named_like_an_interrupted_fit(table, tmp_path, capsys, unspent):
+    assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.partial.json")]) == 2
+    assert "--output must not end in .partial.json, the names of interrupted fits" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.json"))
+
+
 def test_an_output_and_a_link_to_it_have_one_checkpoint_for_both(table, tmp_path, capsys, unspent):
     (tmp_path / "link.json").symlink_to(tmp_path / "r.json")
     (tmp_path / "r.partial.json").touch()  # of a fit to r.json that is running

@@ -9,7 +9,7 @@ from typing import Any
 from scipy.stats import norm
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import NOT_SHARED_NOISE, as_bits, if_it_shows, kinds_looked_for, plain
+from verification.auditing.result import as_bits, if_it_shows, kinds_looked_for, plain, unlooked_in
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -52,7 +52,7 @@ class CurveAuditResult:
     @property
     def looked_for(self) -> tuple[str, ...]:
         """Kinds of violation that the scores can see."""
-        return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
+        return kinds_looked_for(self.score, self.level, unlooked_in(self.notes))
 
     @property
     def claimed_mu(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
+from verification.auditing.scores import NOT_REGIONS, REGIONS
 
 EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
@@ -24,10 +26,6 @@ _LATELY = (
     " 1 or more near 0"
 )
 TAILS = "the tails of single columns"
-REGIONS = (
-    "regions of one column (no narrower than a twenty-fifth of its standard deviation), of two or three, of four where"
-    " columns are few or runs many"
-)
 REPEATED = "values that repeat (where all do, in forty runs or more each)"
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
@@ -48,6 +46,7 @@ BY_BIT = (
     "the parity of two bits of a number",
     "bits of a number counted in steps of a grid of a power of two",
 )
+UNLOOKED = {NOT_SHARED_NOISE: SHARED_NOISE, NOT_REGIONS: REGIONS}  # notes, and the kinds that they take back
 MEASURED = {BY_DENSITY, TAILS}  # kinds that are caught as often as HOW_OFTEN says
 _KINDS_BEFORE = {
     TAILS: "single columns and their tails",
@@ -109,7 +108,7 @@ class AuditResult:
     @property
     def looked_for(self) -> tuple[str, ...]:
         """Kinds of violation that the scores can see."""
-        return kinds_looked_for(self.score, self.level, NOT_SHARED_NOISE not in self.notes)
+        return kinds_looked_for(self.score, self.level, unlooked_in(self.notes))
 
     def as_dict(self) -> dict[str, Any]:
         """Return every field and ``looked_for`` as plain JSON types; an infinite number becomes "inf" or "-inf"."""
@@ -217,12 +216,17 @@ def scores_of(level: str, *, exact: bool) -> tuple[str, ...]:
     return (EXACT_SCORE,) if exact else LEARNERS if level == "value" else ("bits", *LEARNERS)
 
 
-def kinds_looked_for(score: str, level: str, shared_noise: bool) -> tuple[str, ...]:
-    """What a score of this name can see; ``shared_noise``: whether such sums of columns were looked for."""
+def unlooked_in(notes: Iterable[str]) -> set[str]:
+    """Kinds that notes of an audit say were not looked for."""
+    return {UNLOOKED[note] for note in notes if note in UNLOOKED}
+
+
+def kinds_looked_for(score: str, level: str, unlooked: Collection[str]) -> tuple[str, ...]:
+    """What a score of this name can see, but for kinds that were not looked for."""
     if score == EXACT_SCORE:
         return (BY_DENSITY,)
     kinds = BY_VALUE if level == "value" else (*BY_VALUE, *BY_BIT)
-    return tuple(kind for kind in kinds if kind != SHARED_NOISE or shared_noise)
+    return tuple(kind for kind in kinds if kind not in unlooked)
 
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
@@ -230,8 +234,8 @@ def in_earlier_words(text: str) -> tuple[str, ...]:
     found = [text.replace(HOW_OFTEN, _LATELY)]
     for score in (EXACT_SCORE, ""):
         for level in LEVELS[::-1]:  # the words of values begin those of bits
-            for shared_noise in (False, True):
-                kinds = kinds_looked_for(score, level, shared_noise)
+            for unlooked in ((SHARED_NOISE, REGIONS), (SHARED_NOISE,), (REGIONS,), ()):
+                kinds = kinds_looked_for(score, level, unlooked)
                 text = text.replace(if_it_shows(kinds), f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
     for words in _BEFORE:
         earlier = text

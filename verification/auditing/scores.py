@@ -36,6 +36,7 @@ MOST_CHOSEN = 24  # columns beyond which the best ones have trees of their own, 
 LARGE = ("column", "linear", "quadratic", "trees", "fine trees", "chosen trees", "repeats", "bits")  # for many runs
 SMALL = ("ridge", "quadratic", "monotone trees", "repeats", "bits")  # for hundreds
 APART = {"column", "chosen trees", "repeats", "bits"}  # in no mean and no table: they are sharp where they speak
+OF_REGIONS = {"trees", "fine trees", "chosen trees"}
 INPUTS: dict[str, Callable[[encoding.Encoder, FloatArray], NDArray[Any]]] = {
     "column": lambda encoder, rows: rows,
     "ridge": encoding.linear,
@@ -56,6 +57,15 @@ TREES = {  # leaves, smallest leaf as a share of the rows, rounds, learning rate
     "chosen trees": (8, 0.002, 60, 0.1, 3.0),
 }
 
+REGIONS = (
+    "regions of one column (no narrower than a twenty-fifth of its standard deviation), of two or three, of four where"
+    " columns are few or runs many"
+)
+NOT_REGIONS = (
+    "regions of columns were not looked for, only what grows or falls along them: of so few runs the trees that find"
+    " regions would learn luck"
+)
+
 Chosen = tuple[NDArray[np.int64], encoding.Encoder]  # columns with trees of their own
 
 
@@ -68,7 +78,7 @@ class Portfolio:
     encoder: encoding.Encoder
     models: dict[str, Any]  # fitted classifiers
     chosen: Chosen | None = None
-    unlooked: tuple[str, ...] = ()  # notes: what of columns together was not looked at
+    unlooked: tuple[str, ...] = ()  # notes: what was not looked at
 
 
 @np.errstate(invalid="ignore")  # arithmetic on a signalling NaN, which a mechanism may return
@@ -105,7 +115,7 @@ def learn(
         # Bits of numbers share no noise, and would hide that columns of numbers do.
         encoder = encoding.fit_encoder(rows, label, n_numbers=n_bits or None)
     if min(label.sum(), (~label).sum()) < 2:
-        return Portfolio(("none",), None, encoder, {}, unlooked=encoder.derived.unlooked)
+        return Portfolio(("none",), None, encoder, {}, unlooked=(*encoder.derived.unlooked, NOT_REGIONS))
     found: dict[str, Any] = {}
     chosen: Chosen | None = None
     for name in models:
@@ -136,7 +146,8 @@ def learn(
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
     names += [name for name in found if name in APART and name != "column"]
-    return Portfolio(tuple(names), atoms, encoder, found, chosen, encoder.derived.unlooked)
+    unlooked = encoder.derived.unlooked if OF_REGIONS & set(found) else (*encoder.derived.unlooked, NOT_REGIONS)
+    return Portfolio(tuple(names), atoms, encoder, found, chosen, unlooked)
 
 
 @np.errstate(invalid="ignore")

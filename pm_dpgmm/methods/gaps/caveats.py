@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.counts.caveats import MATTERS, Counts, Judged, excess
+from pm_dpgmm.methods.components_in_words import listed
+from pm_dpgmm.methods.counts.caveats import MATTERS, TIMES, Counts, Judged, excess
 from pm_dpgmm.methods.gaps.bin_fit import masses
 from pm_dpgmm.methods.gaps.groups import groups_of
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
+from pm_dpgmm.methods.sketch.estimate import MEASURED
 from pm_dpgmm.mixture.mixture import Mixture
 
 ELSEWHERE = 12.0  # standard deviations of the nearest group from which a component was not found by its gaps
@@ -20,7 +22,7 @@ INTERRUPTED = "the fit was interrupted before its choice: the mixture is the lik
 
 
 def gap_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> list[str]:
-    """That the released counts contradict the mixture, or that there were more groups of gaps than components.
+    """That the released counts contradict the mixture, lack its widths, or showed more groups than it has components.
 
     Empty where nothing speaks against the fit. Nothing is raised.
 
@@ -31,7 +33,8 @@ def gap_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture
     try:
         with np.errstate(all="ignore"):
             found = GapStatistics.of(raw, noise)
-            return [text for text in (_misfit(found, mixture), _groups(found, mixture)) if text]
+            told = (_misfit(found, mixture), _groups(found, mixture), _unmeasured_width(found, mixture))
+            return [text for text in told if text]
     except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
         return []
 
@@ -57,6 +60,28 @@ def _misfit(found: GapStatistics, mixture: Mixture) -> str | None:
         f"a mixture of {mixture.n_components} components does not fit the released counts: they alone show that it is"
         f" off by {told} nats per record or more; another number of components may help"
     )
+
+
+def _unmeasured_width(found: GapStatistics, mixture: Mixture) -> str | None:
+    """That components lie within a bin or two, so that the counts do not tell how narrow they are."""
+    narrower = width_rises(found, mixture, 1 / TIMES) < MEASURED
+    if mixture.weights[narrower].sum() <= NOTABLE:
+        return None
+    return (
+        f"some widths were not measured: as far as the released counts tell, {listed(narrower)} could be {TIMES:.0f}"
+        " times narrower or more, and densities there are arbitrary; more records may tell, or bounds from public"
+        " knowledge, with method 'sketch'"
+    )
+
+
+def width_rises(found: GapStatistics, mixture: Mixture, factor: float) -> FloatArray:
+    """Rise of chi-square when one component's deviation is multiplied by ``factor``, shape (K,); all else stays."""
+    fit = judged(found, mixture)
+    deviations = factor * np.sqrt(mixture.covariances[:, 0, 0])
+    shares = masses(found.bins, mixture.means[None, :, 0], deviations[None])[0][0]
+    steps = fit.n_records * mixture.weights[:, None] * (shares - fit.shares)
+    residuals = fit.counts.values - fit.expected
+    return np.asarray(((steps - 2 * residuals) * steps / fit.variances).sum(axis=1))
 
 
 def _groups(found: GapStatistics, mixture: Mixture) -> str | None:

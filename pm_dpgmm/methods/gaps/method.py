@@ -40,7 +40,7 @@ LEAST_ACCURACY, SAMPLING = 0.02, 2.0  # of the choice; and so many standard erro
 HANDICAP = 4.0  # largest, in units of ln(candidates) / epsilon
 PLACES = 1_000  # of a random assignment: shares of blocks are multiples of its inverse
 MOST_GUESSED = 2**53
-MOST_COMPONENTS = 64  # each needs some 1,750 records
+MOST_COMPONENTS = 64  # each needs some 2,000 records
 MOST_REJECTED = 1_000  # draws of noise for one that is kept
 STEPS = 3
 LARGEST_RECORD, LEAST_RECORD = 1e100, 1e-100  # in size; variances are then normal floats
@@ -76,7 +76,7 @@ class GapsMethod(Method):
 
     Notes
     -----
-    At epsilon 1 and delta 1e-6 a component needs some 700 records in the first block, so about 1,750 divided by the
+    At epsilon 1 and delta 1e-6 a component needs some 800 records in the first block, so about 2,000 divided by the
     least weight in all (``verification/benchmarks/far_and_wide.py``). Components of a similar scale within bounds, or
     within some hundred deviations, are the business of "sketch". In the unit of the records those beyond 1e100 in size
     are moved there, and those below 1e-100 count as 0.

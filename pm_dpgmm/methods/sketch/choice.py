@@ -41,6 +41,11 @@ class Choice:
         return self.fits[int(np.nanargmin(self.scores))] if np.isfinite(self.scores).any() else self.fits[0]
 
     @property
+    def most_components(self) -> int:
+        """The largest number that was fitted."""
+        return max(fit.found.n_components for fit in self.fits)
+
+    @property
     def starts(self) -> dict[int, ScaledMixture]:
         """The mixtures by their number of components, to start later fits from."""
         return {fit.found.n_components: fit.found for fit in self.fits}

@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
 from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import fit_from, fit_sketch, with_background
+from pm_dpgmm.methods.sketch.search.spikes import with_narrower
 from pm_dpgmm.methods.sketch.search.start import (
     TYPICAL,
     leaves_of,
@@ -103,7 +104,8 @@ def fit_evidence(
     """
     data = sketch_data(evidence)
     if len(evidence.unit) == 1:
-        return SketchFit.of(data, fit_sketch(data, n_components, prior_about(None), radius=1.0))
+        prior = prior_about(None)
+        return SketchFit.of(data, with_narrower(data, fit_sketch(data, n_components, prior, radius=1.0), prior))
     begin = chain(first, (less_floor(leaves, data.variance_floor) for leaves in start_mixtures(evidence, n_components)))
     start = next(begin)
     radius = math.sqrt(len(evidence.unit))

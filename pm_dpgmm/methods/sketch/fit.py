@@ -62,7 +62,7 @@ def _weighed(data: SketchData, found: ScaledMixture) -> tuple[float, FloatArray,
 
     The noise on the number of records is one more direction of noise.
     """
-    whitener, log_determinant = _whitener(data, found)
+    whitener, log_determinant = whitener_of(data, found)
     expected = data.expected(found)
     residuals = linalg.solve_triangular(whitener, expected - data.values, lower=True, check_finite=False)
     value = float(residuals @ residuals)
@@ -124,7 +124,7 @@ def reweighted(
 ) -> ScaledMixture:
     """Refit with n V + noise as the covariance of the sketch, V that of a record from the mixture so far."""
     for _ in range(rounds):
-        found = refined(data, found, prior, whitener=_whitener(data, found)[0], steps=steps, tolerance=tolerance)
+        found = refined(data, found, prior, whitener=whitener_of(data, found)[0], steps=steps, tolerance=tolerance)
     return found
 
 
@@ -187,7 +187,7 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
     """
     k, has_background = found.n_components, found.background is not None
     efficient = data.full_weights
-    whitener = _whitener(data, found)[0] if efficient else None
+    whitener = whitener_of(data, found)[0] if efficient else None
     slopes = _slopes(data, _packed(data, found), k, whitener, has_background)
     normal = slopes.T @ slopes
     expected = data.expected(found)
@@ -218,7 +218,7 @@ def objective_rises(data: SketchData, found: ScaledMixture, factor: float) -> Fl
     the covariance in the unit of the data; a deviation does not shrink below the variance floor, and the rise is
     infinite where the floor leaves no room.
     """
-    whitener = _whitener(data, found)[0] if data.values.size < MOST_WHITENED else None
+    whitener = whitener_of(data, found)[0] if data.values.size < MOST_WHITENED else None
 
     def weighed(values: FloatArray) -> FloatArray:
         if whitener is None:
@@ -312,7 +312,7 @@ def _prior_rows(
     return flat.reduced(middle), flat.means(spread)
 
 
-def _whitener(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:
+def whitener_of(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of n V + noise and the logarithm of its determinant, squared."""
     try:
         factor = linalg.cholesky(_covariance(data, found), lower=True, overwrite_a=True, check_finite=False)

@@ -329,7 +329,7 @@ def outcome(
     evidence: SketchStatistics, fit: SketchFit, guarantee: Guarantee, raw: Mapping[str, FloatArray], choice: Choice
 ) -> Outcome:
     """What leaves the method; from here on only released and public numbers are used."""
-    fit, evidence, told = finish(fit, evidence, raw)
+    fit, evidence, told = finish(fit, evidence, raw, choice.most_components)
     arrays, law = evidence.to_arrays()
     noise = {"statistic": "sketch", "law": "discrete Gaussian", **law, **told, **choice.told()}
     return Outcome(fit.mixture, guarantee, dict(raw) | arrays, noise, fit.background)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.sketch.fit import refined
+from pm_dpgmm.methods.sketch.fit import refined, whitener_of
 from pm_dpgmm.methods.sketch.model import Prior, SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed_spreads
 
@@ -30,8 +30,9 @@ def phantom_chances(data: SketchData, found: ScaledMixture, prior: Prior) -> Flo
     k = found.n_components
     if k == 1 or k * STEPS * data.values.size * float(found.n_parameters) ** 2 > EFFORT:
         return np.zeros(k)
-    here = refined(data, found, prior, steps=0).objective
-    without = [refined(data, found.without(i), prior, steps=STEPS).objective for i in range(k)]
+    whitener = whitener_of(data, found)[0] if found.means.shape[1] == 1 else None  # as the fit was made
+    here = refined(data, found, prior, whitener=whitener, steps=0).objective
+    without = [refined(data, found.without(i), prior, whitener=whitener, steps=STEPS).objective for i in range(k)]
     needed = np.array(without) - here
     sizes = [data.flat(number, found.background is not None).size for number in (k, k - 1)]
     chances = special.expit((FREE * (sizes[0] - sizes[1]) - needed) / 2)

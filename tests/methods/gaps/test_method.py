@@ -38,6 +38,25 @@ def test_components_far_apart_of_many_scales_are_found_without_bounds(release):
     assert {"gap_exponents", "gap_places", "gap_counts", "edges", "counts", "chosen"} == set(release.raw)
 
 
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_components_within_a_bin_have_no_measured_width():
+    """Two with deviations of .02 beside one of 3: the bins are .15 wide, and .25 nats a record went without a word."""
+    truth = Mixture([1 / 3] * 3, [[0.0], [0.5], [0.0]], [[[4e-4]], [[4e-4]], [[9.0]]])
+    X = truth.sample(20_000, rng=np.random.default_rng(1))
+    found = dpg.fit_gmm(X, 3, random_seed=1, n_candidates=40, **BUDGET)
+    told = [text for text in found.warnings if "some widths were not measured" in text]
+    narrow = np.flatnonzero(found.covariances[:, 0, 0] < 1)
+    assert len(told) == 1 and len(narrow) == 2
+    assert any(
+        f"far as the released counts tell, {word}" in told[0]
+        for word in (
+            f"components {narrow[0]}, {narrow[1]} could",
+            f"component {narrow[0]} could",
+            f"component {narrow[1]} could",
+        )
+    )
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_random_far_mixtures(seed):

@@ -20,6 +20,7 @@ from verification.auditing.claimed_curve import GDP
 from verification.auditing.detection_limit import detection_limit
 from verification.auditing.features.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
 from verification.auditing.result import BY_BIT, BY_VALUE
+from verification.auditing.scores import NOT_REGIONS, REGIONS
 from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon
 
@@ -363,12 +364,39 @@ def columns(d, share=0.0):
 def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequential, looked):
     result = audit(mechanism, 1, 0, epsilon=50.0, n_samples=n, sequential=sequential, rng=np.random.default_rng(1))
     assert not result.refuted
-    assert result.looked_for == tuple(kind for kind in BY_VALUE if looked or kind != SHARED_NOISE)
+    found = [kind for kind in result.looked_for if kind != REGIONS]
+    assert found == [kind for kind in BY_VALUE if kind != REGIONS and (looked or kind != SHARED_NOISE)]
     assert (NOT_SHARED_NOISE in result.notes) == (NOT_SHARED_NOISE in str(result)) == (not looked)
     caught = str(result).partition(" if it shows in ")[2].partition(";")[0]
     assert (SHARED_NOISE in caught) == looked or not caught  # no kinds without any power
     assert result.as_dict()["looked_for"] == list(result.looked_for)
     assert verify(certificate(result)).holds
+
+
+def stripes(data, n, rng):
+    """Disjoint supports: every other fifth of a deviation."""
+    z = rng.normal(size=n)
+    return z + 0.2 * (np.floor(z / 0.2) % 2 != data)
+
+
+@pytest.mark.parametrize(
+    "settings, looked",
+    [
+        ({"epsilon": 1.0, "n_samples": 100}, False),
+        ({"epsilon": 1.0, "n_samples": 1_500}, True),
+        ({"profile": GDP(1.0), "n_samples": 2_000}, False),
+        ({"epsilon": 1.0, "n_samples": 900, "sequential": True}, False),
+        ({"epsilon": 1.0, "n_samples": 2_000, "sequential": True}, True),
+        ({"profile": GDP(1.0), "n_samples": 900, "sequential": True}, False),
+    ],
+)
+def test_a_pass_of_few_runs_says_that_no_regions_were_looked_for(settings, looked):
+    """It listed them, and all of these audits without trees passed outputs that tell the data sets apart every time."""
+    result = audit(stripes, 1, 0, rng=np.random.default_rng(1), **settings)
+    assert result.refuted == looked
+    if not looked:
+        assert NOT_REGIONS in result.notes and REGIONS not in result.looked_for and REGIONS not in str(result)
+        assert verify(certificate(result)).holds
 
 
 @pytest.mark.thorough

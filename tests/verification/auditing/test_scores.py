@@ -18,7 +18,8 @@ from verification.auditing.features import column_pairs, encoding
 from verification.auditing.features.bits import bit_features
 from verification.auditing.features.repeats import fit_repeats, partners
 from verification.auditing.features.screening import best_columns, tail_strengths
-from verification.auditing.result import BY_VALUE, REGIONS
+from verification.auditing.result import BY_VALUE
+from verification.auditing.scores import REGIONS
 
 HOSTILE = np.array([0.0, -0.0, 5e-324, 1e300, -1e300, 1e308, -1e308, np.inf, -np.inf, np.nan])
 

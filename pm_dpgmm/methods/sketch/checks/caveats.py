@@ -39,7 +39,9 @@ ONE_SKETCH = "the fit was interrupted before its second sketch: the mixture is t
 LIKELY_NOISE = 0.5  # chance of a component to be noise
 
 
-def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray]) -> list[str]:
+def sketch_caveats(
+    evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str, FloatArray], most_components: int
+) -> list[str]:
     """What the released numbers leave open or contradict, one text for each reason.
 
     Parameters
@@ -49,6 +51,8 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
     fit : SketchFit
     raw : mapping of str to ndarray
         Other noisy statistics of the release; the distances within pairs are used if they are there.
+    most_components : int
+        The largest number that was asked for.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def sketch_caveats(evidence: SketchStatistics, fit: SketchFit, raw: Mapping[str,
         noise_components(noise),
         unresolved(evidence, fit),
         unmeasured_width(fit),
-        hangs_on_the_guess(fit),
+        hangs_on_the_guess(fit, most_components),
         unexpected_pairs(raw, evidence, fit),
         records_outside(raw, evidence, fit, noise),
     ]

@@ -89,7 +89,7 @@ def test_warnings_are_made_of_the_released_numbers_alone():
     back = Release.from_dict(release.to_dict())
     evidence = SketchStatistics.from_arrays(back.raw, back.noise)
     fit = SketchFit(sketch_data(evidence), as_start(evidence, back.mixture), back.noise["misfit"])
-    assert sketch_caveats(evidence, fit, back.raw) == release.noise["caveats"] == list(release.warnings)
+    assert sketch_caveats(evidence, fit, back.raw, 2) == release.noise["caveats"] == list(release.warnings)
 
 
 @pytest.mark.thorough

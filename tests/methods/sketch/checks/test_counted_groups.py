@@ -92,11 +92,11 @@ def test_nothing_moves_to_a_place_that_explains_no_more(monkeypatch):
 
 def test_every_fit_ends_with_a_component_for_a_group_or_with_words():
     evidence = evidence_of([0, 5, FAR])
-    found, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]))
+    found, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]), 3)
     assert found.mixture.means.max(axis=0) == pytest.approx(FAR, abs=0.5)
     assert not [text for text in told["caveats"] if "no component is" in text]
     evidence = evidence_of([0, 5], np.full(2, 0.5))
-    _, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]))
+    _, _, told = finish(fit_with(evidence, [0, 5, 12]), evidence, raw_cells([0, 5, FAR]), 3)
     assert [text for text in told["caveats"] if "no component is" in text]
 
 

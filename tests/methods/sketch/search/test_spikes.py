@@ -1,0 +1,69 @@
+"""Spikes in the place of a part of a mixture: the same first moments, and found where the numbers ask for them."""
+
+import numpy as np
+import pytest
+
+from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
+from pm_dpgmm.methods.sketch.search import spikes
+
+
+def scaled(weights, means, deviations):
+    return ScaledMixture(np.array(weights), np.array(means)[:, None], np.array(deviations)[:, None, None])
+
+
+def moments(mixture, which, powers):
+    """Of the part, by 40 nodes of every component."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(40)
+    x = mixture.means[which] + mixture.factors[which, 0] * nodes
+    w = mixture.weights[which, None] * shares / shares.sum()
+    return np.array([(w * x**power).sum() for power in powers])
+
+
+FOUND = scaled([0.2, 0.5, 0.1, 0.2], [0.3, -4.0, 0.1, 5.0], [0.05, 1.0, 0.2, 2.0])
+
+
+@pytest.mark.parametrize("part", [(0,), (2, 0)])
+@pytest.mark.parametrize("n_spikes", [2, 3])
+def test_spikes_have_the_weight_mean_and_variance_of_the_part_and_leave_the_rest(part, n_spikes):
+    found = spikes.spiked(FOUND, part, n_spikes)
+    rest = 4 - len(part)
+    assert found.n_components == rest + n_spikes and found.weights.sum() == pytest.approx(1.0)
+    assert set(found.means[:rest, 0]) == {mean for k, mean in enumerate(FOUND.means[:, 0]) if k not in part}
+    before, after = moments(FOUND, list(part), range(3)), moments(found, np.arange(rest, rest + n_spikes), range(3))
+    assert after == pytest.approx(before, rel=1e-9)
+    whole = np.sqrt(before[2] / before[0] - (before[1] / before[0]) ** 2)
+    assert found.factors[rest:, 0, 0] == pytest.approx(spikes.WIDTH * whole)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.05])
+def test_nodes_of_the_quadrature_have_twice_as_many_moments(monkeypatch, width):
+    """All, as the spikes' width goes to 0."""
+    monkeypatch.setattr(spikes, "WIDTH", width)
+    found = spikes.spiked(FOUND, (2, 0), 3)
+    before, after = moments(FOUND, [2, 0], range(6)), moments(found, np.arange(2, 5), range(6))
+    assert after == pytest.approx(before, rel=1e-9 if width == 0 else 0.05)
+
+
+class Waves:
+    def __init__(self, finest):
+        self.frequencies = np.array([[0.1], [-finest]])
+
+
+@pytest.mark.parametrize(
+    "finest, parts",
+    [
+        (40.0, []),  # .05 is seen
+        (12.0, [(0,)]),  # .2 is
+        (8.0, [(2, 0)]),  # deviations of .2 and .05 side by side
+        (1.7, [(1,), (2, 0)]),  # -4 is too far from them
+        (0.9, [(1, 2), (0,)]),  # and here not from the nearer one
+    ],
+)
+def test_parts_are_neighbours_that_the_finest_wave_does_not_tell_apart(finest, parts):
+    found = spikes.unseen_parts(Waves(finest), FOUND)
+    assert found == parts and spikes.marked(FOUND, found).sum() == sum(map(len, parts))
+
+
+def test_a_part_that_hardly_weighs_anything_is_left_alone():
+    light = scaled([0.05, 0.95], [0.0, 5.0], [0.01, 2.0])
+    assert spikes.unseen_parts(Waves(10.0), light) == []
