@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -134,23 +135,37 @@ def _share(text: str) -> float:
     return share
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text[:40]!r}") from None
+
+
 def _seed(text: str) -> int:
-    seed = int(text)
+    seed = _whole(text)
     if not 0 <= seed < 2**63:
         raise argparse.ArgumentTypeError(f"must be at least 0 and below 2^63, got {text[:40]}")
     return seed
 
 
 def _jobs(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number != -1 and not 1 <= number <= MOST_JOBS:
         raise argparse.ArgumentTypeError(f"must be from 1 to {MOST_JOBS}, or -1 for every core, got {text[:40]}")
     return number
 
 
+def _finite(text: str) -> float:
+    """A number of a JSON text that floats can hold."""
+    if math.isinf(float(text)):
+        raise ValueError(f"{text[:40]} is beyond the largest float")
+    return float(text)
+
+
 def _data(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=distinct_keys)
+        return json.loads(text, object_pairs_hook=distinct_keys, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"must be JSON, got {text[:40]!r}: {one_line(error)}") from None
 

@@ -202,6 +202,19 @@ def test_a_key_twice_in_data_of_the_command_line_is_status_2(capsys):
     assert "keys must be there once, got 'a' twice" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["claims", "--seed", "1e3"], "argument --seed: must be a whole number, got '1e3'"),
+        (["targets", "--n-jobs", "two"], "argument --n-jobs: must be a whole number, got 'two'"),
+        (["audit", "module:function", "[1e400]", "[0]", "--epsilon", "1"], "1e400 is beyond the largest float"),
+    ],
+)
+def test_numbers_of_the_command_line_are_refused_in_words(arguments, words, capsys):
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_any_function_can_be_audited_from_the_command_line(capsys):
     name = "verification.specimens.elementary:laplace_half"
     assert main(["audit", name, "0", "1", "--epsilon", "1", "--n-samples", "20000", "--seed", "1"]) == 1

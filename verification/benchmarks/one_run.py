@@ -6,7 +6,7 @@ published bound is that of Steinke, Nasr and Jagielski (2023), computed here fro
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 import numpy as np
@@ -83,4 +83,6 @@ def main(n_seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("n_seeds", type=int, nargs="?", default=20)
+    main(parser.parse_args().n_seeds)

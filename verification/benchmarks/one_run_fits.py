@@ -8,7 +8,7 @@ Privacy gets all scores and chooses its thresholds by its default, which correct
 
 from __future__ import annotations
 
-import sys
+import argparse
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -121,4 +121,6 @@ def main(n_seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("n_seeds", type=int, nargs="?", default=5)
+    main(parser.parse_args().n_seeds)
