@@ -30,7 +30,10 @@ def phantom_chances(data: SketchData, found: ScaledMixture, prior: Prior) -> Flo
     k = found.n_components
     if k == 1 or k * STEPS * data.values.size * float(found.n_parameters) ** 2 > EFFORT:
         return np.zeros(k)
-    whitener = whitener_of(data, found)[0] if found.means.shape[1] == 1 else None  # as the fit was made
+    try:
+        whitener = whitener_of(data, found)[0] if found.means.shape[1] == 1 else None  # as the fit was made
+    except np.linalg.LinAlgError:
+        whitener = None
     here = refined(data, found, prior, whitener=whitener, steps=0).objective
     without = [refined(data, found.without(i), prior, whitener=whitener, steps=STEPS).objective for i in range(k)]
     needed = np.array(without) - here

@@ -22,9 +22,8 @@ from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import BACKGROUND_WORTH, all_dropped, explained
 
 TURNS = 1.75  # finest frequency times deviation below which a shape may be unseen
-BLIND = (
-    0.5  # the same, below which nothing of a shape is seen: 0.3 to 0.5 where groups were lost, from 0.6 on elsewhere
-)
+BLIND = 0.5  # the same, below which no shape is seen: 0.3 to 0.5 where groups were lost, from 0.6 on in right fits
+LEAST = 1e-9  # the same, below which a component is a spike
 NOTABLE = 0.1  # weight of a part that is looked at
 NARROW, NARROWEST = 16.0, 1000.0  # by these the guess how wide components are is divided: in a search, in a check
 WIDTH = 0.2  # of spikes that a fit begins with, in deviations of the whole part
@@ -38,7 +37,7 @@ def unseen_parts(data: SketchData, found: ScaledMixture) -> list[Part]:
     """Neighbouring components that are together narrower than the finest wave tells, and heavy enough to matter."""
     parts: list[Part] = []
     for k in np.argsort(found.means[:, 0]).tolist():
-        if _turns(data, found, (k,)) >= TURNS:
+        if not LEAST < _turns(data, found, (k,)) < TURNS:
             continue
         wider = (*parts[-1], k) if parts else (k,)
         if parts and _turns(data, found, wider) < TURNS:
@@ -92,7 +91,10 @@ def with_narrower(data: SketchData, found: ScaledMixture, prior: Prior) -> Scale
     for _ in range(found.n_components if found.n_components > 1 else 0):
         if explained(data, found):
             break
-        others = [reweighted(data, other, prior) for other in narrower(data, found, prior)]
+        try:
+            others = [reweighted(data, other, prior) for other in narrower(data, found, prior)]
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
+            break
         best = min(others, key=lambda other: other.objective, default=found)
         if not best.objective < found.objective - BACKGROUND_WORTH:
             break

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import spikes
 
@@ -67,3 +68,28 @@ def test_parts_are_neighbours_that_the_finest_wave_does_not_tell_apart(finest, p
 def test_a_part_that_hardly_weighs_anything_is_left_alone():
     light = scaled([0.05, 0.95], [0.0, 5.0], [0.01, 2.0])
     assert spikes.unseen_parts(Waves(10.0), light) == []
+
+
+def test_spikes_are_left_alone():
+    assert spikes.unseen_parts(Waves(10.0), scaled([0.5, 0.5], [0.25, 5.0], [1e-30, 2.0])) == []
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+@pytest.mark.parametrize("error", [ValueError, ZeroDivisionError, np.linalg.LinAlgError])
+def test_a_fit_whose_budget_is_spent_goes_on_where_the_search_fails(error, monkeypatch):
+    def fails(*given):
+        raise error
+
+    monkeypatch.setattr(spikes, "narrower", fails)
+    monkeypatch.setattr(spikes, "explained", lambda *given: False)
+    X = np.random.default_rng(1).normal(size=(1_000, 1))
+    assert dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-5, 5), random_seed=1, progress=False).n_components == 2
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_columns_with_spikes_of_equal_values_are_fitted(share):
+    rng = np.random.default_rng(2)
+    X = np.where(rng.random(20_000) < share, 0.0, rng.gamma(2.0, 10.0, size=20_000))[:, None]
+    found = dpg.fit_gmm(X, 3, epsilon=1.0, delta=1e-6, bounds=(-5, 200), random_seed=1, progress=False)
+    assert np.isfinite(found.log_density(X[:50])).all() and found.warnings
