@@ -1,8 +1,8 @@
 """Whether the density of one column hangs on the guess how wide components are, which the fit begins with.
 
 Two narrow groups side by side and one wide component may have the same waves up to the finest one, if other components
-make up for the rest or one of them is not needed; the weak prior on widths then decides. So other fits are looked at:
-with a GUESS-th of the width as the guess, and with spikes in the place of components. Post-processing.
+make up for the rest or one of them is not needed; the weak prior on widths then decides. So other fits are looked at,
+with narrow components as the guess and spikes to begin with. Post-processing.
 """
 
 from __future__ import annotations
