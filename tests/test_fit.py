@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 import pm_dpgmm as dpg
 from pm_dpgmm import fit as fit_module
 from pm_dpgmm.mechanisms import histogram
+from pm_dpgmm.methods.outcome import TooFewRecords
 from pm_dpgmm.methods.populous_single import method as populous_single
 from pm_dpgmm.privacy import noise
 from pm_dpgmm.records.reading import read_records
@@ -63,7 +64,7 @@ BAD_INPUT = {
     "infinite": (with_value(-np.inf), {}, ValueError, "X must be finite, got -inf"),
     "no rows": (np.zeros((0, 2)), {}, ValueError, r"at least one row and one column, got shape \(0, 2\)"),
     "no columns": (np.zeros((5, 0)), {}, ValueError, "at least one row and one column"),
-    "fewer rows than components": (X[:2], {"n_components": 3}, ValueError, "at least n_components = 3 rows, got 2"),
+    "fewer rows than components": (X[:2], {"n_components": 3}, TooFewRecords, "at least n_components = 3 rows, got 2"),
     "constant column": (np.hstack([X, np.ones((1000, 1))]), {}, ValueError, "constant column 'x1'"),
     "a very long name": (pd.DataFrame(X, columns=["a" * 1001]), {}, ValueError, r"feature_names\[0\] must have at most 1000 characters, got 1001"),
     "repeated names": (pd.DataFrame(X2, columns=["a", "a"]), {}, ValueError, "distinct column names"),

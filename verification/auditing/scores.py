@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from verification.auditing.events import choose_guesses
 from verification.auditing.features import encoding
-from verification.auditing.features.bit_planes import fit_bits
+from verification.auditing.features.bit_planes import LEAST_RUNS, NOT_BITS, fit_bits
 from verification.auditing.features.encoding import BoolArray, FloatArray, Table
 from verification.auditing.features.repeats import fit_repeats
 from verification.auditing.features.screening import best_columns, tail_strengths
@@ -115,7 +115,7 @@ def learn(
         # Bits of numbers share no noise, and would hide that columns of numbers do.
         encoder = encoding.fit_encoder(rows, label, n_numbers=n_bits or None)
     if min(label.sum(), (~label).sum()) < 2:
-        return Portfolio(("none",), None, encoder, {}, unlooked=(*encoder.derived.unlooked, NOT_REGIONS))
+        return Portfolio(("none",), None, encoder, {}, unlooked=_unlooked(encoder, len(rows), models, n_bits))
     found: dict[str, Any] = {}
     chosen: Chosen | None = None
     for name in models:
@@ -146,8 +146,14 @@ def learn(
     if atoms is not None:
         names += [f"{name}+atoms" for name in names if name != "column"]
     names += [name for name in found if name in APART and name != "column"]
-    unlooked = encoder.derived.unlooked if OF_REGIONS & set(found) else (*encoder.derived.unlooked, NOT_REGIONS)
-    return Portfolio(tuple(names), atoms, encoder, found, chosen, unlooked)
+    return Portfolio(tuple(names), atoms, encoder, found, chosen, _unlooked(encoder, len(rows), models, n_bits))
+
+
+def _unlooked(encoder: encoding.Encoder, n: int, models: Sequence[str], n_bits: int) -> tuple[str, ...]:
+    """What was not looked at in so many runs."""
+    regions = () if OF_REGIONS & set(models) and n >= LEAST_ROWS else (NOT_REGIONS,)
+    bits = (NOT_BITS,) if n_bits and n < LEAST_RUNS else ()
+    return (*encoder.derived.unlooked, *regions, *bits)
 
 
 @np.errstate(invalid="ignore")

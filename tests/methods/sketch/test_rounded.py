@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms.box import EXPONENTS
+from pm_dpgmm.methods.sketch.checks.caveats import pair_shares
 from pm_dpgmm.methods.sketch.estimate import sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, misfit, reweighted
 from pm_dpgmm.methods.sketch.law import SketchLaw, factors_of, plug_in_covariance
@@ -173,3 +175,25 @@ def test_intervals_are_wide_against_the_steps():
     centre, unit, kept = centre_and_unit(intervals, np.array([1.0, 0.0, 1e-3]))
     assert centre.tolist() == [3.0, 40.0, 1e15 + 4] and kept.tolist() == [1.0, 0.0, 0.0]
     assert unit.tolist() == [LEAST_STEPS, 40.0, 4.0]
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+@pytest.mark.parametrize("deviation", [0.5, 0.7, 0.9])
+def test_scores_of_a_few_steps_are_no_columns_of_several_scales(deviation):
+    """Pairs of rounded records are equal or steps apart: right fits without bounds were told to transform the columns."""
+    X = np.round(np.random.default_rng(40).normal(3.4, deviation, 10_000))[:, None]
+    found = dpg.fit_gmm(X, 1, epsilon=1.0, delta=1e-6, resolution=1, random_seed=2, progress=False)
+    assert found.covariances[0, 0, 0] ** 0.5 == pytest.approx(deviation, rel=0.05)
+    assert all("was not measured; the column is rounded" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("step", [0.25, 1.0, 8.0])
+def test_pairs_of_rounded_draws_have_the_shares_that_are_told(step):
+    mixture = Mixture([0.4, 0.6], [[0.0], [5.0]], [[[0.3]], [[4.0]]])
+    shares = pair_shares(mixture, 0, step)
+    drawn = np.round(mixture.sample(400_000, rng=np.random.default_rng(1))[:, 0] / step) * step
+    apart = np.abs(drawn[::2] - drawn[1::2])
+    counted = np.bincount(np.searchsorted(2.0 ** EXPONENTS[1:], apart, side="right"), minlength=len(EXPONENTS))
+    assert shares.sum() == pytest.approx(1.0)
+    # 5 standard errors for each of some ten shares: a false alarm in 200,000
+    assert np.abs(counted / len(apart) - shares).max() < 5 * 0.5 / np.sqrt(len(apart))

@@ -18,8 +18,10 @@ from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate
 from verification.auditing.claimed_curve import GDP
 from verification.auditing.detection_limit import detection_limit
+from verification.auditing.features.bit_planes import NOT_BITS
 from verification.auditing.features.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
-from verification.auditing.result import BY_BIT, BY_VALUE
+from verification.auditing.features.phases import NOT_GRIDS
+from verification.auditing.result import BY_BIT, BY_VALUE, GRIDS
 from verification.auditing.scores import NOT_REGIONS, REGIONS
 from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon
@@ -364,8 +366,9 @@ def columns(d, share=0.0):
 def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequential, looked):
     result = audit(mechanism, 1, 0, epsilon=50.0, n_samples=n, sequential=sequential, rng=np.random.default_rng(1))
     assert not result.refuted
-    found = [kind for kind in result.looked_for if kind != REGIONS]
-    assert found == [kind for kind in BY_VALUE if kind != REGIONS and (looked or kind != SHARED_NOISE)]
+    few = {REGIONS, GRIDS}  # not looked for in so few runs
+    found = [kind for kind in result.looked_for if kind not in few]
+    assert found == [kind for kind in BY_VALUE if kind not in few and (looked or kind != SHARED_NOISE)]
     assert (NOT_SHARED_NOISE in result.notes) == (NOT_SHARED_NOISE in str(result)) == (not looked)
     caught = str(result).partition(" if it shows in ")[2].partition(";")[0]
     assert (SHARED_NOISE in caught) == looked or not caught  # no kinds without any power
@@ -396,6 +399,35 @@ def test_a_pass_of_few_runs_says_that_no_regions_were_looked_for(settings, looke
     assert result.refuted == looked
     if not looked:
         assert NOT_REGIONS in result.notes and REGIONS not in result.looked_for and REGIONS not in str(result)
+        assert verify(certificate(result)).holds
+
+
+def off_the_grid(data, n, rng):
+    """Whole steps of noise on a number that is between them on one data set: every output tells."""
+    return 0.5 * data + rng.geometric(0.2, size=n) - rng.geometric(0.2, size=n)
+
+
+@pytest.mark.parametrize("n_samples, looked", [(100, False), (2_000, True)])
+def test_a_pass_of_few_runs_says_that_no_grids_were_looked_for(n_samples, looked):
+    result = audit(off_the_grid, 1, 0, epsilon=1.0, n_samples=n_samples, rng=np.random.default_rng(1))
+    assert result.refuted == looked
+    if not looked:
+        assert NOT_GRIDS in result.notes and GRIDS not in result.looked_for and GRIDS not in str(result)
+        assert verify(certificate(result)).holds
+
+
+def secret_bit(data, n, rng):
+    """Bit 20 of the mantissa is the data."""
+    bits = rng.laplace(size=n).view(np.uint64)
+    return ((bits & ~np.uint64(1 << 20)) | np.uint64(int(data) << 20)).view(float)
+
+
+@pytest.mark.parametrize("n_samples, looked", [(120, False), (2_000, True)])
+def test_a_pass_of_few_runs_says_that_no_bits_were_looked_for(n_samples, looked):
+    result = audit(secret_bit, 1, 0, epsilon=1.0, n_samples=n_samples, level="bit", rng=np.random.default_rng(1))
+    assert result.refuted == looked
+    if not looked:
+        assert NOT_BITS in result.notes and not set(BY_BIT) & set(result.looked_for)
         assert verify(certificate(result)).holds
 
 

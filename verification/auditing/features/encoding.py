@@ -16,7 +16,7 @@ from verification.auditing.features.column_pairs import (
     sum_pairs,
     unlooked,
 )
-from verification.auditing.features.phases import Phases, fit_phases, phase_columns
+from verification.auditing.features.phases import NOT_GRIDS, Phases, enough_runs, fit_phases, phase_columns
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Derived:
     centre: FloatArray  # (d,), of the raw columns
     scale: FloatArray
     directions: FloatArray  # (d, k), weights of the raw columns in units of their scale
-    unlooked: tuple[str, ...]  # notes: what of columns together was not looked at
+    unlooked: tuple[str, ...]  # notes: what was not looked at
     phases: Phases
 
     def beside(self, rows: FloatArray) -> FloatArray:
@@ -142,6 +142,7 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
     apart = tuple(dict.fromkeys((*difference_pairs(z, n_numbers), *apart)))
     together = tuple(dict.fromkeys((*sum_pairs(z), *together)))
     notes = unlooked(n_numbers, directions=all_directions, peaks=all_peaks)
+    notes = notes if enough_runs(label) else (*notes, NOT_GRIDS)
     derived = Derived(apart, together, raw_centre, raw_scale, directions, notes, fit_phases(rows, label))
     columns = derived.beside(rows)
     p = columns.shape[1]

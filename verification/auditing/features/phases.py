@@ -17,6 +17,16 @@ LEAST_LENGTH = 0.1  # of the mean phase of a label: 1 on a grid, 0.025 for Lapla
 LEAST_Z = 5.0  # standard deviations between mean phases, or shares of an arc, of the labels, for the best of thousands
 ARCS = 64  # of the circle of a step, the first one about 0: rare or scattered phases have no mean far from 0
 
+NOT_GRIDS = (
+    f"what numbers leave when divided was not looked at: there were fewer than {LEAST_RUNS} runs on a data set to learn"
+    " from"
+)
+
+
+def enough_runs(label: BoolArray) -> bool:
+    """Whether there are runs enough of both labels to look at phases."""
+    return int(min(label.sum(), (~label).sum())) >= LEAST_RUNS
+
 
 def fit_phases(rows: FloatArray, label: BoolArray) -> Phases:
     """Columns in whose values modulo 1, or modulo the step of a label's values, the labels differ.

@@ -31,6 +31,7 @@ NOTABLE = 0.1  # weight of all components of unmeasured width together: the most
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
+FARTHEST, MOST_STEPS = 9.0, 4_096  # deviations about all components, and steps of a rounded column within them
 TOO_FEW = 5.0  # signal at which fits to one column lose about 0.1 nats a record; FEW in more columns
 # highest frequency times the deviation of the whole mixture, below which two groups look like one: from 2.2 on two that
 # are 8 deviations apart were found, below 1.7 never (loss .7 nats)
@@ -157,7 +158,8 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, 
     floor = np.sqrt(added) * evidence.unit
     columns = []
     for j, counts in enumerate(raw["pair_distance_counts"]):
-        observed, expected = (_by_three(row) for row in (counts, n_pairs * pair_shares(density, j)))
+        step = 0.0 if evidence.resolution is None else float(evidence.resolution[j])
+        observed, expected = (_by_three(row) for row in (counts, n_pairs * pair_shares(density, j, step)))
         excess = observed - expected
         sure = excess > PAIRS_SURE * np.sqrt(3 * noise_scale**2 + np.maximum(expected, 0.0))
         odd = sure & (excess > PAIRS_SHARE * n_pairs) & (observed > PAIRS_TIMES * expected)
@@ -173,10 +175,23 @@ def unexpected_pairs(raw: Mapping[str, FloatArray], evidence: SketchStatistics, 
     )
 
 
-def pair_shares(mixture: Mixture, column: int) -> FloatArray:
-    """Probability of each binary exponent of the distance of two draws in one column, shape of EXPONENTS."""
+def pair_shares(mixture: Mixture, column: int, step: float = 0.0) -> FloatArray:
+    """Probability of each binary exponent of the distance of two draws in one column, shape of EXPONENTS.
+
+    ``step``: of a column whose values are rounded; narrower than a step or two, these are equal or steps apart.
+    """
     weights, means = mixture.weights, mixture.means[:, column]
     variances = mixture.covariances[:, column, column]
+    if step > 0:
+        reach = FARTHEST * np.sqrt(variances)
+        first, last = np.floor((means - reach).min() / step), np.ceil((means + reach).max() / step)
+        if last - first < MOST_STEPS:  # of more the rounding does not matter
+            edges = (np.arange(first, last + 2) - 0.5) * step
+            below = special.ndtr((edges - means[:, None]) / np.sqrt(variances)[:, None])
+            cells = weights @ np.diff(below, axis=1)
+            apart = np.correlate(cells, cells, "full")[len(cells) - 1 :] * np.where(np.arange(len(cells)) > 0, 2.0, 1.0)
+            bins = np.searchsorted(2.0 ** EXPONENTS[1:], np.arange(len(cells)) * step, side="right")
+            return np.bincount(bins, weights=apart, minlength=len(EXPONENTS))
     shift = np.abs(means[:, None] - means).ravel()
     scale = np.sqrt(variances[:, None] + variances).ravel()
     edges = np.concatenate([[0.0], 2.0 ** EXPONENTS[1:], [np.inf]])[:, None]
@@ -200,7 +215,9 @@ def unresolved(evidence: SketchStatistics, fit: SketchFit) -> str | None:
     turns = waves.step * waves.order * float(np.sqrt(fit.density.covariance()[0, 0]))
     if not turns < RESOLVED:
         return None
+    rounded = evidence.resolution is not None and evidence.resolution[0] > 0  # no wave is shorter than its steps tell
     return (
         f"the finest released wave is {2 * np.pi / turns:.0f} standard deviations of the whole mixture long: what is"
-        " narrower, such as two groups in place of one, was not measured; tighter bounds or more records would tell"
+        " narrower, such as two groups in place of one, was not measured; "
+        + ("the column is rounded" if rounded else "tighter bounds or more records would tell")
     )
