@@ -46,6 +46,7 @@ REPLACE, ADD_REMOVE = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 ORDER, BASE = 4, 2  # of the ladder; base frequencies of a frame
 ONE = SimpleNamespace(
     mixture=Mixture([1.0], [[0.0]], [[[1.0]]]),
+    found=SimpleNamespace(n_components=1),
     misfit=0.0,
     rejected=False,
     background=None,

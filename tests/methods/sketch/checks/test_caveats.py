@@ -149,7 +149,8 @@ def test_a_component_that_is_noise_is_told_where_there_is_much_signal():
 @pytest.mark.parametrize("noise_scale, least", [(1.0, 0.005 * 10_000), (40.0, 5 * math.sqrt(3) * 40)])
 def test_pairs_at_an_odd_distance_are_told_from_the_stated_excess_on(noise_scale, least):
     mixture = dpg.Mixture([1.0], [[0.0]], [[[1.0]]])
-    fit, evidence = SimpleNamespace(density=mixture), SimpleNamespace(unit=np.ones(1), variance_floor=None)
+    fit = SimpleNamespace(density=mixture)
+    evidence = SimpleNamespace(unit=np.ones(1), variance_floor=None, resolution=None)
     counts = 10_000 * pair_shares(mixture, 0)
     at = 5  # so close that no two records are expected there
     assert counts[at - 2 : at + 3].sum() < 1e-6
