@@ -29,8 +29,6 @@ def fit(options: argparse.Namespace) -> int:
     read = (options.records, options.ledger, options.like)
     _check_output(options, *read)
     target = options.output.resolve() if options.output.is_symlink() else options.output  # one checkpoint for both
-    if target.name.endswith(PARTIAL):
-        raise ValueError(f"--output must not end in {PARTIAL}, the names of interrupted fits, got {str(target)!r}")
     partial = target.with_name(target.stem + PARTIAL)
     if partial.is_file() and partial.stat().st_size:
         raise FileExistsError(
@@ -274,6 +272,10 @@ def demo(options: argparse.Namespace) -> int:
 
 def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
     check_destination(options.output, name="--output", force=options.force, never=read)
+    if options.output.resolve().name.endswith(PARTIAL):
+        raise ValueError(
+            f"--output must not end in {PARTIAL}, the names of interrupted fits, got {str(options.output)!r}"
+        )
 
 
 def _finished(release: Release, options: argparse.Namespace) -> int:

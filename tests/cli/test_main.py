@@ -314,6 +314,9 @@ def test_an_output_must_not_be_named_like_an_interrupted_fit(table, tmp_path, ca
     assert main(["fit", str(table), *GOOD, "--output", str(tmp_path / "r.partial.json")]) == 2
     assert "--output must not end in .partial.json, the names of interrupted fits" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.json"))
+    (tmp_path / "a.json").touch()
+    assert main(["resume", str(tmp_path / "a.json"), "--output", str(tmp_path / "r.partial.json")]) == 2
+    assert "--output must not end in .partial.json" in capsys.readouterr().err
 
 
 def test_an_output_and_a_link_to_it_have_one_checkpoint_for_both(table, tmp_path, capsys, unspent):

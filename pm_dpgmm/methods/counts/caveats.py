@@ -141,6 +141,11 @@ class Judged:
         """Of noise and sampling together, shape (M,), at least ``LEAST_VARIANCE``."""
         return self.expected + max(self.counts.noise_variance, LEAST_VARIANCE)
 
+    def rise(self, i: int, shares: FloatArray) -> float:
+        """Of chi-square, where one component has other shares (M,) of its records in the bins, and all else stays."""
+        step = self.n_records * self.weights[i] * (shares - self.shares[i])
+        return float(((step - 2 * (self.counts.values - self.expected)) * step / self.variances).sum())
+
 
 def count_caveats(
     raw: Mapping[str, FloatArray],
@@ -314,13 +319,10 @@ def width_rises(fit: Judged, factor: float) -> FloatArray:
     All else stays. Axes are those of the covariance in units of a bin.
     """
     unit = np.outer(fit.counts.width, fit.counts.width)
-    residuals = fit.counts.values - fit.expected
     rises = np.empty(fit.mixture.means.shape)
     for i, (mean, covariance) in enumerate(zip(fit.mixture.means, fit.mixture.covariances, strict=True)):
         values, axes = np.linalg.eigh(covariance / unit)
         for j in range(len(values)):
             scaled = np.where(np.arange(len(values)) == j, factor**2, 1.0) * np.maximum(values, 0.0)
-            shares = fit.counts.shares(mean, ((axes * scaled) @ axes.T) * unit)
-            step = fit.n_records * fit.weights[i] * (shares - fit.shares[i])
-            rises[i, j] = ((step - 2 * residuals) * step / fit.variances).sum()
+            rises[i, j] = fit.rise(i, fit.counts.shares(mean, ((axes * scaled) @ axes.T) * unit))
     return rises

@@ -33,7 +33,8 @@ def gap_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture
     try:
         with np.errstate(all="ignore"):
             found = GapStatistics.of(raw, noise)
-            told = (_misfit(found, mixture), _groups(found, mixture), _unmeasured_width(found, mixture))
+            fit = judged(found, mixture)
+            told = (_misfit(fit), _groups(found, mixture), _unmeasured_width(found, fit))
             return [text for text in told if text]
     except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
         return []
@@ -51,37 +52,29 @@ def judged(found: GapStatistics, mixture: Mixture) -> Judged:
     return Judged(counts, mixture, mixture.weights, shares[0], 0.0, max(total, 1.0))
 
 
-def _misfit(found: GapStatistics, mixture: Mixture) -> str | None:
-    size = excess(judged(found, mixture))
+def _misfit(fit: Judged) -> str | None:
+    size = excess(fit)
     if size < MATTERS:
         return None
     told = f"{size:.2g}" if size < 1 else "1"
     return (
-        f"a mixture of {mixture.n_components} components does not fit the released counts: they alone show that it is"
-        f" off by {told} nats per record or more; another number of components may help"
+        f"a mixture of {fit.mixture.n_components} components does not fit the released counts: they alone show that it"
+        f" is off by {told} nats per record or more; another number of components may help"
     )
 
 
-def _unmeasured_width(found: GapStatistics, mixture: Mixture) -> str | None:
+def _unmeasured_width(found: GapStatistics, fit: Judged) -> str | None:
     """That components lie within a bin or two, so that the counts do not tell how narrow they are."""
-    narrower = width_rises(found, mixture, 1 / TIMES) < MEASURED
-    if mixture.weights[narrower].sum() <= NOTABLE:
+    deviations = np.sqrt(fit.mixture.covariances[:, 0, 0]) / TIMES
+    shares = masses(found.bins, fit.mixture.means[None, :, 0], deviations[None])[0][0]
+    narrower = np.array([fit.rise(i, row) for i, row in enumerate(shares)]) < MEASURED
+    if fit.mixture.weights[narrower].sum() <= NOTABLE:
         return None
     return (
         f"some widths were not measured: as far as the released counts tell, {listed(narrower)} could be {TIMES:.0f}"
         " times narrower or more, and densities there are arbitrary; more records may tell, or bounds from public"
         " knowledge, with method 'sketch'"
     )
-
-
-def width_rises(found: GapStatistics, mixture: Mixture, factor: float) -> FloatArray:
-    """Rise of chi-square when one component's deviation is multiplied by ``factor``, shape (K,); all else stays."""
-    fit = judged(found, mixture)
-    deviations = factor * np.sqrt(mixture.covariances[:, 0, 0])
-    shares = masses(found.bins, mixture.means[None, :, 0], deviations[None])[0][0]
-    steps = fit.n_records * mixture.weights[:, None] * (shares - fit.shares)
-    residuals = fit.counts.values - fit.expected
-    return np.asarray(((steps - 2 * residuals) * steps / fit.variances).sum(axis=1))
 
 
 def _groups(found: GapStatistics, mixture: Mixture) -> str | None:
