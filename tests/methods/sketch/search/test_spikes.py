@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
+from pm_dpgmm.methods.sketch.estimate import prior_about
+from pm_dpgmm.methods.sketch.fit import refined
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search import spikes
+from pm_dpgmm.planning.trials import released_data
 
 
 def scaled(weights, means, deviations):
@@ -93,3 +96,13 @@ def test_columns_with_spikes_of_equal_values_are_fitted(share):
     X = np.where(rng.random(20_000) < share, 0.0, rng.gamma(2.0, 10.0, size=20_000))[:, None]
     found = dpg.fit_gmm(X, 3, epsilon=1.0, delta=1e-6, bounds=(-5, 200), random_seed=1, progress=False)
     assert np.isfinite(found.log_density(X[:50])).all() and found.warnings
+
+
+def test_spikes_for_which_the_objective_does_not_fall_are_not_taken(monkeypatch):
+    X = np.random.default_rng(1).normal([[-2.0]] * 1_000 + [[2.0]] * 1_000, 1.0)
+    release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, bounds=(-8, 8), random_seed=1, progress=False)
+    data = released_data(release)
+    found = refined(data, ScaledMixture.about(release.mixture, data.centre, data.unit), prior_about(None))
+    monkeypatch.setattr(spikes, "explained", lambda *given: False)
+    monkeypatch.setattr(spikes, "narrower", lambda *given: [found])
+    assert spikes.with_narrower(data, found, prior_about(None)) is found
