@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -31,6 +32,7 @@ NEARNESS = 1e-12  # of the spread: nearer values are one
 PEAKED = 12.0  # nats times the root of the number of runs; log gaps have a deviation of 1.3, and pairs are thousands
 CHANCE = 1.5  # times the largest between runs that are paired at random in two ways
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
+LUCK = 0.01  # probability that of few columns a product is as far from fair coins by luck
 
 SHARED_NOISE = "sums of columns that share noise"
 NOT_SHARED_NOISE = (
@@ -183,22 +185,25 @@ def _principal(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.linalg.norm(z @ axes.T, axis=0), axes
 
 
-def product_pairs(z: FloatArray, label: BoolArray, n_numbers: int) -> Pairs:
-    """Columns whose product is formed: all of few, else those of which it follows the label.
+def product_pairs(z: FloatArray, label: BoolArray, n_numbers: int) -> tuple[Pairs, Pairs]:
+    """Columns whose product is formed: all of few, else those of which it follows the label; and these latter ones.
 
-    The first ``n_numbers`` are outputs, others made of them.
+    The first ``n_numbers`` are outputs, others made of them. Of a few dozen runs no regression finds among all products
+    the one that tells: the second pairs are given to the simplest one, too.
     """
     d = z.shape[1]
-    if d <= MAX_PRODUCTS:
-        return tuple(combinations(range(d), 2))
-    few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PRODUCTS else ()
     signs = _centred(z)
     y = label - label.mean()
     n = min(len(y), _rows(d))
     strength = np.triu(np.abs(_products(signs, y)), 1) * np.sqrt(n) / max(float(y[:n].std()), 1e-12)
-    first, second = np.nonzero(strength > LEAST_Z)
+    least = LEAST_Z if d > MAX_PRODUCTS else float(special.ndtri(1 - LUCK / max(1, d * (d - 1))))
+    first, second = np.nonzero(strength > least)
     order = np.argsort(-strength[first, second], kind="stable")[:MOST_PAIRS]
-    return tuple(dict.fromkeys((*few, *((int(first[k]), int(second[k])) for k in order))))
+    telling = tuple((int(first[k]), int(second[k])) for k in order)
+    if d <= MAX_PRODUCTS:
+        return tuple(combinations(range(d), 2)), telling
+    few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PRODUCTS else ()
+    return tuple(dict.fromkeys((*few, *telling))), telling
 
 
 def _rows(d: int) -> int:

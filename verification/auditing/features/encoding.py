@@ -77,6 +77,7 @@ class Encoder:
     derived: Derived  # which columns extend the raw ones
     failing: NDArray[np.int64]  # raw columns that are NaN in some runs
     products: Pairs  # of raw columns and, beyond n_raw, of failures
+    telling: Pairs  # those of which the product follows the label
 
 
 def row_keys(rows: FloatArray) -> KeyArray:
@@ -134,7 +135,7 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
     failing = np.flatnonzero(failed.any(axis=0) & ~failed.all(axis=0))
     d = rows.shape[1]
     n_numbers = d if n_numbers is None else n_numbers
-    products = product_pairs(np.column_stack([z, failed[:, failing]]), label, n_numbers)
+    products, telling = product_pairs(np.column_stack([z, failed[:, failing]]), label, n_numbers)
     few = slice(0, n_numbers)
     directions, all_directions = quiet_directions(rows[:, few], raw_centre[few], raw_scale[few])
     directions = np.vstack([directions, np.zeros((d - len(directions), directions.shape[1]))])
@@ -159,25 +160,32 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
     flags = tuple((int(j), s) for s in (1, 2, 3) for j in np.flatnonzero((states == s).any(axis=0)))
     patterns = _fit_patterns(_pattern_keys(states), label) if flags else None
     return Encoder(
-        rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, failing, products
+        rows.shape[1], centre, scale, tuple(ordered), tuple(atoms), patterns, flags, derived, failing, products, telling
     )
 
 
 def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
-    """Standardised columns, flags and table entries, shape (n, p)."""
+    """Standardised columns, products that tell, flags and table entries, shape (n, p)."""
     z = _standardised(encoder, rows[:, : encoder.n_raw], encoder.n_raw)
-    return np.column_stack([z, *_extras(encoder, rows, encoder.derived.beside(rows))])
+    signs = np.tanh(_factors(encoder, rows) / 2)
+    telling = [(signs[:, i] * signs[:, j])[:, None] for i, j in encoder.telling]
+    return np.column_stack([z, *telling, *_extras(encoder, rows, encoder.derived.beside(rows))])
 
 
 def quadratic(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, magnitudes, squares, pairwise products, flags and table entries."""
     columns = encoder.derived.beside(rows)
     z = _standardised(encoder, columns, columns.shape[1])
-    failed = np.where(np.isnan(rows[:, encoder.failing]), 1.0, -1.0)
-    raw = np.column_stack([_standardised(encoder, rows, encoder.n_raw, keep=True), failed])
+    raw = _factors(encoder, rows)
     parts = [z, np.abs(z), z**2 / LINEAR_RANGE]
     parts += [(raw[:, i] * raw[:, j])[:, None] / LINEAR_RANGE for i, j in encoder.products]
     return np.column_stack([*parts, *_extras(encoder, rows, columns)])
+
+
+def _factors(encoder: Encoder, rows: FloatArray) -> FloatArray:
+    """What products are formed of: standardised columns, then failures as 1 and -1."""
+    failed = np.where(np.isnan(rows[:, encoder.failing]), 1.0, -1.0)
+    return np.column_stack([_standardised(encoder, rows, encoder.n_raw, keep=True), failed])
 
 
 def ranks(encoder: Encoder, rows: FloatArray) -> NDArray[np.float32]:
