@@ -24,14 +24,6 @@ HOW_OFTEN = (
     "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 to 4, 3 or"
     " more beyond, 1 or more near 0, and 2 or more where several columns share fewer than 500 runs"
 )
-_LAST = (
-    "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
-    " 1 or more near 0, and 2 or more where several columns share fewer than 500 runs"
-)
-_LATELY = (
-    "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1 or larger,"
-    " 1 or more near 0"
-)
 TAILS = "the tails of single columns"
 REPEATED = "values that repeat (where all do, in forty runs or more each)"
 GRIDS = (
@@ -60,22 +52,36 @@ UNLOOKED: dict[str, tuple[str, ...]] = {  # notes, and the kinds that they take 
     NOT_BITS: BY_BIT,
 }
 MEASURED = {BY_DENSITY, TAILS}  # kinds that are caught as often as HOW_OFTEN says
-_KINDS_BEFORE = {
+_AS_CHOSEN = "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1"
+_UNTOLD = {
     TAILS: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
     REPEATED: "values that repeat",
+    HOW_OFTEN: f"{_AS_CHOSEN} or larger, 1 or more near 0",
 }
-# words of passes by today's: what versions before the last wrote, which told no kinds apart
-_BEFORE: tuple[dict[str, str], ...] = (
-    {
-        TAILS: "single columns and their tails, in steps of a fiftieth of their spread or wider",
-        REGIONS: "regions of two or three columns, of four where columns are few or runs many",
-        REPEATED: "values that repeat",
-        HOW_OFTEN: _LATELY,
-    },
-    _KINDS_BEFORE | {HOW_OFTEN: _LATELY},
-    _KINDS_BEFORE | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"},
+# What earlier versions wrote for words of today's, the last one first; and whether they told apart, as this one does,
+# kinds that are caught as often as they said from kinds that are caught less often.
+_EARLIER: tuple[tuple[dict[str, str], bool], ...] = (
+    (
+        {
+            HOW_OFTEN: f"{_AS_CHOSEN} or larger, 1 or more near 0, and 2 or more where several columns share fewer than"
+            " 500 runs"
+        },
+        True,
+    ),
+    ({HOW_OFTEN: _UNTOLD[HOW_OFTEN]}, True),
+    (
+        _UNTOLD
+        | {
+            TAILS: "single columns and their tails, in steps of a fiftieth of their spread or wider",
+            REGIONS: "regions of two or three columns, of four where columns are few or runs many",
+            GRIDS: GRIDS,
+        },
+        False,
+    ),
+    (_UNTOLD, False),
+    (_UNTOLD | {HOW_OFTEN: "9 times in 10 with the best score and event, 6 or more as these are chosen"}, False),
 )
 
 
@@ -252,15 +258,16 @@ def _every_kinds() -> list[tuple[str, ...]]:
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
     """What earlier versions said where this one says ``text``: their certificates hold, too."""
-    found, last = [text.replace(HOW_OFTEN, _LATELY)], text.replace(HOW_OFTEN, _LAST)
+    untold = text
     for kinds in _every_kinds():
-        text = text.replace(if_it_shows(kinds), f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
-    for words in _BEFORE:
-        earlier = text
+        untold = untold.replace(if_it_shows(kinds), f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
+    found = []
+    for words, told_apart in _EARLIER:
+        earlier = text if told_apart else untold
         for today, before in words.items():
             earlier = earlier.replace(today, before)
         found.append(earlier)
-    return (*found, last)
+    return tuple(found)
 
 
 def plain(value: Any) -> Any:
