@@ -33,6 +33,14 @@ BoolArray = NDArray[np.bool_]
 FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
 TREE_RUNS = 1_000  # from which trees may turn: before, what they see inside a column is mostly luck
+LATE = (
+    "of what is said not to have been looked at some was, in the last runs, but in too few of them to refute the claim"
+)
+FEW_BETS = (
+    "what would have been caught is that of the right score from the first run on: in so few runs a learned score"
+    " refutes such a claim seldom or never, so ask for more"
+)
+PATIENCE = 3  # times the sure predictions that refute: what is learned from few runs errs, and is doubted
 MAX_LEARNED = 60_000  # most recent runs that are learned from
 
 
@@ -60,6 +68,7 @@ class Batches:
         self.model: scores.Portfolio | None = None
         self._given = runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng
         self._watch, self._calls, self._types, self._looks = runs.Watch(), runs.Calls(runner.probed), list[str](), 0
+        self._blind: dict[str, int] = {}  # notes of what was not looked at, and the runs until it was
 
     def __iter__(self) -> Iterator[tuple[BoolArray, dict[str, FloatArray]]]:
         runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng = self._given
@@ -85,6 +94,7 @@ class Batches:
                 seen = _latest([*seen, (rows, label)])
                 predictions = {} if self.model is None else _predictions(self.model, rows)
             self.n += size
+            self._blind |= dict.fromkeys(() if self.model is None else self.model.unlooked, self.n)
             yield label, predictions
             if log_density is None and self.n < n_samples:
                 past, coins = (np.concatenate(parts) for parts in zip(*seen, strict=True))
@@ -95,6 +105,20 @@ class Batches:
         """Notes on all runs; ValueError where they depend on when they were made."""
         self._calls.check(self._looks)
         return [*self._watch.notes(), *self._types]
+
+    def unlooked(self, refutes: Callable[[int], bool], *, learning: int = 2) -> tuple[str, ...]:
+        """Notes to a pass: what was not looked at, or in too few runs.
+
+        ``refutes``: whether so many right predictions of one learner, as sure as they can be, refute the claim. A note
+        is left out where PATIENCE times as many runs came after the last one in which that was not looked at.
+        Of all runs a share of 1 / ``learning`` must do: no score is right from the first one on.
+        """
+        if EXACT_SCORE in self.names:
+            return ()
+        found = tuple(note for note, n in self._blind.items() if not refutes((self.n - n) // PATIENCE))
+        last = () if self.model is None else self.model.unlooked
+        late = () if set(found) <= set(last) else (LATE,)
+        return (*found, *late, *(() if refutes(self.n // learning) else (FEW_BETS,)))
 
 
 def sequential_audit(
@@ -128,13 +152,13 @@ def sequential_audit(
         if enough and epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm) > epsilon:
             break
     types = batches.finish()
-    n, model = batches.n, batches.model
+    n = batches.n
 
     epsilon_lower = epsilon_bound(counts, claim=epsilon, delta=delta, error=false_alarm)
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
-    if model is not None and epsilon_lower <= epsilon:
-        types.extend(model.unlooked)
+    if epsilon_lower <= epsilon:
+        types.extend(batches.unlooked(partial(_refutes, names, epsilon=epsilon, delta=delta, false_alarm=false_alarm)))
     best = best_learner(counts, partial(log_e_value, epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),
@@ -158,6 +182,12 @@ def sequential_audit(
         histogram_edges=np.append(LEVELS - STEP / 2, LEVELS[-1] + STEP / 2),
         histogram=tables[best][::-1],
     )
+
+
+def _refutes(names: tuple[str, ...], n: int, *, epsilon: float, delta: float, false_alarm: float) -> bool:
+    tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
+    tables[-1, [0, 1], [0, -1]] = n // 2, n - n // 2
+    return log_e_value(BetCounts(names, tables), epsilon=epsilon, delta=delta) >= -math.log(false_alarm)
 
 
 def _batch(n: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from scipy import special
 from verification.auditing import scores
 from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.curve_guessing import Plan, critical_share, plan
+from verification.auditing.curve_guessing import Plan, critical_share, gaussian_limit_and_share, plan
 from verification.auditing.events import wilson
 from verification.auditing.features.column_pairs import joined
 from verification.auditing.guess_choice import quantile
@@ -34,10 +35,9 @@ GROWTH = 1.4, 2.0  # of the runs that are learned from, between one score and th
 BALANCED = 5_000  # outputs that balance a score
 SIDES = ((True, True), (True, False), (False, True))
 SHARES = np.array([1.0, 0.75, 0.55, 0.4, 0.3, 0.2, 0.14, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002])
-USUAL = 0.55  # of the runs guessed: best against Gaussian noise that is too small by little
 LEAST = 8  # guesses on the runs of the plan
 TIE = 0.7  # standard errors within which scores count as equally good
-DOUBT = 2.3  # standard errors by which another share must look better than the usual one
+DOUBT = 2.3  # standard errors by which another share must look better than the one that is best of Gaussian noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,7 @@ def _values(
     exact: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Shares of runs to guess, and how surely each refutes, in standard deviations."""
-    size = score.size
+    size, usual = score.size, _usual(claim, rounds, false_alarm)
     shares = SHARES[SHARES * size >= LEAST] if not exact else SHARES[SHARES * rounds >= 1]
     if not all(sides):
         shares = shares[1:]
@@ -172,10 +172,19 @@ def _values(
     needed, deviation, _ = critical_share(claim, sides, shares, rounds, quantile(false_alarm))
     rate = hits / made
     if not exact:
-        alike = np.sqrt(np.minimum(shares, USUAL) / np.maximum(shares, USUAL)) * (1.0 if all(sides) else 0.5)
+        alike = np.sqrt(np.minimum(shares, usual) / np.maximum(shares, usual)) * (1.0 if all(sides) else 0.5)
         rate = wilson(hits, made, DOUBT * np.sqrt(2 * (1 - alike)))
     value = (shares * rate - needed) / np.maximum(deviation, 1e-12)
     return shares, value
+
+
+@lru_cache(16)
+def _usual(claim: ClaimedCurve, rounds: int, false_alarm: float) -> float:
+    """The share of the runs to be guessed that is best against Gaussian noise that is too small by little.
+
+    About half of them, but all where mu is 2 or larger: the surest half is right under such a claim, too.
+    """
+    return gaussian_limit_and_share(claim, n_certified=rounds, false_alarm=false_alarm)[1]
 
 
 def _plan(
@@ -187,7 +196,7 @@ def _plan(
     exact: bool = False,
 ) -> Plan:
     """Labels and number of guesses that are expected to refute most surely."""
-    best, share, chosen = -math.inf, USUAL, SIDES[0]
+    best, share, chosen = -math.inf, _usual(claim, rounds, false_alarm), SIDES[0]
     for sides in SIDES:
         shares, values = _values(score, coins, claim, sides, rounds, false_alarm, exact)
         if shares.size and values.max() > best:

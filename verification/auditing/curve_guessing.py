@@ -124,7 +124,12 @@ def gaussian_limit(claim: ClaimedCurve, *, n_certified: int, false_alarm: float)
 
     The right score is given; of some shares of the runs to be guessed the best is taken. Infinite if none is refuted.
     """
-    best = math.inf
+    return gaussian_limit_and_share(claim, n_certified=n_certified, false_alarm=false_alarm)[0]
+
+
+def gaussian_limit_and_share(claim: ClaimedCurve, *, n_certified: int, false_alarm: float) -> tuple[float, float]:
+    """The same, and the share of the runs to be guessed that is best there; 1 if none is refuted."""
+    best, best_share = math.inf, 1.0
     for share in SHARES:
         guesses = max(1, round(share * n_certified))
         made = plan(claim, sides=(True, True), guesses=guesses, rounds=n_certified, false_alarm=false_alarm)
@@ -134,8 +139,9 @@ def gaussian_limit(claim: ClaimedCurve, *, n_certified: int, false_alarm: float)
             return float(stats.binom.sf(needed - 1, guesses, gaussian_right(mu, share))) < POWER
 
         if needed <= guesses and not weak(GAUSSIAN.largest):
-            best = min(best, bracket(weak, 0.0, GAUSSIAN.largest, relative=1e-4)[1])
-    return best
+            limit = bracket(weak, 0.0, GAUSSIAN.largest, relative=1e-4)[1]
+            best, best_share = min((best, best_share), (limit, share))
+    return best, best_share
 
 
 def gaussian_right(mu: float, share: float) -> float:

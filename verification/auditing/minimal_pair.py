@@ -37,7 +37,8 @@ class MinimalPair:
     result: AuditResult | None  # of ``pair``, on fresh runs
     n_tried: int  # different pairs audited, those of the shrinking included
     detection_limit: float  # of the audit of each pair tried
-    looked_for: tuple[str, ...] = ()  # kinds of violation that the scores can see
+    looked_for: tuple[str, ...] = ()  # kinds of violation that the scores can see, on every pair
+    notes: tuple[str, ...] = ()  # of the audits of the pairs tried, each once
 
     @property
     def refuted(self) -> bool:
@@ -53,12 +54,14 @@ class MinimalPair:
             "n_tried": self.n_tried,
             "detection_limit": limit if math.isfinite(limit) else str(limit),
             "looked_for": list(self.looked_for),
+            "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
         if self.pair is None:
             power = power_words(self.detection_limit, self.looked_for, "each audit")
-            return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof"
+            notes = "".join(f"; note: {note}" for note in self.notes)
+            return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof{notes}"
         found = f"{self.result} ({pair_words(self.pair)}, the simplest of {self.n_tried} pairs)"
         return found if self.refuted else f"refuted in the search, but not on fresh runs: {found}"
 
@@ -184,8 +187,10 @@ def minimal_pair(
         raise failed
     result = None if pair is None else run(pair, n_samples=n_samples, false_alarm=false_alarm, rng=rng)
     limit = max((one.detection_limit for one in tried.values()), default=math.inf)
-    looked_for = next((one.looked_for for one in tried.values()), ())
-    return MinimalPair(pair, result, len(tried), limit, looked_for)
+    passed = [one for one in tried.values() if not one.refuted] or list(tried.values())
+    kinds = [kind for kind in passed[0].looked_for if all(kind in one.looked_for for one in passed)] if passed else []
+    notes = dict.fromkeys(note for one in passed for note in one.notes)
+    return MinimalPair(pair, result, len(tried), limit, tuple(kinds), tuple(notes))
 
 
 def _bytes(data: Any) -> bytes:

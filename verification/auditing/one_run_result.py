@@ -61,7 +61,11 @@ class OneRunResult:
         return plain(fields | {"tries": [counts.as_dict() for counts in self.tries], "notes": list(self.notes)})
 
     def __str__(self) -> str:
-        guessed = f"{self.correct:,} of {self.guesses:,} guesses right, {self.canaries:,} canaries, one run"
+        return self._said(self.tries)
+
+    def _said(self, tries: tuple[OneRunCounts, ...]) -> str:
+        right = ", ".join(f"{counts.correct:,} of {counts.guesses:,}" for counts in tries)
+        guessed = f"{right} guesses right, {self.canaries:,} canaries, one run"
         certified = f"(certified, error probability {self.false_alarm:g}; {guessed})"
         bound = "no epsilon is told without a delta"
         if self.epsilon_lower is not None:
@@ -71,6 +75,10 @@ class OneRunResult:
             return f"claim {self.claim} refuted: {bound} {certified}{notes}"
         most = "" if self.ceiling is None else f"; with every guess right it would have been {self.ceiling:.4g}"
         return f"no violation of {self.claim} found: {bound} {certified}{most}; a pass is not a proof{notes}"
+
+    def in_earlier_words(self) -> str:
+        """What versions said that told the guesses of the p-value alone: their certificates hold, too."""
+        return self._said((self.tries[self.best],))
 
     def summary(self) -> str:
         """A few lines: claim, counts, what is certified and the most that could have been."""
@@ -192,4 +200,6 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     )
     fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
     values = {name: plain(getattr(found, name)) for name in fields}
-    return values | {"notes": list(found.notes), "statement": str(found)}, []
+    earlier = found.in_earlier_words()
+    statement = earlier if stored.get("statement") == earlier else str(found)
+    return values | {"notes": list(found.notes), "statement": statement}, []

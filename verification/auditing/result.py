@@ -53,7 +53,8 @@ UNLOOKED: dict[str, tuple[str, ...]] = {  # notes, and the kinds that they take 
 }
 MEASURED = {BY_DENSITY, TAILS}  # kinds that are caught as often as HOW_OFTEN says
 _AS_CHOSEN = "9 times in 10 with the best score and event; as these are chosen, 5 or more where the claim is about 1"
-_UNTOLD = {
+_SUMS = {SHARED_NOISE: "sums of columns that share noise"}
+_UNTOLD = _SUMS | {
     TAILS: "single columns and their tails",
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
@@ -63,14 +64,16 @@ _UNTOLD = {
 # What earlier versions wrote for words of today's, the last one first; and whether they told apart, as this one does,
 # kinds that are caught as often as they said from kinds that are caught less often.
 _EARLIER: tuple[tuple[dict[str, str], bool], ...] = (
+    (_SUMS, True),
     (
-        {
+        _SUMS
+        | {
             HOW_OFTEN: f"{_AS_CHOSEN} or larger, 1 or more near 0, and 2 or more where several columns share fewer than"
             " 500 runs"
         },
         True,
     ),
-    ({HOW_OFTEN: _UNTOLD[HOW_OFTEN]}, True),
+    (_SUMS | {HOW_OFTEN: _UNTOLD[HOW_OFTEN]}, True),
     (
         _UNTOLD
         | {

@@ -14,6 +14,7 @@ import pytest
 from scipy import optimize, stats
 
 from verification.auditing.audit import audit
+from verification.auditing.betting_audit import FEW_BETS, LATE
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate
 from verification.auditing.claimed_curve import GDP
@@ -364,9 +365,10 @@ def columns(d, share=0.0):
     ],
 )
 def test_a_pass_says_where_shared_noise_was_not_looked_for(mechanism, n, sequential, looked):
-    result = audit(mechanism, 1, 0, epsilon=50.0, n_samples=n, sequential=sequential, rng=np.random.default_rng(1))
+    epsilon = 1.0 if sequential else 50.0  # that bets on so few runs can refute
+    result = audit(mechanism, 1, 0, epsilon=epsilon, n_samples=n, sequential=sequential, rng=np.random.default_rng(1))
     assert not result.refuted
-    few = {REGIONS} if sequential else {REGIONS, GRIDS}  # not looked for in so few runs
+    few = {REGIONS} if sequential and n > 200 else {REGIONS, GRIDS}  # not looked for in so few runs
     assert result.looked_for == tuple(kind for kind in BY_VALUE if kind not in few and (looked or kind != SHARED_NOISE))
     assert (NOT_SHARED_NOISE in result.notes) == (NOT_SHARED_NOISE in str(result)) == (not looked)
     caught = str(result).partition(" if it shows in ")[2].partition(";")[0]
@@ -388,6 +390,9 @@ def stripes(data, n, rng):
         ({"epsilon": 1.0, "n_samples": 1_500}, True),
         ({"profile": GDP(1.0), "n_samples": 2_000}, False),
         ({"epsilon": 1.0, "n_samples": 900, "sequential": True}, False),
+        ({"epsilon": 1.0, "n_samples": 1_050, "sequential": True}, False),
+        ({"epsilon": 3.0, "n_samples": 1_100, "sequential": True}, False),
+        ({"profile": GDP(0.5), "n_samples": 1_050, "sequential": True}, False),
         ({"epsilon": 1.0, "n_samples": 2_000, "sequential": True}, True),
         ({"profile": GDP(1.0), "n_samples": 900, "sequential": True}, False),
     ],
@@ -404,6 +409,24 @@ def test_a_pass_of_few_runs_says_that_no_regions_were_looked_for(settings, looke
 def off_the_grid(data, n, rng):
     """Whole steps of noise on a number that is between them on one data set: every output tells."""
     return 0.5 * data + rng.geometric(0.2, size=n) - rng.geometric(0.2, size=n)
+
+
+@pytest.mark.parametrize("epsilon, n_samples, noted", [(4.0, 300, True), (4.0, 2_000, False), (1.0, 100, False)])
+def test_a_sequential_pass_says_where_learned_scores_come_too_late_for_the_claim(epsilon, n_samples, noted):
+    """Right guesses gain little against a large claim: of leaks at the limit that was told none of 24 was refuted."""
+    settings = {"epsilon": epsilon, "n_samples": n_samples, "sequential": True, "rng": np.random.default_rng(1)}
+    passed = audit(lambda data, n, rng: rng.laplace(size=n), 1, 0, **settings)
+    assert (FEW_BETS in passed.notes) == (FEW_BETS in str(passed)) == noted
+    exact = {"log_density": lambda outputs, data: -np.abs(outputs)}
+    assert FEW_BETS not in audit(lambda data, n, rng: rng.laplace(size=n), 1, 0, **settings, **exact).notes
+
+
+def test_what_was_looked_at_too_late_is_told_from_what_never_was():
+    settings = {"epsilon": 3.0, "sequential": True}
+    never = audit(stripes, 1, 0, n_samples=100, rng=np.random.default_rng(1), **settings)
+    late = audit(stripes, 1, 0, n_samples=1_100, rng=np.random.default_rng(1), **settings)
+    assert NOT_REGIONS in never.notes and LATE not in never.notes
+    assert NOT_REGIONS in late.notes and LATE in late.notes
 
 
 @pytest.mark.parametrize("n_samples, looked", [(100, False), (2_000, True)])

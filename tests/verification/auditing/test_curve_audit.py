@@ -22,6 +22,17 @@ def curve_audit(mu, *, n_samples=1_000, seed=1, mechanism=noisy, **arguments):
     return audit(mechanism, mu, 0.0, n_samples=n_samples, rng=np.random.default_rng(seed), **arguments)
 
 
+@pytest.mark.parametrize("mu, n_samples", [(3.0, 300), (4.0, 2_000)])
+def test_a_weak_claim_is_refuted_at_the_limit_and_where_every_run_tells(mu, n_samples):
+    """Half of the runs were guessed, as against small mu, where guesses are right under such a claim as well: none of
+    12 was refuted. At the limit 9 of 12 and 14 of 20 are."""
+    limit = curve_audit(0.0, profile=GDP(mu), n_samples=n_samples).detection_limit
+    assert mu < limit < 2 * mu
+    found = [curve_audit(limit, profile=GDP(mu), n_samples=n_samples, seed=seed) for seed in range(6)]
+    assert sum(result.refuted for result in found) >= 3
+    assert curve_audit(100.0, profile=GDP(mu), n_samples=n_samples).refuted
+
+
 def test_a_curve_is_refuted_in_the_middle_where_its_point_is_not_in_the_tail():
     result = curve_audit(0.5, n_samples=2_000, delta=1e-6)
     assert isinstance(result, CurveAuditResult) and result.refuted and result.p_value <= 0.05

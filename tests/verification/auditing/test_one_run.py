@@ -21,7 +21,7 @@ import pm_dpgmm as dpg
 from verification import GDP, ZCDP, one_run
 from verification.auditing import curve_certificate
 from verification.auditing.certificate_reading import verify
-from verification.auditing.certificate_writing import digest_of
+from verification.auditing.certificate_writing import certificate, digest_of
 from verification.auditing.claimed_curve import claimed_curve
 from verification.auditing.one_run import guess
 
@@ -96,6 +96,20 @@ def test_several_numbers_of_guesses_share_the_error():
     split, alone = audited(5, guesses=(20, 60)), [audited(5, guesses=k) for k in (20, 60)]
     assert split.p_value == pytest.approx(min(1, 2 * min(result.p_value for result in alone)))
     assert split.correct == alone[split.best].correct
+
+
+def test_of_several_numbers_of_guesses_all_counts_stand_beside_the_bound():
+    """The p-value may come from other guesses than the bound: "at least 0.38; 1 of 1 guesses right" was said of 134."""
+    found = audit_sum(5, guesses=(20, 60))
+    counts = ", ".join(f"{one.correct} of {one.guesses}" for one in found.tries)
+    assert f"{counts} guesses right, 400 canaries, one run" in str(found)
+    stored = certificate(found)
+    assert verify(stored).holds
+    best = found.tries[found.best]
+    earlier = stored["statement"].replace(counts, f"{best.correct} of {best.guesses}")
+    stored = stored | {"statement": earlier}
+    assert earlier != str(found) and verify(stored | {"digest": digest_of(stored)}).holds
+    assert not verify(stored | {"statement": earlier.replace("guesses right", "guesses wrong")}).holds
 
 
 def test_a_curve_is_audited_whole():

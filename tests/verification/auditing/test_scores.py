@@ -470,7 +470,7 @@ def test_sums_not_looked_for_are_said_at_either_level(level):
         return np.where(rng.random((n, 6)) < 0.45, np.nan, rows)
 
     result = audit(mechanism, 1, 0, epsilon=1.0, n_samples=1_500, level=level, rng=np.random.default_rng(1))
-    assert result.refuted or "sums of columns that share noise" not in result.looked_for
+    assert result.refuted or column_pairs.SHARED_NOISE not in result.looked_for
 
 
 @pytest.mark.thorough

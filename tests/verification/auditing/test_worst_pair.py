@@ -35,6 +35,7 @@ class Outcome:
     detection_limit: float = math.inf
     result: Any = None
     looked_for: tuple[str, ...] = ("a kind",)
+    notes: tuple[str, ...] = ()
 
     @property
     def refuted(self):
@@ -270,9 +271,20 @@ def test_a_sound_mechanism_has_no_minimal_pair():
         f"no violation found on {found.n_tried} pairs; each audit would have caught too little noise, epsilon >= "
     )
     shows = f", if it shows in {TAILS} ({HOW_OFTEN}); looked for as well, and caught less often the more"
-    assert shows in str(found) and str(found).endswith("; rare leaks less; a pass is not a proof")
+    notes = "".join(f"; note: {note}" for note in found.notes)
+    assert shows in str(found) and str(found).endswith(f"; rare leaks less; a pass is not a proof{notes}")
     assert found.as_dict()["looked_for"] == list(BY_VALUE)
     json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_a_pass_tells_the_notes_of_all_pairs_and_the_kinds_that_all_looked_for():
+    """Failures alone were a pass like any other, and what few runs leave out was said of the first pair at most."""
+    settings = {"epsilon": 1.0, "n_search": 300, "n_pairs": 3, "rng": np.random.default_rng(8)}
+    found = minimal_pair(lambda data, n, rng: np.full(n, np.nan), add_remove_pairs(1, elements=INTEGERS), **settings)
+    alone = real_audit(lambda data, n, rng: np.full(n, np.nan), 0, 1, epsilon=1.0, n_samples=300)
+    assert found.pair is None and set(alone.notes) <= set(found.notes)
+    assert all(f"; note: {note}" in str(found) for note in alone.notes)
+    assert found.as_dict()["notes"] == list(found.notes) and found.looked_for == alone.looked_for
 
 
 def test_a_mechanism_with_randomness_of_its_own_is_searched_too(audits):

@@ -34,10 +34,10 @@ CHANCE = 1.5  # times the largest between runs that are paired at random in two 
 LEAST_Z = 5.0  # standard deviations from fair coins of a product that is formed, for the best of thousands
 LUCK = 0.01  # probability that of few columns a product is as far from fair coins by luck
 
-SHARED_NOISE = "sums of columns that share noise"
+SHARED_NOISE = "weighted sums of columns in which noise that they share cancels to less than a tenth"
 NOT_SHARED_NOISE = (
-    f"{SHARED_NOISE} were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each of them fewer than"
-    f" {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
+    f"sums of columns that share noise were not looked for: there were more than {MOST_COLUMNS:,} columns, or for each"
+    f" of them fewer than {RUNS_PER_COLUMN} runs to learn from that hold numbers in all"
 )
 NOT_ALL_PAIRS, NOT_PEAKED = (
     f"of more than {MAX_PAIRED} columns not every pair was looked at: differences and sums of those that correlate"
