@@ -25,6 +25,7 @@ from verification.auditing.coins import fair_coins
 from verification.auditing.detection_limit import sequential_limit
 from verification.auditing.events import BETS
 from verification.auditing.features.bits import bit_features
+from verification.auditing.features.column_pairs import joined
 from verification.auditing.result import EXACT_SCORE, LEARNERS, AuditResult, one_criterion, scores_of
 
 FloatArray = NDArray[np.float64]
@@ -115,7 +116,7 @@ class Batches:
         """
         if EXACT_SCORE in self.names:
             return ()
-        found = tuple(note for note, n in self._blind.items() if not refutes((self.n - n) // PATIENCE))
+        found = joined(tuple(note for note, n in self._blind.items() if not refutes((self.n - n) // PATIENCE)))
         last = () if self.model is None else self.model.unlooked
         late = () if set(found) <= set(last) else (LATE,)
         return (*found, *late, *(() if refutes(self.n // learning) else (FEW_BETS,)))
