@@ -140,10 +140,14 @@ def run_both(
         from joblib import Parallel, delayed
 
         drawn, calls_of = [], [delayed(_draw_in_worker)(os.getpid(), runner, *task) for task in tasks]
+        shared: dict[str, Any] = {
+            "n_jobs": n_jobs,
+            "mmap_mode": "c",
+        }  # large arrays that a mechanism may fill, as alone
         try:
-            blocks = Parallel(n_jobs=n_jobs, return_as="generator")(calls_of)
+            blocks = Parallel(return_as="generator", **shared)(calls_of)
         except ValueError:  # a backend of the user's that gives no answers as they come
-            blocks = Parallel(n_jobs=n_jobs)(calls_of)
+            blocks = Parallel(**shared)(calls_of)
         for block in blocks:
             drawn.append(block)
             progress(len(block[0][0]))

@@ -305,6 +305,22 @@ def test_workers_do_not_change_the_result(delta):
         assert findings(laplace, sequential=True, n_jobs=2) == findings(laplace, sequential=True)
 
 
+class Filling:
+    """A mechanism that writes its noise into a large array of its own."""
+
+    def __init__(self):
+        self.held = np.zeros(200_000)
+
+    def __call__(self, data, n_samples, rng):
+        self.held[:n_samples] = rng.laplace(size=n_samples)
+        return data + self.held[:n_samples]
+
+
+def test_a_large_array_that_a_mechanism_fills_may_be_written_in_workers():
+    """Workers are sent a map of it, which was read-only."""
+    assert findings(Filling(), n_jobs=2) == findings(Filling(), n_jobs=1)
+
+
 def test_a_backend_that_gives_no_answers_as_they_come_gives_the_same_ones():
     label = np.arange(1_000) % 2 == 0
     (alone,), _ = run_both(Runner(laplace, (0, 1)), label, np.random.default_rng(3))
