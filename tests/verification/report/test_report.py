@@ -185,6 +185,12 @@ def test_the_same_seed_writes_the_same_files(contents, tmp_path):
     assert texts[0] == texts[1]
 
 
+def test_the_page_counts_statements_that_no_check_can_decide_apart(contents):
+    """Each of all statements had "a check that ran for this page"."""
+    unchecked = sum(outcome.claim.verdict is Verdict.NOT_CHECKABLE for outcome in contents.outcomes)
+    assert unchecked and f"{unchecked} cannot be checked, and of each of the others a check ran" in to_html(contents)
+
+
 def test_a_long_worst_case_is_cut_in_the_page():
     claim = made(check=lambda effort, *, bound: over([(2 / bound, "9" * 5000)]))
     assert len(evidence(run_claim(claim))) < 300
