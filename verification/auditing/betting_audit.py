@@ -41,6 +41,7 @@ FEW_BETS = (
     "what would have been caught is that of the right score from the first run on: in so few runs a learned score"
     " refutes such a claim seldom or never, so ask for more"
 )
+LEARNING = 2  # runs by those of sure predictions that refute, from which learned scores do as the limit says
 PATIENCE = 3  # times the sure predictions that refute: what is learned from few runs errs, and is doubted
 MAX_LEARNED = 60_000  # most recent runs that are learned from
 
@@ -107,15 +108,28 @@ class Batches:
         self._calls.check(self._looks)
         return [*self._watch.notes(), *self._types]
 
-    def unlooked(self, refutes: Callable[[int], bool], *, learning: int = 2) -> tuple[str, ...]:
+    def unlooked(
+        self,
+        tables: NDArray[np.int64],
+        log_e: Callable[[NDArray[np.int64]], float],
+        false_alarm: float,
+        *,
+        learning: int,
+    ) -> tuple[str, ...]:
         """Notes to a pass: what was not looked at, or in too few runs.
 
-        ``refutes``: whether so many right predictions of one learner, as sure as they can be, refute the claim. A note
-        is left out where PATIENCE times as many runs came after the last one in which that was not looked at.
-        Of all runs a share of 1 / ``learning`` must do: no score is right from the first one on.
+        A note is left out where PATIENCE times as many runs came after the last one in which that was not looked at as
+        refute by right predictions of one learner, as sure as they can be. Of all runs a share of 1 / ``learning``
+        must do: no score is right from the first one on. ``log_e`` is of counts as in ``tables``.
         """
         if EXACT_SCORE in self.names:
             return ()
+
+        def refutes(n: int) -> bool:
+            sure = np.zeros_like(tables)
+            sure[-1, [0, 1], [0, -1]] = n // 2, n - n // 2
+            return log_e(sure) >= -math.log(false_alarm)
+
         found = joined(tuple(note for note, n in self._blind.items() if not refutes((self.n - n) // PATIENCE)))
         last = () if self.model is None else self.model.unlooked
         late = () if set(found) <= set(last) else (LATE,)
@@ -159,7 +173,12 @@ def sequential_audit(
     delta_lower = delta_bound(counts, epsilon=epsilon, error=false_alarm)
     log_e = log_e_value(counts, epsilon=epsilon, delta=delta)
     if epsilon_lower <= epsilon:
-        types.extend(batches.unlooked(partial(_refutes, names, epsilon=epsilon, delta=delta, false_alarm=false_alarm)))
+        types += batches.unlooked(
+            tables,
+            lambda sure: log_e_value(BetCounts(names, sure), epsilon=epsilon, delta=delta),
+            false_alarm,
+            learning=LEARNING,
+        )
     best = best_learner(counts, partial(log_e_value, epsilon=epsilon, delta=delta))
     return AuditResult(
         refuted=bool(epsilon_lower > epsilon),
@@ -183,12 +202,6 @@ def sequential_audit(
         histogram_edges=np.append(LEVELS - STEP / 2, LEVELS[-1] + STEP / 2),
         histogram=tables[best][::-1],
     )
-
-
-def _refutes(names: tuple[str, ...], n: int, *, epsilon: float, delta: float, false_alarm: float) -> bool:
-    tables = np.zeros((len(names), 2, LEVELS.size), dtype=np.int64)
-    tables[-1, [0, 1], [0, -1]] = n // 2, n - n // 2
-    return log_e_value(BetCounts(names, tables), epsilon=epsilon, delta=delta) >= -math.log(false_alarm)
 
 
 def _batch(n: int) -> int:

@@ -146,14 +146,14 @@ def _bet(
     refuted = log_e >= -math.log(false_alarm)
     notes = [*notes, *batches.finish()]
 
-    def refutes(n: int) -> bool:
-        sure = np.zeros_like(tables)
-        sure[-1, [0, 1], [0, -1]] = n // 2, n - n // 2
-        return log_e_value(CurveBets(batches.names, sure), first, second) >= -math.log(false_alarm)
-
     if not refuted:
         apart = max(first[0, 0], second[0, 0])  # total variation that the claim allows
-        notes.extend(batches.unlooked(refutes, learning=LEARNING if apart < ALL_APART else LEARNING_APART))
+        notes += batches.unlooked(
+            tables,
+            lambda sure: log_e_value(CurveBets(batches.names, sure), first, second),
+            false_alarm,
+            learning=LEARNING if apart < ALL_APART else LEARNING_APART,
+        )
     family = claim.family
     lower = parameter_bound(bets, family, false_alarm)
     if refuted and family.claimed is not None:

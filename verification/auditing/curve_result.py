@@ -9,7 +9,7 @@ from typing import Any
 from scipy.stats import norm
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import as_bits, if_it_shows, kinds_looked_for, plain, unlooked_in
+from verification.auditing.result import as_bits, if_it_shows, in_words, kinds_looked_for, plain, unlooked_in
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -73,7 +73,7 @@ class CurveAuditResult:
     def __str__(self) -> str:
         certified = f"(certified, error probability {self.false_alarm:g})"
         point = f"at epsilon = {self.epsilon_point:.4g}, where {self.delta_claimed:.4g} is claimed"
-        notes = "".join(f"; note: {note}" for note in self.notes)
+        notes = in_words(self.notes)
         family = f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"
         if self.claimed is None:
             family = f"it is not {self.parameter_lower:.4g}-GDP"

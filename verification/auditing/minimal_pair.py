@@ -22,7 +22,7 @@ from verification.auditing.candidates import (
     hypothesis_for,
     pair_words,
 )
-from verification.auditing.result import AuditResult, power_words
+from verification.auditing.result import AuditResult, in_words, power_words
 
 
 class _SearchFailed(BaseException):
@@ -60,7 +60,7 @@ class MinimalPair:
     def __str__(self) -> str:
         if self.pair is None:
             power = power_words(self.detection_limit, self.looked_for, "each audit")
-            notes = "".join(f"; note: {note}" for note in self.notes)
+            notes = in_words(self.notes)
             return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof{notes}"
         found = f"{self.result} ({pair_words(self.pair)}, the simplest of {self.n_tried} pairs)"
         return found if self.refuted else f"refuted in the search, but not on fresh runs: {found}"
@@ -187,10 +187,10 @@ def minimal_pair(
         raise failed
     result = None if pair is None else run(pair, n_samples=n_samples, false_alarm=false_alarm, rng=rng)
     limit = max((one.detection_limit for one in tried.values()), default=math.inf)
-    passed = [one for one in tried.values() if not one.refuted] or list(tried.values())
-    kinds = [kind for kind in passed[0].looked_for if all(kind in one.looked_for for one in passed)] if passed else []
-    notes = dict.fromkeys(note for one in passed for note in one.notes)
-    return MinimalPair(pair, result, len(tried), limit, tuple(kinds), tuple(notes))
+    kinds = next((one.looked_for for one in tried.values()), ())
+    kinds = tuple(kind for kind in kinds if all(kind in one.looked_for for one in tried.values()))
+    notes = dict.fromkeys(note for one in tried.values() for note in one.notes)
+    return MinimalPair(pair, result, len(tried), limit, kinds, tuple(notes))
 
 
 def _bytes(data: Any) -> bytes:

@@ -10,7 +10,7 @@ from verification._arguments import check_choice, check_count, check_delta, chec
 from verification.auditing import curve_certificate
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling, epsilon_bound, p_value
-from verification.auditing.result import plain
+from verification.auditing.result import in_words, plain
 
 NEIGHBOURS = ("add-remove", "replace-one")
 
@@ -70,7 +70,7 @@ class OneRunResult:
         bound = "no epsilon is told without a delta"
         if self.epsilon_lower is not None:
             bound = f"epsilon is at least {self.epsilon_lower:.4g}" + (f" at delta = {self.delta:g}" * bool(self.delta))
-        notes = "".join(f"; note: {note}" for note in self.notes)
+        notes = in_words(self.notes)
         if self.refuted:
             return f"claim {self.claim} refuted: {bound} {certified}{notes}"
         most = "" if self.ceiling is None else f"; with every guess right it would have been {self.ceiling:.4g}"

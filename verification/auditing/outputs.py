@@ -140,14 +140,10 @@ def run_both(
         from joblib import Parallel, delayed
 
         drawn, calls_of = [], [delayed(_draw_in_worker)(os.getpid(), runner, *task) for task in tasks]
-        shared: dict[str, Any] = {
-            "n_jobs": n_jobs,
-            "mmap_mode": "c",
-        }  # large arrays that a mechanism may fill, as alone
-        try:
-            blocks = Parallel(return_as="generator", **shared)(calls_of)
+        try:  # with large arrays as maps that a mechanism may write to, as it may with one worker
+            blocks = Parallel(n_jobs=n_jobs, mmap_mode="c", return_as="generator")(calls_of)
         except ValueError:  # a backend of the user's that gives no answers as they come
-            blocks = Parallel(**shared)(calls_of)
+            blocks = Parallel(n_jobs=n_jobs, mmap_mode="c")(calls_of)
         for block in blocks:
             drawn.append(block)
             progress(len(block[0][0]))

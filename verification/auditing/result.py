@@ -150,7 +150,7 @@ class AuditResult:
         certified = f"(certified, error probability {self.false_alarm:g})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
-        notes = "".join(f"; note: {note}" for note in self.notes)
+        notes = in_words(self.notes)
         if self.refuted:
             return f"claim {claim} refuted{as_bits(self.level)}: {bound} {certified}{notes}"
         power = power_words(self.detection_limit, self.looked_for, "this audit")
@@ -205,6 +205,11 @@ class AuditResult:
 def as_bits(level: str) -> str:
     """What a refutation says of the way the outputs were read: noise that is sound as real numbers may fail as bits."""
     return ", outputs read as bits" if level == "bit" else ""
+
+
+def in_words(notes: Iterable[str]) -> str:
+    """Notes as a line ends with them."""
+    return "".join(f"; note: {note}" for note in notes)
 
 
 def power_words(limit: float, looked_for: tuple[str, ...], audit: str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verification._arguments import check_delta, check_real, shown
 from verification.auditing.bisection import bracket
+from verification.auditing.result import in_words
 from verification.profile.band import odds_of
 from verification.profile.points import delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import Calibration
@@ -109,7 +110,7 @@ class MeasuredProfile:
             f"delta({point:.3g}) in [{float(self.delta_lower(point)):.3g}, {float(self.delta_upper(point)):.3g}]"
             for point in points
         )
-        notes = "".join(f"; note: {note}" for note in self.notes)
+        notes = in_words(self.notes)
         sound = f"privacy profile of this pair from {self.n_samples:,} runs (error probability {self.false_alarm:g})"
         if not self.calibration.passed:
             return f"{self.calibration}: this profile says nothing; {sound}: {band}{notes}"

@@ -167,8 +167,10 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
 def linear(encoder: Encoder, rows: FloatArray) -> FloatArray:
     """Standardised columns, products that tell, flags and table entries, shape (n, p)."""
     z = _standardised(encoder, rows[:, : encoder.n_raw], encoder.n_raw)
-    signs = np.tanh(_factors(encoder, rows) / 2)
-    telling = [(signs[:, i] * signs[:, j])[:, None] for i, j in encoder.telling]
+    telling = []
+    if encoder.telling:
+        signs = np.tanh(_factors(encoder, rows) / 2)
+        telling = [(signs[:, i] * signs[:, j])[:, None] for i, j in encoder.telling]
     return np.column_stack([z, *telling, *_extras(encoder, rows, encoder.derived.beside(rows))])
 
 
