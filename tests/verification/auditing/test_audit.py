@@ -421,6 +421,17 @@ def test_a_sequential_pass_says_where_learned_scores_come_too_late_for_the_claim
     assert FEW_BETS not in audit(lambda data, n, rng: rng.laplace(size=n), 1, 0, **settings, **exact).notes
 
 
+@pytest.mark.parametrize("mu, n_samples, noted", [(1.0, 150, False), (3.0, 300, True), (3.0, 600, False)])
+def test_a_sequential_pass_of_a_curve_says_where_learned_scores_come_too_late(mu, n_samples, noted):
+    settings = {"profile": GDP(mu), "n_samples": n_samples, "sequential": True, "rng": np.random.default_rng(1)}
+    assert (FEW_BETS in audit(lambda data, n, rng: rng.normal(size=n), 1, 0, **settings).notes) == noted
+
+
+def test_claims_that_allow_nearly_disjoint_outputs_are_learned_latest():
+    settings = {"profile": GDP(4.0), "n_samples": 2_000, "sequential": True, "rng": np.random.default_rng(1)}
+    assert FEW_BETS in audit(lambda data, n, rng: rng.normal(size=n), 1, 0, **settings).notes
+
+
 def test_what_was_looked_at_too_late_is_told_from_what_never_was():
     settings = {"epsilon": 3.0, "sequential": True}
     never = audit(stripes, 1, 0, n_samples=100, rng=np.random.default_rng(1), **settings)
