@@ -22,7 +22,7 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.moments import NoisyMoments, _into_ball, _load, exponential, log_joint
 from pm_dpgmm.mechanisms.partitions import SoftPartition
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_gaussian, discrete_laplace, laplace_scale
 
 WHOLE = 2**30  # what a record hands out
@@ -161,12 +161,12 @@ def noisy_bernstein_sums(
 
 def sensitivity_l1(neighbouring: Neighbouring) -> int:
     """Of :func:`bernstein_sums`: what one record hands out, or two."""
-    return 2 * WHOLE if neighbouring is Neighbouring.REPLACE_ONE else WHOLE
+    return 2 * WHOLE if replaces_one(neighbouring) else WHOLE
 
 
 def sensitivity_l2(neighbouring: Neighbouring) -> int:
     """The same in L2, rounded up: vectors without negative entries are never further apart than at a right angle."""
-    return math.isqrt(2 * WHOLE**2) + 1 if neighbouring is Neighbouring.REPLACE_ONE else WHOLE
+    return math.isqrt(2 * WHOLE**2) + 1 if replaces_one(neighbouring) else WHOLE
 
 
 def n_polynomials(n_features: int) -> int:

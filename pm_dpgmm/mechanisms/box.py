@@ -12,7 +12,7 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm._blocks import Records, blocks_of
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import IntArray, Rng, bernoullis, discrete_gaussian, permutation
 
 GRID = 2**30  # counts are released in steps of 1/GRID
@@ -110,7 +110,7 @@ def noisy_box(
     if not budget.failure > 0:
         raise ValueError(f"budget.failure must be greater than 0, got {budget.failure!r}")
     n_features = next(iter(blocks_of(records))).shape[1]
-    squared = (2 * n_features, 2 * n_features if neighbouring is Neighbouring.REPLACE_ONE else n_features)
+    squared = (2 * n_features, 2 * n_features if replaces_one(neighbouring) else n_features)
     steps = [math.isqrt(part * GRID**2) + 1 for part in squared]
     # both before anything is computed from records; 4 n_features numbers at most can differ in law
     scale, left = budget.spend(steps[0], share=share * scale_part, n_numbers=2 * n_features)
@@ -185,7 +185,7 @@ def cells_cost(
     n_features: int, n_cells: int, *, budget: GaussianFilter, share: Fraction, neighbouring: Neighbouring
 ) -> tuple[int, GaussianFilter]:
     """Noise scale of :func:`noisy_cells` in grid steps, and what is left; ValueError as there. Sees no record."""
-    changed = (2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * n_features
+    changed = (2 if replaces_one(neighbouring) else 1) * n_features
     return budget.spend(math.isqrt(changed * GRID**2) + 1, share=share, n_numbers=n_cells * n_features)
 
 

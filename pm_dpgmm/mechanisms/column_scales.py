@@ -76,7 +76,7 @@ def noisy_column_scales(
     column = finite_numbers(records, "records")
     if column.ndim != 1:
         raise ValueError(f"records must have shape (N,), got {column.shape}")
-    lost, gained = MOVED[neighbouring]
+    lost, gained = MOVED[Neighbouring.parse(neighbouring)]
     # both before anything is computed from records
     of_gaps, left = budget.spend(
         math.isqrt((lost**2 + gained**2) * GRID**2) + 1, share=share * (1 - PAIR_PART), n_numbers=lost + gained

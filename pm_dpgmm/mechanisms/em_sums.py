@@ -21,7 +21,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.moments import COUNT_WEIGHT, ROOT_TWO, moment_sums
 from pm_dpgmm.mechanisms.partitions import Partition
 from pm_dpgmm.mechanisms.sketch_features import GRID
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 
@@ -74,7 +74,7 @@ class NoisyEMSums:
 def squared_sensitivity(squares: Squares, neighbouring: Neighbouring) -> Fraction:
     """Of one step's exact sums, shares weighted by ``squares.count_weight``, in L2."""
     one = Fraction(2) if squares is Squares.NONE else Fraction(9, 4)
-    return 2 * one if neighbouring is Neighbouring.REPLACE_ONE else one
+    return 2 * one if replaces_one(neighbouring) else one
 
 
 def noisy_em_sums(

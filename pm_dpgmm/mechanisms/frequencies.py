@@ -18,7 +18,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_positive, check_real, finite_numbers, frozen, shown
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import IntArray
 
 FACTOR_ERROR = 4e-15  # of a computed feature, for each base pair that is multiplied into it: sketch_features.md
@@ -92,7 +92,7 @@ class RieszProduct:
     def squared_sensitivity(self, neighbouring: Neighbouring) -> Fraction:
         """Largest squared L2 change of the summed features."""
         n_frames, n_base, _ = self.bases.shape
-        one = 2 ** (n_base + 1) if neighbouring is Neighbouring.REPLACE_ONE else 2**n_base - 1
+        one = 2 ** (n_base + 1) if replaces_one(neighbouring) else 2**n_base - 1
         return Fraction(n_frames * one)
 
     @property
@@ -171,7 +171,7 @@ class FejerHarmonics:
 
     def squared_sensitivity(self, neighbouring: Neighbouring) -> Fraction:
         """Largest squared L2 change of the summed features."""
-        return Fraction(self.order + 1) if neighbouring is Neighbouring.REPLACE_ONE else Fraction(self.order, 2)
+        return Fraction(self.order + 1) if replaces_one(neighbouring) else Fraction(self.order, 2)
 
     @property
     def squared_count_weight(self) -> Fraction:

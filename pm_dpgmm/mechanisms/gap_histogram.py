@@ -106,7 +106,7 @@ def gap_noise(*, epsilon: float, delta: float, neighbouring: Neighbouring) -> Ga
     check_delta(delta, zero=False)
     if epsilon < SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
-    lost, gained = MOVED[neighbouring]
+    lost, gained = MOVED[Neighbouring.parse(neighbouring)]
     scale = laplace_scale(lost + gained, epsilon)
     if scale < SMALLEST_SCALE:
         most = (lost + gained) / SMALLEST_SCALE

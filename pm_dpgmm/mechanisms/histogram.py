@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pm_dpgmm._arguments import FloatArray, check_positive
 from pm_dpgmm.privacy.curves import GeometricProfile
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_laplace, laplace_scale
 
 SMALLEST_EPSILON = 1e-9  # far below any use; keeps counts plus noise inside 64 bits
@@ -49,7 +49,7 @@ def histogram_loss(*, epsilon: float, neighbouring: Neighbouring, n_histograms: 
     check_positive(epsilon=epsilon)
     if epsilon < SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON:g} for integer noise, got {epsilon:g}")
-    changed = n_histograms * (2 if neighbouring is Neighbouring.REPLACE_ONE else 1)
+    changed = n_histograms * (2 if replaces_one(neighbouring) else 1)
     scale = laplace_scale(changed, epsilon)
     if scale < SMALLEST_SCALE:
         raise ValueError(f"epsilon must be at most {changed / SMALLEST_SCALE:g} for integer noise, got {epsilon:g}")

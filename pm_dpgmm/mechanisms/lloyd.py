@@ -22,7 +22,7 @@ from pm_dpgmm.mechanisms.em_sums import Squares, noise_scale, noisy_em_sums
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.partitions import VoronoiPartition
 from pm_dpgmm.privacy.curves import PointProfile
-from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import IntArray, Rng, discrete_laplace, laplace_scale
 
 GRID = 2**30  # steps of a half-width, and of one record
@@ -268,7 +268,7 @@ def lloyd_scale(
     Squares of the last step add one to (D + 1) J.
     """
     changed = ((n_features + 1) * n_steps + squares) * GRID
-    return laplace_scale(2 * changed if neighbouring is Neighbouring.REPLACE_ONE else changed, epsilon)
+    return laplace_scale(2 * changed if replaces_one(neighbouring) else changed, epsilon)
 
 
 def lloyd_shares(n_steps: int, *, squares: bool) -> list[Fraction]:

@@ -17,7 +17,7 @@ from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.moments import exponential, log_joint, logarithm
 from pm_dpgmm.mechanisms.partitions import SoftPartition
 from pm_dpgmm.mechanisms.sketch_features import BLOCK, GRID
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 CLIP = 10.0  # nats, largest weight of a record
@@ -73,7 +73,7 @@ def noisy_log_likelihood_ratio(
     >>> difference > 5 * noise_scale
     True
     """
-    reach = Fraction(2 if neighbouring is Neighbouring.REPLACE_ONE else 1) * Fraction(CLIP)
+    reach = Fraction(2 if replaces_one(neighbouring) else 1) * Fraction(CLIP)
     # before anything is computed from records
     scale, left = budget.spend(steps_of(reach**2, grid=GRID, n_numbers=1, error=0.0), share=share, n_numbers=1)
     total = log_likelihood_ratio_sum(records, one, other) + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])

@@ -116,10 +116,10 @@ def noisy_moments(
     """
     n_parts, n_features = partition.shape
     width = 1 + n_features + n_features * (n_features + 1) // 2
-    n_numbers = n_parts * width
+    n_numbers, squared = n_parts * width, SQUARED_SENSITIVITY[Neighbouring.parse(neighbouring)]
     # before anything is computed from records
     scale, left = budget.spend(
-        steps_of(SQUARED_SENSITIVITY[neighbouring], grid=GRID, n_numbers=n_numbers, error=_error(n_parts)),
+        steps_of(squared, grid=GRID, n_numbers=n_numbers, error=_error(n_parts)),
         share=share,
         n_numbers=n_numbers,
     )

@@ -12,7 +12,7 @@ from pm_dpgmm.files.pickling import by_constructor
 from pm_dpgmm.mechanisms.frequencies import Frequencies
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter, steps_of
 from pm_dpgmm.mechanisms.sketch_features import GRID, sums_and_number
-from pm_dpgmm.privacy.guarantee import Neighbouring
+from pm_dpgmm.privacy.guarantee import Neighbouring, replaces_one
 from pm_dpgmm.privacy.noise import Rng, discrete_gaussian
 
 
@@ -101,7 +101,7 @@ def noisy_sketch(
     scale, left = sketch_cost(frequencies, budget=budget, share=share, neighbouring=neighbouring)
     sums, n_records = sums_and_number(blocks, frequencies, n_threads=n_threads)
     noisy = (sums + discrete_gaussian(sums.shape, scale=float(scale), rng=rng)).astype(float)
-    if neighbouring is Neighbouring.REPLACE_ONE:
+    if replaces_one(neighbouring):
         return NoisySketch(frequencies, noisy * GRID, scale * GRID, float(n_records)), left
     weight = _count_weight(frequencies)
     count = n_records * weight + int(discrete_gaussian(1, scale=float(scale), rng=rng)[0])
@@ -113,7 +113,7 @@ def sketch_cost(
 ) -> tuple[int, GaussianFilter]:
     """Noise scale of :func:`noisy_sketch` in grid steps, and what is left; ValueError as there. Sees no record."""
     n_numbers, squared = 2 * frequencies.n_frequencies, frequencies.squared_sensitivity(neighbouring)
-    if neighbouring is Neighbouring.ADD_REMOVE:
+    if not replaces_one(neighbouring):
         squared += (_count_weight(frequencies) * Fraction(GRID)) ** 2
         n_numbers += 1
     steps = steps_of(squared, grid=GRID, n_numbers=n_numbers, error=frequencies.feature_error)

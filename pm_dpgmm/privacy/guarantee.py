@@ -56,6 +56,14 @@ class Neighbouring(enum.StrEnum):
         return cls(str(value))
 
 
+def replaces_one(neighbouring: object) -> bool:
+    """Whether neighbours differ in one replaced record, of the relation or of its name; ValueError for any other value.
+
+    A name compared with the relation by ``is`` would count as the other one, whose noise is half as wide.
+    """
+    return Neighbouring.parse(neighbouring) is Neighbouring.REPLACE_ONE
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """(epsilon, delta)-differential privacy of one release, with its privacy curve.

@@ -91,7 +91,7 @@ class CurveAuditResult:
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught Gaussian noise with mu >= {self._limit()}"
-            power += f" {if_it_shows(self.looked_for)}"
+            power += f" {if_it_shows(self.looked_for, sequential=self.sequential)}"
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
 
     def _limit(self) -> str:

@@ -39,6 +39,7 @@ class MinimalPair:
     detection_limit: float  # of the audit of each pair tried
     looked_for: tuple[str, ...] = ()  # kinds of violation that the scores can see, on every pair
     notes: tuple[str, ...] = ()  # of the audits of the pairs tried, each once
+    sequential: bool = False  # whether these audits were
 
     @property
     def refuted(self) -> bool:
@@ -59,7 +60,7 @@ class MinimalPair:
 
     def __str__(self) -> str:
         if self.pair is None:
-            power = power_words(self.detection_limit, self.looked_for, "each audit")
+            power = power_words(self.detection_limit, self.looked_for, "each audit", sequential=self.sequential)
             notes = in_words(self.notes)
             return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof{notes}"
         found = f"{self.result} ({pair_words(self.pair)}, the simplest of {self.n_tried} pairs)"
@@ -190,7 +191,8 @@ def minimal_pair(
     kinds = next((one.looked_for for one in tried.values()), ())
     kinds = tuple(kind for kind in kinds if all(kind in one.looked_for for one in tried.values()))
     notes = dict.fromkeys(note for one in tried.values() for note in one.notes)
-    return MinimalPair(pair, result, len(tried), limit, kinds, tuple(notes))
+    sequential = bool(options.get("sequential", False))
+    return MinimalPair(pair, result, len(tried), limit, kinds, tuple(notes), sequential)
 
 
 def _bytes(data: Any) -> bytes:

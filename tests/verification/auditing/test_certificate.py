@@ -26,7 +26,7 @@ from verification.auditing.betting import LEVELS, STEP
 from verification.auditing.certificate_reading import READERS, verify
 from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
-from verification.auditing.result import GRIDS, LEARNERS, UNLOOKED, in_earlier_words
+from verification.auditing.result import AS_RUNS_COME, GRIDS, HOW_OFTEN, LEARNERS, UNLOOKED, in_earlier_words
 
 
 def laplace(scale):
@@ -167,13 +167,17 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
             assert [problem.split(":")[0] for problem in verification.problems] == expected
 
 
+@pytest.mark.parametrize("sequential", [False, True], ids=["fixed", "sequential"])
 @pytest.mark.parametrize(
     "claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}, {"epsilon": 1.0, "level": "bit"}], ids=["pair", "curve", "bits"]
 )
-def test_passes_in_the_words_of_earlier_versions_hold(claim):
-    found = audit(fair, 0.0, 1.0, n_samples=2_000, rng=np.random.default_rng(1), **claim)
+def test_passes_in_the_words_of_earlier_versions_hold(claim, sequential):
+    rng = np.random.default_rng(1)
+    found = audit(fair, 0.0, 1.0, n_samples=2_000, rng=rng, sequential=sequential, **claim)
+    assert (AS_RUNS_COME if sequential else HOW_OFTEN) in str(found)
     before = "what numbers leave when divided by 1 or by the step of their grid"
     versions = [
+        (GRIDS, "about 1 to 4, 3 or more beyond"),
         (GRIDS, "about 1 to 4, 3 or more beyond"),
         (GRIDS, "about 1 or larger, 1 or more near 0, and 2 or more"),
         (GRIDS, "about 1 or larger, 1 or more near 0)"),
@@ -186,12 +190,12 @@ def test_passes_in_the_words_of_earlier_versions_hold(claim):
         earlier = json.loads(json.dumps(certificate(found)))
         earlier["statement"] = in_earlier_words(str(found))[number]
         earlier["looked_for"] = [in_earlier_words(kind)[number] for kind in found.looked_for]
-        if number > 2:  # before that one list told all kinds
+        if number > 3:  # before that one list told all kinds
             assert f" if it shows in {', '.join(earlier['looked_for'])} (9 times in 10" in earlier["statement"]
-        assert ("looked for as well" in earlier["statement"]) == (number <= 2)
+        assert ("looked for as well" in earlier["statement"]) == (number <= 3)
         assert before in earlier["looked_for"] and before in earlier["statement"] and how_often in earlier["statement"]
-        assert "500 runs" in str(found) and ("500 runs" in earlier["statement"]) == (number <= 1)
-        assert "sums of columns that share noise" in earlier["looked_for"]
+        assert ("500 runs" in earlier["statement"]) == (number <= 2)
+        assert ("sums of columns that share noise" in earlier["looked_for"]) == (number > 0)
         written.add(earlier["statement"])
         earlier["digest"] = digest_of(earlier)
         assert verify(earlier).holds and verify(earlier).statement == str(found)
