@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.aggregate.method import INTERRUPTED, PARTS, averaged, without_average
+from pm_dpgmm.methods.aggregate.outcomes import INTERRUPTED, PARTS, averaged, background_in, without_average
 from pm_dpgmm.methods.central import run as central
 from pm_dpgmm.methods.counts import histogram, slices
 from pm_dpgmm.methods.em import k_means, run as em
@@ -59,7 +59,7 @@ def resumed_average(source: Interrupted) -> Outcome:
             rule = f"n_components must be {source.asked[0]}, that of the average, which is all there is"
             raise ValueError(f"{rule}, got {list(source.numbers)}")
         parts = (raw[f"average_{name}"] for name in PARTS)
-        return Outcome(Mixture(*parts), source.guarantee, raw, law)
+        return Outcome(Mixture(*parts), source.guarantee, raw, law, background_in(raw))
     average = law.pop("average", None)
     of_sketch = {name: values for name, values in raw.items() if not name.startswith(("average_", "answer"))}
     found = sketch.fitted(source.guarantee, of_sketch, law, source.numbers)

@@ -19,12 +19,16 @@ FEW_INSIDE = 0.5  # share of the subsets in the last ball, by simulation about t
 SURE = 3.0  # deviations by which fewer are inside than any spread explains: false alarm .0013
 AT_ODDS = (
     "average and sketch differ by more than their errors explain (a test that is wrong once in a hundred releases): the"
-    " records are probably not those of so many Gaussian components, which the two then describe differently, and the"
-    " stated errors, which are those of simulated mixtures, may be too small"
+    " records are probably not those of so many Gaussian components, of which learners say other things in subsets of"
+    " few records. The mixture is that of the sketch, made with a part of the budget; fuse=False has the average"
 )
 NOT_FUSED = (
     "the fit was interrupted while average and sketch were put together: the mixture is that of the average alone, as"
     " with fuse=False"
+)
+NOT_COMPARED = (
+    "the average could not be compared with the sketch ({}): the mixture is that of the average alone, as with"
+    " fuse=False"
 )
 NOT_TRIED = (
     "the learner could not be tried on records that were simulated from the released sketch ({}), so nothing was"

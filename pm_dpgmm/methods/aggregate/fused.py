@@ -24,6 +24,7 @@ from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian
 from pm_dpgmm.mixture.coordinates import Coordinates
+from pm_dpgmm.mixture.mixture import joined
 
 PUBLIC_SEED = 20261124  # of rows that shape a covariance and nothing else
 STEPS = 3  # of Gauss and Newton
@@ -40,12 +41,12 @@ class SketchTold:
     Attributes
     ----------
     law : SketchLaw
-        Without a background.
+        With the background, which is taken as it was released.
     chart : MixtureChart
     start : ndarray, shape (P,)
         The sketch's own mixture.
     covariance : WaveCovariance
-        n times that of the means of the waves, with noise; but for that of the number of records.
+        n times that of the means of the waves, with noise; but for ``shared``.
     """
 
     law: SketchLaw
@@ -55,10 +56,10 @@ class SketchTold:
 
     @classmethod
     def of(cls, centre: Outcome, chart: MixtureChart) -> SketchTold:
-        """From the outcome of a sketch; a background, of less than 1 % of the records, is left out."""
-        law = SketchLaw.of_statistics(SketchStatistics.from_arrays(centre.raw, centre.noise), None)
+        """From the outcome of a sketch."""
+        law = SketchLaw.of_statistics(SketchStatistics.from_arrays(centre.raw, centre.noise), centre.background)
         noise = np.square(law.deviations) / law.n_records
-        rows = centre.mixture.sample(SAMPLED, rng=np.random.default_rng(PUBLIC_SEED))
+        rows = joined(centre.mixture, centre.background).sample(SAMPLED, rng=np.random.default_rng(PUBLIC_SEED))
         covariance = WaveCovariance.of(law, centre.mixture, diagonal=noise, rows=rows)
         return cls(law, chart, chart.vector(centre.mixture), covariance)
 
@@ -68,13 +69,21 @@ class SketchTold:
         return self.law.values / self.law.n_records
 
     @property
-    def by_count(self) -> FloatArray:
-        """Error (2 m,) of the means from one deviation of the number of records, at the sketch's own mixture.
+    def shared(self) -> FloatArray:
+        """Errors (2 m, r) of the means from one deviation of the number of records and of the background's weight.
 
-        Not at the released means: their noise, of thousands of numbers, would be taken for an error of the number of
-        records, and the estimate drawn to wider components (Peelle's puzzle, D'Agostini 1994).
+        At the sketch's own mixture, not at the released means: their noise, of thousands of numbers, would be taken for
+        an error of the number of records, and the estimate drawn to wider components (Peelle's puzzle, D'Agostini
+        1994). The weight has the deviation that ``SketchLaw`` has for it.
         """
-        return self.expected(self.start) * (self.law.n_records_scale / self.law.n_records)
+        columns = []
+        if self.law.n_records_scale:
+            columns.append(self.expected(self.start) * (self.law.n_records_scale / self.law.n_records))
+        if self.law.background is not None:
+            inside = replace(self, law=replace(self.law, background=None)).expected(self.start)
+            outside = np.tile(self.law.amplitudes, 2) * self.law.fixed
+            columns.append(self.law.background[0] * (outside - inside))
+        return np.column_stack(columns) if columns else np.zeros((self.means.size, 0))
 
     def expected(self, vector: FloatArray) -> FloatArray:
         """Means of the waves in the mixture of a vector (P,), shape (2 m,)."""
@@ -85,21 +94,21 @@ class SketchTold:
         weights, means, factors = self.chart.coordinates.at(vector)
         plain = Coordinates(len(weights), means.shape[1])
         jacobian = characteristic_jacobian(self.law.frequencies, weights, means - self.law.centre, factors)[1]
-        by_plain = np.tile(self.law.amplitudes, 2)[:, None] * np.concatenate([jacobian.real, jacobian.imag])
+        amplitudes = self.law.share * np.tile(self.law.amplitudes, 2)
+        by_plain = amplitudes[:, None] * np.concatenate([jacobian.real, jacobian.imag])
         return by_plain @ derivatives(lambda moved: plain.of(*self.chart.coordinates.at(moved)), vector)
 
     def solve(self, columns: FloatArray) -> FloatArray:
-        """Inverse covariance of the means times ``columns`` (2 m, p), by Sherman and Morrison."""
-        first = self.covariance.solve(columns) * self.law.n_records
-        if not self.law.n_records_scale:
-            return first
-        moved = self.covariance.solve(self.by_count[:, None])[:, 0] * self.law.n_records
-        return first - np.outer(moved, self.by_count @ first) / (1 + self.by_count @ moved)
+        """Inverse covariance of the means times ``columns`` (2 m, p), by Woodbury's identity."""
+        first, shared = self.covariance.solve(columns) * self.law.n_records, self.shared
+        moved = self.covariance.solve(shared) * self.law.n_records
+        inner = np.eye(shared.shape[1]) + shared.T @ moved
+        return first - moved @ np.linalg.solve(inner, shared.T @ first)
 
     def times(self, columns: FloatArray) -> FloatArray:
         """Covariance of the means times ``columns`` (2 m, p)."""
-        own = self.covariance.times(columns) / self.law.n_records
-        return own + np.outer(self.by_count, self.by_count @ columns)
+        own, shared = self.covariance.times(columns) / self.law.n_records, self.shared
+        return np.asarray(own + shared @ (shared.T @ columns))
 
 
 def derivatives(function: Callable[[FloatArray], FloatArray], at: FloatArray) -> FloatArray:
@@ -110,10 +119,10 @@ def derivatives(function: Callable[[FloatArray], FloatArray], at: FloatArray) ->
 
 def with_the_sketch(
     found: Estimate, design: Design, rounds: Sequence[Round], centre: Outcome, fit: FitParts
-) -> tuple[Estimate, bool]:
-    """The average of a likelihood learner, less its bias at the estimate; put together with the sketch, and True.
+) -> Estimate | None:
+    """The average of a likelihood learner, less its bias at the estimate, put together with the sketch.
 
-    The average alone, and False, where the two are at odds.
+    None where the two are at odds. What the learner makes of records in the background is a bias, too.
 
     Parameters
     ----------
@@ -123,16 +132,15 @@ def with_the_sketch(
         Of a mixture learner.
     rounds : sequence of (Ball, NoisyBallSum)
     centre : Outcome
-        Of the sketch, without a background.
+        Of the sketch.
     fit : function of rows and edges of subsets in them to the learner's answers
         Called with simulated rows.
     """
     assert isinstance(design.chart, MixtureChart)
     told = SketchTold.of(centre, design.chart)
-    first = fused(found, design, told) or found
-    found = unbiased(found, design, rounds, told, at=first.vector, fit=fit)
-    both = fused(found, design, told)
-    return (found, False) if both is None else (both, True)
+    first = fused(found, design, told)
+    at = told.start if first is None else first.vector
+    return fused(unbiased(found, design, rounds, told, at=at, fit=fit), design, told)
 
 
 def fused(found: Estimate, design: Design, told: SketchTold) -> Estimate | None:
@@ -179,7 +187,7 @@ def unbiased(
     assert isinstance(design.chart, MixtureChart)
     truth, size = design.chart.mixture(at), design.subset_records
     n = int(min(SIMULATED + len(at), max(MOST_SIMULATED // (size * truth.means.shape[1]), 1)))
-    rows = truth.sample(n * size, rng=np.random.default_rng(design.seed))
+    rows = joined(truth, told.law.background).sample(n * size, rng=np.random.default_rng(design.seed))
     edges = np.arange(n + 1) * size
     predictors = design.waves.of_subsets(rows, edges)
     predictors += design.waves.released - design.waves.coefficients @ told.expected(at)

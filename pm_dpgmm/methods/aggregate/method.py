@@ -21,19 +21,17 @@ from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER, VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_FUSED, NOT_TRIED, average_caveats
-from pm_dpgmm.methods.aggregate.chart import Answers, MixtureChart, VectorChart
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_COMPARED, NOT_FUSED, NOT_TRIED
+from pm_dpgmm.methods.aggregate.chart import Answers
 from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
-from pm_dpgmm.methods.aggregate.estimate import Estimate, Round, estimate
+from pm_dpgmm.methods.aggregate.estimate import Round, estimate
 from pm_dpgmm.methods.aggregate.fused import with_the_sketch
+from pm_dpgmm.methods.aggregate.outcomes import NO_ESTIMATE, outcome, with_sums, with_sums_in_vain, without_average
 from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
 from pm_dpgmm.methods.sketch.method import SketchMethod
-from pm_dpgmm.mixture.background import NOTABLE
 from pm_dpgmm.mixture.coordinates import Coordinates
-from pm_dpgmm.mixture.far_rows import NAME as FAR_ROWS
-from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.privacy.noise import Rng, seeds
 
@@ -42,22 +40,10 @@ Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers 
 FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
 SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
 MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
-NO_ESTIMATE = (ValueError, ArithmeticError, np.linalg.LinAlgError)
-PARTS = ("weights", "means", "covariances")
 LEAST_SHARE = 0.001  # of the budget, for the sketch and for the average
-USELESS = 5.0  # standard error of an offset, in deviations or in a logarithm: the sketch then says more
-STEP = 1e-5  # of numerical derivatives
-INTERRUPTED = (
-    "the fit was interrupted before the answer was computed: the mixture is that of the sketch, made with a part of the"
-    " budget"
-)
 NO_ANSWERS = (
     "the learner had no answers to records simulated from the released sketch, always the same, or counts and the like,"
     " which hang on how many there are, so nothing was averaged: the mixture is the sketch's, of part of the budget"
-)
-TOO_NOISY = (
-    "the average has so much noise that it says nothing: the mixture is that of the sketch, made with a part of the"
-    " budget; more records or a larger epsilon would help"
 )
 
 
@@ -79,10 +65,10 @@ class Aggregate(Method):
     rehearse : bool
         Try a learner of yours on simulated rows first, as with ``method="populous"``.
     fuse : bool
-        Put the average together with the sketch where both mean the same mixture, which has the smaller error: with
-        the default learner alone, unless the two are at odds or records lie outside all components.
-        ``release.noise["average"]["fused"]`` says whether it was done; being at odds is a warning. False: the average
-        as it is.
+        Put the average together with the sketch, which has the smaller error: with the default learner alone, as both
+        mean the same mixture. The sketch's background, if it has one, is then part of the density.
+        ``release.noise["average"]["fused"]`` says so. Where the two are at odds the mixture is that of the sketch, and
+        a warning tells. False: the average as it is.
 
     Guarantee
     ---------
@@ -246,18 +232,18 @@ class Aggregate(Method):
             return found
 
         found = outcome(*given)
-        outliers = centre.background is not None and centre.background[0] > NOTABLE
-        alike = self.fuse and isinstance(learner, BatchedEM) and not outliers
-        if not alike or "average_weights" not in found.raw:
+        if not (self.fuse and isinstance(learner, BatchedEM)) or "average_weights" not in found.raw:
             return tell(found)
         tell(found.with_caveat(NOT_FUSED))  # before it is put together with the sketch, which takes as long as a fit
         try:
             with simulated_fits(learner, problem.n_components, **way) as fit:
-                both = outcome(*given, fused=with_the_sketch(estimate(design, rounds), design, rounds, centre, fit))
-        except Exception as error:  # of simulated records: the average alone remains
+                both = with_the_sketch(estimate(design, rounds), design, rounds, centre, fit)
+        except Exception as error:  # of simulated records, so public
             stop_if_told(error)
+            return tell(found.with_caveat(NOT_COMPARED.format(type(error).__name__[:100])))
+        if both is not None and "average_weights" in (found := outcome(*given, fused=both)).raw:
             return tell(found)
-        return tell(both if "average_weights" in both.raw else found)
+        return tell(with_sums_in_vain(centre, rounds, AT_ODDS))
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
@@ -283,118 +269,3 @@ def next_ball(design: Design, rounds: Sequence[Round]) -> Ball:
     except NO_ESTIMATE:
         return rounds[-1][0]
     return ball if np.isfinite(ball.centre).all() and 0 < ball.radius < np.inf else rounds[-1][0]
-
-
-def with_sums(
-    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], rounds: Sequence[Round]
-) -> tuple[dict[str, FloatArray], dict[str, Any]]:
-    """Numbers of the sketch and their public law with the sums that were released beside them."""
-    raw, law = dict(raw), []
-    for i, (ball, found) in enumerate(rounds):
-        raw |= {f"average_total_{i}": found.total, f"average_centre_{i}": ball.centre}
-        law.append(
-            {
-                "n_subsets": found.n_subsets,
-                "radius": found.radius,
-                "noise_scale": found.noise_scale,
-                "n_inside": found.n_inside,
-                "n_inside_scale": found.n_inside_scale,
-            }
-        )
-    return raw, dict(noise) | {"average": {"law": "discrete Gaussian", "rounds": law}}
-
-
-def without_average(centre: Outcome, why: str, **law: Any) -> Outcome:
-    """The sketch alone, made with a part of the budget; ``law`` is that of sums which were released in vain."""
-    caveats = [why, *centre.noise.get("caveats", ())]
-    return replace(centre, noise=dict(centre.noise) | {"caveats": caveats, "average": {"why": why, **law}})
-
-
-def outcome(
-    centre: Outcome,
-    design: Design,
-    rounds: Sequence[Round],
-    names: Sequence[str] | None,
-    bounds: FloatArray | None,
-    *,
-    fused: tuple[Estimate, bool] | None = None,
-) -> Outcome:
-    """What leaves the method; from here on only released and public numbers are used.
-
-    ``fused`` is what :func:`pm_dpgmm.methods.aggregate.fused.with_the_sketch` found, if that was asked.
-    """
-    raw, noise = with_sums(centre.raw, centre.noise, rounds)
-    try:
-        return _estimated(centre, design, rounds, names, bounds, fused, raw, noise)
-    except NO_ESTIMATE:  # such as exponentials of noise
-        return without_average(replace(centre, raw=raw), TOO_NOISY, **noise["average"])
-
-
-def _estimated(
-    centre: Outcome,
-    design: Design,
-    rounds: Sequence[Round],
-    names: Sequence[str] | None,
-    bounds: FloatArray | None,
-    fused: tuple[Estimate, bool] | None,
-    raw: dict[str, FloatArray], noise: dict[str, Any],
-) -> Outcome:  # fmt: skip
-    """The outcome of an average; one of NO_ESTIMATE where its numbers are none."""
-    found, agree = fused or (estimate(design, rounds), False)
-    noise["average"] |= {
-        "fused": agree,
-        "subset_records": design.subset_records,
-        "spread": found.spread,
-        "expected_inside": found.expected_inside,
-        "failed": design.failed,
-    }
-    chart, mixture, errors = design.chart, None, None
-    if isinstance(chart, VectorChart):
-        assert names is not None
-        units = np.where(design.alike | design.growing, 0.0, chart.units)  # an error of 0 is read as unknown
-        scales = units[:, None] * units
-        own = {"answer": chart.vector(found.vector), "answer_covariance": scales * found.covariance}
-        if not all(np.isfinite(values).all() for values in own.values()):
-            raise ValueError("an answer must be finite, got another")
-        raw |= own
-        noise["average"] |= {"names": list(names)}
-    else:
-        assert isinstance(chart, MixtureChart)
-        mixture = chart.mixture(found.vector)
-        covariance = about_the_answer(chart, mixture, found)
-        np.linalg.cholesky(covariance + np.eye(len(covariance)))  # semidefinite: a learner may never differ in some
-        if np.diagonal(covariance).max() > USELESS**2:
-            raise ValueError("an average must tell something, got noise")
-        raw |= {f"average_{name}": getattr(mixture, name) for name in PARTS}
-        raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
-    caveats = average_caveats(design, rounds, found, names=names, mixture=mixture, errors=errors, bounds=bounds)
-    law = noise.pop("average") | {"caveats": [AT_ODDS, *caveats] if fused and not agree else caveats}
-    return averaged(replace(centre, raw=raw), law)
-
-
-def averaged(centre: Outcome, law: Mapping[str, Any]) -> Outcome:
-    """The outcome of an average around a sketch; ``centre.raw`` has the numbers of both, ``law`` is that of the sums.
-
-    A mixture of the average's own takes the place of the sketch's, whose law then stands apart.
-    """
-    caveats = [*law["caveats"], *centre.noise.get("caveats", ())]
-    if "average_weights" not in centre.raw:
-        return replace(centre, noise=dict(centre.noise) | {"average": law, "caveats": caveats})
-    noise: dict[str, Any] = {"statistic": "average of fits", "law": "discrete Gaussian", "average": law}
-    noise |= {"centre": dict(centre.noise), "caveats": caveats, FAR_ROWS: centre.noise.get(FAR_ROWS)}
-    mixture = Mixture(*(centre.raw[f"average_{name}"] for name in PARTS))
-    return Outcome(mixture, centre.guarantee, centre.raw, noise)
-
-
-def about_the_answer(chart: MixtureChart, mixture: Mixture, found: Estimate) -> FloatArray:
-    """Covariance of the truth's offsets from the answer, in the coordinates about the answer."""
-    about = Coordinates.about(mixture)
-
-    def offsets(vector: FloatArray) -> FloatArray:
-        return about.of(*chart.coordinates.at(vector))
-
-    steps = STEP * np.eye(len(found.vector))
-    columns = [(offsets(found.vector + step) - offsets(found.vector - step)) / (2 * STEP) for step in steps]
-    slopes = np.column_stack(columns)
-    covariance = slopes @ found.covariance @ slopes.T
-    return np.asarray((covariance + covariance.T) / 2)

@@ -17,7 +17,8 @@ from pm_dpgmm.learners.subsets import FitsTogether
 from pm_dpgmm.methods.aggregate import design, method, search
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.control import Waves
-from pm_dpgmm.methods.aggregate.method import INTERRUPTED, NO_ANSWERS, TOO_NOISY, Aggregate
+from pm_dpgmm.methods.aggregate.method import NO_ANSWERS, Aggregate
+from pm_dpgmm.methods.aggregate.outcomes import INTERRUPTED, TOO_NOISY
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic

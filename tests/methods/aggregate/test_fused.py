@@ -73,18 +73,21 @@ def parts(release_and_parts):
     return release_and_parts[1]
 
 
-def test_slopes_are_derivatives(parts):
+@pytest.mark.parametrize("background", [None, (0.1, Mixture([1.0], [[1.0]], [[[100.0]]]))])
+def test_slopes_are_derivatives(parts, background):
     told = parts.told
+    told = dataclasses.replace(told, law=dataclasses.replace(told.law, background=background))
     np.testing.assert_allclose(
         told.slopes(told.start), derivatives(told.expected, told.start), atol=1e-7 * np.abs(told.means).max()
     )
 
 
+@pytest.mark.parametrize("background", [None, (0.1, Mixture([1.0], [[1.0]], [[[100.0]]]))])
 @pytest.mark.parametrize("scale", [0.0, 30.0])
-def test_covariances_of_the_waves_have_inverses(parts, scale):
-    """Also with a noisy number of records, under add-remove neighbours."""
+def test_covariances_of_the_waves_have_inverses(parts, scale, background):
+    """Also with a noisy number of records, under add-remove neighbours, and beside a background."""
     told = parts.told
-    told = dataclasses.replace(told, law=dataclasses.replace(told.law, n_records_scale=scale))
+    told = dataclasses.replace(told, law=dataclasses.replace(told.law, n_records_scale=scale, background=background))
     columns = told.slopes(told.start)
     np.testing.assert_allclose(told.times(told.solve(columns)), columns, rtol=1e-6, atol=1e-9)
 
@@ -117,7 +120,7 @@ def test_a_private_number_of_records_does_not_widen_components():
     assert (np.abs(found.vector) < 3.5 * np.sqrt(np.diagonal(found.covariance))).all()
 
 
-def test_an_average_that_means_something_else_stays_alone(parts):
+def test_an_average_that_means_something_else_is_told_from_the_sketch(parts):
     """Ten standard errors away; agreeing ones are told apart once in a hundred releases."""
     far = parts.found.vector + 10 * np.sqrt(np.diag(parts.found.covariance))
     assert fused(dataclasses.replace(parts.found, vector=far), parts.design, parts.told) is None
@@ -126,15 +129,41 @@ def test_an_average_that_means_something_else_stays_alone(parts):
     assert 0.002 < share < 0.02  # .01 wanted; false alarm 1e-4
 
 
-@pytest.mark.parametrize("share, put_together", [(0.004, 1), (0.05, 0)])
-def test_a_sketch_with_a_notable_background_is_not_put_together_with_an_average_that_has_none(
-    records, share, put_together
-):
-    """Its numbers are those of the records without those far from all clusters; a background under 1 % moves little."""
-    rng = np.random.default_rng(4)
-    far = rng.uniform(-40, 40, size=(int(share * len(records)), 1))
-    release, given = released_and_put_together(np.concatenate([records, far]))
-    assert len(given) == put_together and "average_weights" in release.raw
+@pytest.mark.parametrize("share", [0.005, 0.05])
+def test_records_far_from_all_components_are_in_the_background_of_both_together(share, tmp_path):
+    """The average alone, or put together without it, lost .3 to 10 nats a record on the sketch, mostly without a word.
+
+    Threshold: .05 nats, beside .005 found with ten other seeds.
+    """
+    rng, checkpoint = np.random.default_rng(4), tmp_path / "c.json"
+
+    def drawn(n):
+        far = rng.random(n) < share
+        return np.where(far[:, None], rng.uniform(-50, 50, size=(n, 1)), TRUTH.sample(n, rng=rng))
+
+    settings = BUDGET | {"bounds": (-50, 50)}
+    records, held_out = drawn(20_000), drawn(20_000)
+    release = dpg.fit_gmm(records, 2, method="aggregate", checkpoint=checkpoint, **settings)
+    sketch = dpg.fit_gmm(records, 2, method="sketch", **settings)
+    assert release.noise["average"]["fused"] is True and 0.3 < release.background_weight / share < 1.5
+    assert (sketch.log_density(held_out) - release.log_density(held_out)).mean() < 0.05
+    assert dpg.resume(checkpoint).to_dict() == release.to_dict()
+    assert dpg.fit_gmm(records, 2, method=Aggregate(fuse=False), **settings).background is None
+
+
+@pytest.mark.parametrize("degrees", [3, 5])
+def test_heavy_tails_lose_nothing_on_the_sketch(degrees):
+    """Of t5 most fits lost .15 to 2 nats a record without a word: a background alone kept them from the comparison."""
+    rng = np.random.default_rng(degrees)
+
+    def drawn(n):
+        return rng.choice([-8.0, 8.0], size=(n, 1), p=[0.6, 0.4]) + rng.standard_t(degrees, size=(n, 1))
+
+    records, held_out = drawn(20_000), drawn(20_000)
+    settings = BUDGET | {"bounds": (-50, 50)}
+    release = dpg.fit_gmm(records, 2, method="aggregate", **settings)
+    sketch = dpg.fit_gmm(records, 2, method="sketch", **settings)
+    assert (sketch.log_density(held_out) - release.log_density(held_out)).mean() < 0.05
 
 
 def test_bias_is_that_of_the_learner_at_the_estimate(parts):
@@ -154,13 +183,15 @@ def test_bias_is_that_of_the_learner_at_the_estimate(parts):
     np.testing.assert_allclose(right - moved, 0.1, atol=0.04)
 
 
-def test_records_unlike_any_mixture_are_told():
-    """Two boxes, whose edges a fit of subsets and the sketch weigh differently."""
-    rng = np.random.default_rng(1)
+def test_records_unlike_any_mixture_leave_the_sketch(tmp_path):
+    """Two boxes, whose edges a fit of subsets and the sketch weigh differently. Moons and the like lost .1 to .7 nats."""
+    rng, checkpoint = np.random.default_rng(1), tmp_path / "c.json"
     records = np.concatenate([rng.uniform(-4, -2, size=(30_000, 1)), rng.uniform(1, 5, size=(30_000, 1))])
     with pytest.warns(dpg.FitWarning, match="differ by more than their errors"):
-        release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=24.0), **BUDGET)
+        release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=24.0), checkpoint=checkpoint, **BUDGET)
     assert release.noise["average"]["fused"] is False and AT_ODDS in release.warnings
+    assert release.statistic == "sketch" and "average_total_0" in release.raw and "average_weights" not in release.raw
+    assert dpg.resume(checkpoint).to_dict() == release.to_dict()
 
 
 def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):
@@ -174,7 +205,7 @@ def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):
 
 
 @pytest.mark.parametrize("error", [np.linalg.LinAlgError("singular"), MemoryError("large")])
-def test_what_cannot_be_put_together_is_an_average(records, monkeypatch, error):
+def test_what_cannot_be_compared_is_an_average(records, monkeypatch, error):
     def fails(*given):
         raise error
 
@@ -182,6 +213,7 @@ def test_what_cannot_be_put_together_is_an_average(records, monkeypatch, error):
     release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
     assert release.noise["average"]["fused"] is False and "offset_covariance" in release.raw
     assert not any("interrupted" in text for text in release.warnings)
+    assert f"could not be compared with the sketch ({type(error).__name__})" in release.warnings[0]
 
 
 def test_an_interruption_while_the_two_are_put_together_leaves_the_average(records, monkeypatch):

@@ -202,7 +202,8 @@ def _told_beyond(one: CountedCells, density: Mixture, evidence: SketchStatistics
 
 def told_shares(counted: float, place: str, column: int, has: float) -> str:
     """Of a share of the records that was counted at a place, and that a mixture has there."""
-    return f"about {max(counted, 0.0):.0%} {place} in column {column}, where the mixture has {has:.0%}"
+    digits = 0 if max(counted, has) >= NOTABLE else 2
+    return f"about {max(counted, 0.0):.{digits}%} {place} in column {column}, where the mixture has {has:.{digits}%}"
 
 
 class Excess(NamedTuple):

@@ -17,6 +17,7 @@ from pm_dpgmm.methods.sketch.checks.places import (
     nearest_images,
     period_of,
     placed,
+    told_shares,
 )
 from pm_dpgmm.methods.sketch.estimate import SketchFit, sketch_data
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -271,3 +272,15 @@ def test_cells_of_a_file_that_do_not_fit_are_refused(counts, told):
     ):
         with pytest.raises(ValueError, match=words):
             counted_cells(good | {name: wrong}, BOUNDS)
+
+
+@pytest.mark.parametrize(
+    "counted, has, words",
+    [
+        (0.04, 0.001, "about 4% beyond 3 in column 1, where the mixture has 0%"),
+        (0.004, 0.0, "about 0.40% beyond 3 in column 1, where the mixture has 0.00%"),  # "about 0%" was said
+        (-0.01, 0.02, "about 0% beyond 3 in column 1, where the mixture has 2%"),
+    ],
+)
+def test_small_shares_have_digits(counted, has, words):
+    assert told_shares(counted, "beyond 3", 1, has) == words
