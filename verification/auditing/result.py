@@ -27,8 +27,8 @@ HOW_OFTEN = (
     " near 0, and fewer, hardly any of 100 runs, where several columns share fewer than 500"
 )
 AS_RUNS_COME = (
-    f"{_BEST} from the first run on; as it is learned on the way, mostly 2 to 6, and down to none where the claim is 4"
-    " or more or several columns share fewer than 1,000 runs"
+    f"{_BEST} from the first run on; as it is learned on the way, 3 or more, and down to none where the claim is 4 or"
+    " more, where runs are fewer than 300, or where several columns share them"
 )
 TAILS = "the tails of single columns"
 REPEATED = "values that repeat (where all do, in forty runs or more each)"
