@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verification._arguments import (
     check_choice,
@@ -46,7 +47,8 @@ CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 NUMBER = "[0-9.e+-]+"
 PAIR = re.compile(rf"the curve of \(epsilon = ({NUMBER}|inf), delta = ({NUMBER})\)")  # of a guarantee
-GIVEN = re.compile(rf"the curve given(, mu = {NUMBER})?|the two curves given")
+NOISE = re.compile(rf"the curve given, mu = ({NUMBER})")  # of Gaussian noise, with what a guarantee adds to it
+GIVEN = ("the curve given", "the two curves given")
 FOUR_DIGITS, SIX_DIGITS = 1e-3, 1e-5  # relative, of a parameter in words, and of a guarantee's
 
 
@@ -142,15 +144,18 @@ def _family(stored: Mapping[str, Any]) -> Family:
         raise ValueError("family must be GDP, zCDP or empty")
     if claimed is None:
         raise ValueError("claim, family and claimed do not fit each other")
-    if not {"slack", "failure"} <= {*stored["curve"]}:
+    return _noise_family(claimed, stored["curve"])
+
+
+def _noise_family(mu: Any, curve: Mapping[str, Any]) -> Family:
+    """Curves of Gaussian noise with this mu and what a certificate's curve says was added; ValueError for others."""
+    if not {"slack", "failure"} <= {*curve}:
         raise ValueError("curve must say slack and failure, without which no epsilon follows, as in older certificates")
-    slack, failure = stored["curve"]["slack"], stored["curve"]["failure"]
-    check_non_negative(claimed=claimed, slack=slack, failure=failure)
-    if not (LEAST_MU <= claimed <= MOST_MU and slack < 1 and failure < 1):
-        raise ValueError(
-            f"claimed, slack and failure must be those of Gaussian noise, got {claimed}, {slack}, {failure}"
-        )
-    return gaussian_family(float(claimed), float(slack), float(failure))
+    slack, failure = curve["slack"], curve["failure"]
+    check_non_negative(claimed=mu, slack=slack, failure=failure)
+    if not (LEAST_MU <= mu <= MOST_MU and slack < 1 and failure < 1):
+        raise ValueError(f"claimed, slack and failure must be those of Gaussian noise, got {mu}, {slack}, {failure}")
+    return gaussian_family(float(mu), float(slack), float(failure))
 
 
 def stored_curve(stored: Mapping[str, Any], family: Family = GAUSSIAN) -> ClaimedCurve:
@@ -177,7 +182,11 @@ def _check_pair(claim: ClaimedCurve) -> None:
     A guarantee's curve may be far below its pair, so that a curve below is no contradiction.
     """
     pair = PAIR.fullmatch(claim.words)
-    if pair is None or float(pair[1]) > LARGEST * (1 + SIX_DIGITS):
+    if pair is None:
+        return
+    if not (float(pair[1]) >= 0 and 0 <= float(pair[2]) <= 1):
+        raise ValueError(f"epsilon and delta must be at least 0, and delta at most 1, got {claim.words}")
+    if float(pair[1]) > LARGEST * (1 + SIX_DIGITS):
         return
     there = np.isclose(claim.epsilons, float(pair[1]), rtol=SIX_DIGITS, atol=0.0)
     highest = max(side[there].min(initial=1.0) for side in (claim.first, claim.second))
@@ -185,25 +194,36 @@ def _check_pair(claim: ClaimedCurve) -> None:
         raise ValueError(f"{claim.words} must be at most {pair[2]} at epsilon {pair[1]}, got {highest:.4g}")
 
 
-def check_named(claim: ClaimedCurve) -> None:
-    """Raise ValueError unless the stored curve is that of the words: one below is refuted by less, one above by more.
+def check_named(claim: ClaimedCurve, stored: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the curve is that of the words: one below is refuted by less, one above by more.
 
     Words have four digits of a parameter. A named claim is read at the same epsilons every time, between which there is
-    no room for another point. Words of other claims say no more than that a curve was given, which is here.
+    no room for another point. Words of other claims say no more than that a curve was given, which is here; where they
+    tell a mu, ``stored``, the curve as a certificate has it, says what was added to Gaussian noise.
     """
-    named = re.fullmatch(r"([0-9.e+-]+)-(GDP|zCDP)", claim.words)
-    if named is None:
-        if not any(form.fullmatch(claim.words) for form in (PAIR, GIVEN)):
-            raise ValueError("claim must be in the words of a curve")
+    named, noise = re.fullmatch(rf"({NUMBER})-(GDP|zCDP)", claim.words), NOISE.fullmatch(claim.words)
+    if named is not None:
+        about = [float(named[1]) * (1 + change) for change in (-FOUR_DIGITS, FOUR_DIGITS)]
+        least, most = (claimed_curve(profile=CLAIMS[named[2]](value)) for value in about)
+        alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
+        fits = alike and _between(claim, least.first, most.first)
+    elif noise is not None:
+        about = [float(noise[1]) * (1 + change) for change in (-FOUR_DIGITS, FOUR_DIGITS)]
+        families = [_noise_family(value, stored) for value in about]
+        ends = [curve_at(claim.epsilons, partial(one.delta, value)) for one, value in zip(families, about, strict=True)]
+        fits = _between(claim, *ends)
+    elif claim.words in GIVEN or PAIR.fullmatch(claim.words):
         return
-    least, most = (
-        claimed_curve(profile=CLAIMS[named[2]](float(named[1]) * (1 + change)))
-        for change in (-FOUR_DIGITS, FOUR_DIGITS)
-    )
-    alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
-    low, high = least.first * (1 - PRECISION[0]) - PRECISION[1], most.first * (1 + PRECISION[0]) + PRECISION[1]
-    if not (alike and all(((low <= side) & (side <= high)).all() for side in (claim.first, claim.second))):
+    else:
+        raise ValueError("claim must be in the words of a curve")
+    if not fits:
         raise ValueError(f"claim and curve must be those of {claim.words}")
+
+
+def _between(claim: ClaimedCurve, least: NDArray[np.float64], most: NDArray[np.float64]) -> bool:
+    """Whether both orders of a curve lie between two others, up to rounding."""
+    low, high = least * (1 - PRECISION[0]) - PRECISION[1], most * (1 + PRECISION[0]) + PRECISION[1]
+    return all(((low <= side) & (side <= high)).all() for side in (claim.first, claim.second))
 
 
 def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
@@ -215,7 +235,7 @@ def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
             raise ValueError(f"claim and curve must be those of {read.words}")
         return
     fits = claimed is None if family == "GDP" else claimed is not None and not family
-    own = ("the curve given", "the two curves given") if claimed is None else (f"the curve given, mu = {claimed:.4g}",)
+    own = GIVEN if claimed is None else (f"the curve given, mu = {claimed:.4g}",)
     if not (fits and (claim.words in own or PAIR.fullmatch(claim.words))):
         raise ValueError("claim, family and claimed do not fit each other")
     if claimed is not None:

@@ -184,7 +184,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     claim: Any
     if stored["epsilon"] is None:
         claim = curve_certificate.stored_curve(stored)
-        curve_certificate.check_named(claim)
+        curve_certificate.check_named(claim, stored["curve"])
     else:
         check_non_negative(epsilon=stored["epsilon"])
         check_delta(stored["delta"])

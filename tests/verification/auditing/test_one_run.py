@@ -18,6 +18,7 @@ import pytest
 from scipy import optimize, stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.privacy.curves import GaussianProfile
 from verification import GDP, ZCDP, one_run
 from verification.auditing import curve_certificate
 from verification.auditing.certificate_reading import verify
@@ -244,16 +245,16 @@ def test_a_certificate_cannot_have_fewer_canaries_in_than_were_guessed_right(lab
 def test_words_need_their_curve_in_both_orders(side, mu):
     """Less is refuted of a stricter one, and more passes of a weaker one."""
     named = claimed_curve(profile=GDP(mu=1.0))
-    curve_certificate.check_named(named)
+    curve_certificate.check_named(named, {})
     other = claimed_curve(profile=GDP(mu=mu))
     with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
-        curve_certificate.check_named(replace(named, **{side: other.first}))
+        curve_certificate.check_named(replace(named, **{side: other.first}), {})
 
 
 @pytest.mark.parametrize("kind", [lambda value: GDP(mu=value), lambda value: ZCDP(rho=value)], ids=["GDP", "zCDP"])
 def test_words_of_four_digits_fit_the_curves_of_any_parameter(kind):
     for value in np.exp(np.random.default_rng(1).uniform(math.log(1e-6), math.log(8.0), size=60)):
-        curve_certificate.check_named(claimed_curve(profile=kind(float(value))))
+        curve_certificate.check_named(claimed_curve(profile=kind(float(value))), {})
 
 
 def test_a_certificate_cannot_pass_by_a_weaker_curve_than_it_names(tmp_path):
@@ -267,6 +268,31 @@ def test_a_certificate_cannot_pass_by_a_weaker_curve_than_it_names(tmp_path):
     assert not checked.holds and "claim and curve must be those of 0.1-GDP" in str(checked)
 
 
+@pytest.mark.parametrize("slack, failure", [(0.0, 0.0), (1e-7, 1e-8)])
+def test_a_mu_in_words_is_that_of_the_curve(slack, failure, tmp_path):
+    """Counts that refute .1-GDP were taken for a refutation of "the curve given, mu = 9"."""
+    noise = GaussianProfile(mu=0.1, slack=slack, failure=failure)
+    audit_sum(1, epsilon=None, profile=noise, mu=0.5, share=0.1).save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert verify(forged(stored)).holds and stored["claim"] == "the curve given, mu = 0.1"
+    for words in ("mu = 9", "mu = 0.101", "mu = 1e+300", "mu = .", "mu = 0.099"):
+        statement = stored["statement"].replace("mu = 0.1", words)
+        assert not verify(forged(stored, claim=f"the curve given, {words}", statement=statement)).holds
+    bare = {name: values for name, values in stored["curve"].items() if name not in ("slack", "failure")}
+    assert not verify(forged(stored, curve=bare)).holds
+
+
+@pytest.mark.parametrize("pair", ["epsilon = 10, delta = 2", "epsilon = -1, delta = 0.1", "epsilon = 1, delta = -0.1"])
+def test_words_of_a_guarantee_hold_numbers_of_one(pair, tmp_path):
+    guarantee = SimpleNamespace(curve=GDP(MU).delta, epsilon=1.0, delta=DELTA, neighbouring="add-remove")
+    audit_sum(1, epsilon=None, guarantee=guarantee).save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert verify(forged(stored)).holds
+    words = f"the curve of ({pair})"
+    statement = stored["statement"].replace(stored["claim"], words)
+    assert not verify(forged(stored, claim=words, statement=statement)).holds
+
+
 def test_a_named_curve_has_no_points_between_its_own():
     named = claimed_curve(profile=GDP(mu=1.0))
     epsilons = np.insert(named.epsilons, 1, named.epsilons[1] / 2)
@@ -274,7 +300,7 @@ def test_a_named_curve_has_no_points_between_its_own():
     for value in (0.0, 0.9 * deltas[1], deltas[1]):
         lower = np.insert(named.first, 1, value)
         with pytest.raises(ValueError, match="claim and curve must be those of 1-GDP"):
-            curve_certificate.check_named(replace(named, epsilons=epsilons, first=lower, second=deltas))
+            curve_certificate.check_named(replace(named, epsilons=epsilons, first=lower, second=deltas), {})
 
 
 def test_notes_of_a_certificate_follow_from_its_counts(tmp_path):
