@@ -57,13 +57,15 @@ def average_caveats(
     mixture: Mixture | None,
     errors: FloatArray | None,
     bounds: FloatArray | None,
+    with_sketch: bool,
 ) -> list[str]:
     """What speaks against the answer, one text for each reason; empty where nothing does.
 
     ``names`` are those of the answer's numbers, if it is a vector; ``mixture`` is the answer, if it is one, ``errors``
-    (P,) the standard errors of its offsets about itself, ``bounds`` (D, 2) public or None.
+    (P,) the standard errors of its offsets about itself, ``bounds`` (D, 2) public or None. ``with_sketch``: average and
+    sketch agree and are put together, so what the learner's failures do to the average is less than its error.
     """
-    texts = [learner_fails(design), far_from_the_sketch(design, rounds, found)]
+    texts = [None if with_sketch else learner_fails(design), far_from_the_sketch(design, rounds, found)]
     if names is not None:
         texts += [told_of(NEVER_DIFFER, design.alike, names), told_of(GROWING, design.growing, names)]
     if mixture is not None and errors is not None:
