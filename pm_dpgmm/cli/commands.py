@@ -346,7 +346,7 @@ def _transforms(pairs: list[str] | None) -> dict[str, Any] | None:
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Settings from NAME=VALUE; a value is JSON, or a word."""
+    """Settings from NAME=VALUE; a value is JSON, a word, or what Python calls true, false and null."""
     taken = {
         "X",
         "n_components",
@@ -376,7 +376,7 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         try:
             found[name] = json.loads(value, object_pairs_hook=distinct_keys)
         except (json.JSONDecodeError, RecursionError):
-            found[name] = value
+            found[name] = {"True": True, "False": False, "None": None}.get(value, value)
         except ValueError as error:
             raise ValueError(f"--set {name} must be JSON or a word, got {shown(value)}: {error}") from None
     return found

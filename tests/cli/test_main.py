@@ -13,6 +13,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm import demo, fit as front_door
+from pm_dpgmm.cli.commands import _settings
 from pm_dpgmm.cli.main import main
 from pm_dpgmm.methods import problem
 from pm_dpgmm.methods.counts import histogram
@@ -707,3 +708,13 @@ def test_warnings_are_plain_lines(table, tmp_path, capsys):
         assert main(arguments) == 0
     told = capsys.readouterr().err
     assert told.startswith("pm-dpgmm fit: epsilon") and told.count("\n") == 1 and ".py" not in told
+
+
+def test_settings_may_be_written_as_in_python():
+    """A warning says "fuse=False", which was refused as a text."""
+    assert _settings(["fuse=False", "rehearse=true", "time_limit=None", "kind=word"]) == {
+        "fuse": False,
+        "rehearse": True,
+        "time_limit": None,
+        "kind": "word",
+    }

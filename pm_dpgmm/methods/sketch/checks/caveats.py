@@ -18,6 +18,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
+from pm_dpgmm.methods.sketch.checks.broad import could_be_broader
 from pm_dpgmm.methods.sketch.checks.outside_bins import records_outside
 from pm_dpgmm.methods.sketch.checks.width_guess import hangs_on_the_guess
 from pm_dpgmm.methods.sketch.estimate import FEW, MEASURED, SketchFit, prior_about, signal
@@ -66,6 +67,7 @@ def sketch_caveats(
         noise_components(noise),
         unresolved(evidence, fit),
         unmeasured_width(fit),
+        could_be_broader(fit),
         hangs_on_the_guess(fit, most_components),
         unexpected_pairs(raw, evidence, fit),
         records_outside(raw, evidence, fit, noise),
