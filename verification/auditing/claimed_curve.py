@@ -262,8 +262,9 @@ def _table(profile: Any) -> Curve:
         epsilons, deltas = (np.asarray(unmasked(part), dtype=float) for part in profile)
     except (TypeError, ValueError):
         raise TypeError(f"{rule} got {shown(profile)}") from None
-    if epsilons.ndim != 1 or epsilons.shape != deltas.shape or not epsilons.size or not (np.diff(epsilons) > 0).all():
-        raise ValueError(f"{rule} of one length, epsilons increasing, got {shown(profile)}")
+    shaped = epsilons.ndim == 1 and epsilons.shape == deltas.shape and epsilons.size > 0
+    if not (shaped and np.isfinite(epsilons[0]) and (np.diff(epsilons) > 0).all()):
+        raise ValueError(f"{rule} of one length, epsilons increasing from a finite one, got {shown(profile)}")
     return lambda epsilon: float(np.append(1.0, deltas)[np.searchsorted(epsilons, epsilon, side="right")])
 
 

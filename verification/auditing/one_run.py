@@ -18,6 +18,7 @@ from verification._arguments import (
     check_delta,
     check_probability,
     check_rng,
+    printable,
     shown,
     unmasked,
 )
@@ -171,7 +172,7 @@ def one_run(
         labels=labels,
         neighbours=neighbours,
         n_included=int(coins.sum()),
-        score=DENSITY if score is None else str(getattr(score, "__name__", type(score).__name__)),
+        score=DENSITY if score is None else printable(str(getattr(score, "__name__", type(score).__name__))),
         false_alarm=float(false_alarm),
     )
 

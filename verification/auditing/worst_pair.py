@@ -161,6 +161,10 @@ def worst_pair(
     check_count(least=LEAST_RUNS, n_samples=n_samples)
     check_count(least=1, n_pairs=n_pairs)
     check_callable(progress=progress)
+    if options.get("sequential"):
+        raise ValueError(
+            "sequential must be False for worst_pair, which compares bounds: audits that stop early have no such bounds"
+        )
     rng = check_rng(rng)
     names = tuple(map(str, pairs)) if isinstance(pairs, Mapping) else ()
     if len(set(names)) < len(names):

@@ -125,6 +125,8 @@ def test_a_family_is_refuted_below_and_tells_an_epsilon():
         ({"profile": lambda epsilon: 1 / 0}, RuntimeError, "profile raised at epsilon 0: ZeroDivisionError"),
         ({"profile": GDP}, TypeError, "profile must be a curve, as GDP"),
         ({"profile": ([1.0, 0.5], [0.1, 0.0])}, ValueError, "epsilons increasing"),
+        ({"profile": ([math.nan], [0.1])}, ValueError, "epsilons increasing from a finite one"),
+        ({"profile": ([math.inf], [0.1])}, ValueError, "epsilons increasing from a finite one"),
         ({"profile": lambda epsilon: "a"}, TypeError, "profile must give a number at every epsilon, got 'a' at 0"),
         ({"profile": lambda epsilon: math.nan}, ValueError, "delta of at least 0, got nan at epsilon 0"),
         ({"profile": GDP(1.0), "delta": 2.0}, ValueError, "delta must be at least 0 and below 1"),

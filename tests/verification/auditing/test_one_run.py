@@ -293,6 +293,23 @@ def test_words_of_a_guarantee_hold_numbers_of_one(pair, tmp_path):
     assert not verify(forged(stored, claim=words, statement=statement)).holds
 
 
+def test_the_name_of_a_score_adds_no_lines():
+    def score(area, canary):
+        return np.arange(len(canary))
+
+    score.__name__ = "fair\nverdict  refuted"
+    found = one_run(
+        lambda rows, rng: rng.normal(size=2),
+        np.arange(4),
+        np.arange(8),
+        epsilon=1.0,
+        score=score,
+        rng=np.random.default_rng(1),
+    )
+    assert "fair\\nverdict  refuted" in found.summary()
+    assert sum(line.startswith("verdict") for line in found.summary().splitlines()) == 1
+
+
 def test_a_named_curve_has_no_points_between_its_own():
     named = claimed_curve(profile=GDP(mu=1.0))
     epsilons = np.insert(named.epsilons, 1, named.epsilons[1] / 2)

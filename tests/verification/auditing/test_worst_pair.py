@@ -388,6 +388,7 @@ def test_only_strategies_need_hypothesis(monkeypatch):
         ({"profile": GDP(1.0)}, ValueError, "epsilon, guarantee or profile must be given, and only one"),
         ({"delta": 1.0}, ValueError, "delta must be at least 0 and below 1"),
         ({"false_alarm": 1.0}, ValueError, "false_alarm must lie strictly between 0 and 1"),
+        ({"sequential": True}, ValueError, "sequential must be False for worst_pair"),
         ({"search_share": 1.0}, ValueError, "search_share must lie strictly between 0 and 1, got 1.0"),
         ({"n_samples": 50}, ValueError, "n_samples must be at least 250"),
         ({"n_samples": 999}, ValueError, "n_samples must allow 250 runs on each of 2 pairs in 1 rounds"),
