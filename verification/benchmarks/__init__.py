@@ -10,8 +10,8 @@ Which page has a figure of which:
   ``populous_release``; local privacy: ``local_release``.
 - docs/pymc.md, labels and latent vectors: ``labelled_rows``, ``prior_modes``; samplers: ``sampler_agreement``; seconds
   to the first draw: ``first_sample``; density of rows: ``gmm_density``. Its coverage: ``verification.calibration``.
-- docs/audit-a-claim.md: ``auditors``, ``at_the_limit``, of curves ``curve_power`` and ``curve_false_alarms``, of one run
-  ``one_run`` and ``one_run_fits``.
+- docs/audit-a-claim.md: ``auditors``, ``at_the_limit``, of curves ``curve_power`` and ``curve_false_alarms``, of one
+  run ``one_run`` and ``one_run_fits``.
   docs/robustness-to-privacy.md: ``robust_normal``.
 
 On no page, for whoever changes a part: ``number_of_components``, ``misfit_effect``, ``multi_scale`` and
