@@ -208,7 +208,7 @@ def check_named(claim: ClaimedCurve, stored: Mapping[str, Any]) -> None:
         alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
         fits = alike and _between(claim, least.first, most.first)
     elif noise is not None:
-        about = [float(noise[1]) * (1 + change) for change in (-FOUR_DIGITS, FOUR_DIGITS)]
+        about = [min(max(float(noise[1]) * (1 + x), LEAST_MU), MOST_MU) for x in (-FOUR_DIGITS, FOUR_DIGITS)]
         families = [_noise_family(value, stored) for value in about]
         ends = [curve_at(claim.epsilons, partial(one.delta, value)) for one, value in zip(families, about, strict=True)]
         fits = _between(claim, *ends)

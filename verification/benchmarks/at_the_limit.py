@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from verification import GDP, audit
-from verification.auditing.bisection import bracket
-from verification.references.references import gaussian_delta
+from verification.auditing.claimed_curve import GAUSSIAN
 
 Claim = dict[str, Any]
 CLAIMS: dict[str, Callable[[float], Claim]] = {
@@ -37,7 +36,7 @@ def with_noise(claim: Claim, size: float, columns: int) -> Callable[..., Any]:
         def noise(n: int, rng: np.random.Generator) -> Any:
             return rng.laplace(scale=1 / size, size=n)
     else:
-        mu = size if "profile" in claim else mu_with(size, claim["delta"])
+        mu = size if "profile" in claim else GAUSSIAN.refuted_below(size, claim["delta"])
 
         def noise(n: int, rng: np.random.Generator) -> Any:
             return rng.normal(scale=1 / mu, size=n)
@@ -47,15 +46,6 @@ def with_noise(claim: Claim, size: float, columns: int) -> Callable[..., Any]:
         return told if columns == 1 else np.column_stack([told, rng.normal(size=(n, columns - 1))])
 
     return mechanism
-
-
-def mu_with(epsilon: float, delta: float) -> float:
-    """Of Gaussian noise that has this epsilon at ``delta``."""
-
-    def too_small(mu: float) -> bool:
-        return bool(gaussian_delta(epsilon, noise_multiplier=1 / mu) < delta)
-
-    return bracket(too_small, 1e-4, 50.0, relative=1e-9)[0]
 
 
 def refuted_at_limit(claim: Claim, *, runs: int, columns: int, sequential: bool, seeds: int) -> int | None:

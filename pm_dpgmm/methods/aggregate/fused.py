@@ -41,7 +41,7 @@ class SketchTold:
     Attributes
     ----------
     law : SketchLaw
-        With the background, which is taken as it was released.
+        With the background, whose law is taken as it was released; its weight is in ``shared``.
     chart : MixtureChart
     start : ndarray, shape (P,)
         The sketch's own mixture.

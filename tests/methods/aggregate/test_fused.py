@@ -82,6 +82,32 @@ def test_slopes_are_derivatives(parts, background):
     )
 
 
+def test_the_weight_of_a_background_is_uncertain_by_itself(parts):
+    broad = Mixture([1.0], [[1.0]], [[[100.0]]])
+
+    def beside(weight):
+        law = dataclasses.replace(parts.told.law, background=(weight, broad))
+        return dataclasses.replace(parts.told, law=law)
+
+    slope = (beside(0.11).expected(parts.told.start) - beside(0.09).expected(parts.told.start)) / 0.02
+    np.testing.assert_allclose(beside(0.1).shared[:, 0], 0.1 * slope, atol=1e-9)
+    assert beside(0.1).shared.shape[1] == 1 and parts.told.shared.shape[1] == 0
+
+
+def test_the_learner_is_simulated_with_records_of_the_background(parts):
+    """A fifth of them, of which .317 lie beyond their deviation of 50."""
+    background = (0.2, Mixture([1.0], [[0.0]], [[[2_500.0]]]))
+    told = dataclasses.replace(parts.told, law=dataclasses.replace(parts.told.law, background=background))
+    seen = []
+
+    def fit(rows, edges):
+        seen.append(rows)
+        return parts.fit(rows, edges)
+
+    unbiased(parts.found, parts.design, parts.rounds, told, at=told.start, fit=fit)
+    assert (np.abs(seen[0]) > 50).mean() == pytest.approx(0.2 * 0.317, abs=0.01)
+
+
 @pytest.mark.parametrize("background", [None, (0.1, Mixture([1.0], [[1.0]], [[[100.0]]]))])
 @pytest.mark.parametrize("scale", [0.0, 30.0])
 def test_covariances_of_the_waves_have_inverses(parts, scale, background):

@@ -40,3 +40,9 @@ def test_components_of_known_width_are_not_told(d):
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 def test_more_records_tell_how_broad_it_is():
     assert not any(TOLD in text for text in warnings_of(records(1, 3, 0.05, 30.0, 40_000), 1))
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_a_component_that_could_be_broader_along_one_axis_alone_is_told():
+    """Of these records the numbers tell that not all deviations are twice as large, but not that one is not."""
+    assert any(TOLD in text for text in warnings_of(records(9, 3, 0.05, 8.0, 11_000), 9))
