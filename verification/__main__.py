@@ -129,9 +129,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _share(text: str) -> float:
-    share = float(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
     if not 0 < share <= MOST_SHARE:
-        raise argparse.ArgumentTypeError(f"must be greater than 0 and at most {MOST_SHARE:g}, got {text}")
+        raise argparse.ArgumentTypeError(f"must be greater than 0 and at most {MOST_SHARE:g}, got {text[:40]}")
     return share
 
 
@@ -228,11 +231,12 @@ def _claims(options: argparse.Namespace) -> int:
             return 2
         if asked:
             chosen = [claim for claim in chosen if getattr(claim, name) in asked]
-    if not chosen:
-        print("id must be of a claim of these families, got none", file=sys.stderr)
-        return 2
     if options.false:
         chosen = [claim for claim in chosen if claim.verdict is claims.Verdict.FALSE]
+    if not chosen:
+        false = " that is false as printed" * options.false
+        print(f"id and family must leave a claim{false}, got none", file=sys.stderr)
+        return 2
     if options.families:
         return print_families(chosen, as_json=options.json)
     if options.list:

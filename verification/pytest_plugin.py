@@ -133,7 +133,7 @@ class DpAudit:
                 warnings.warn(WeakAuditWarning(f"runs are few for this curve: {result}"), stacklevel=2)
         elif weak(result.detection_limit, epsilon):
             warnings.warn(WeakAuditWarning(_advice(result)), stacklevel=2)
-        nothing = [note for note in result.notes if note in (ALL_FAILED, SAME_DATA)]
+        nothing = [note for note in result.notes if note.startswith((ALL_FAILED, SAME_DATA))]
         if nothing:
             warnings.warn(WeakAuditWarning(f"the audit had nothing to find: {'; '.join(nothing)}"), stacklevel=2)
         untold = [note for note in result.notes if note.startswith(CHANGING_TYPE)]

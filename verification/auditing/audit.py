@@ -237,7 +237,7 @@ def audit(
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     rows, watch = runs.as_rows(outputs), runs.Watch()
     watch.see(rows, label)
-    notes += watch.notes() + runs.type_notes(runner, level)
+    notes += watch.notes(level) + runs.type_notes(runner, level)
     if log_density is not None:
         ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
         scored = by_exact_score(ratio, delta=delta, false_alarm=false_alarm)

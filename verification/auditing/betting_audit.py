@@ -67,6 +67,7 @@ class Batches:
     ) -> None:
         self.names = scores_of(level, exact=log_density is not None)
         self.n = 0  # runs so far
+        self._level = level
         self.model: scores.Portfolio | None = None
         self._given = runner, x, x_neighbour, n_samples, level, log_density, n_jobs, rng
         self._watch, self._calls, self._types, self._looks = runs.Watch(), runs.Calls(runner.probed), list[str](), 0
@@ -106,7 +107,7 @@ class Batches:
     def finish(self) -> list[str]:
         """Notes on all runs; ValueError where they depend on when they were made."""
         self._calls.check(self._looks)
-        return [*self._watch.notes(), *self._types]
+        return [*self._watch.notes(self._level), *self._types]
 
     def unlooked(
         self,

@@ -98,6 +98,8 @@ def verify(stored: Mapping[str, Any]) -> Verification:
     notes = stored.get("notes")
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         problems.append(f"notes: must be a list of texts, got {shown(notes)}")
+    if not isinstance(stored.get("score"), str):
+        problems.append(f"score: must be a text, got {shown(stored.get('score'))}")
     if stored.get("not_covered") != not_covered:
         problems.append("not_covered: the words are not those of this format")
     if not problems:  # of what no count leads to; else it is no news

@@ -77,7 +77,8 @@ class ZCDP:
         variation by the Kullback-Leibler divergence, which is at most rho: Pinsker's and that of Bretagnolle and Huber.
         """
         epsilon = np.asarray(epsilon, dtype=float)
-        log_delta = (ORDERS - 1) * (ORDERS * self.rho - epsilon[..., None]) + ORDERS * np.log1p(-1 / ORDERS)
+        with np.errstate(over="ignore"):
+            log_delta = (ORDERS - 1) * (ORDERS * self.rho - epsilon[..., None]) + ORDERS * np.log1p(-1 / ORDERS)
         by_order = np.exp(np.minimum(0.0, (log_delta - np.log(ORDERS - 1)).min(axis=-1)))
         variation = min(math.sqrt(self.rho / 2), math.sqrt(-math.expm1(-self.rho)))
         return np.minimum(by_order, variation)[()]

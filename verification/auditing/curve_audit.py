@@ -65,7 +65,7 @@ def curve_audit(
     outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=progress)
     rows, watch = runs.as_rows(outputs), runs.Watch()
     watch.see(rows, label)
-    notes = [*notes, *watch.notes(), *runs.type_notes(runner, level)]
+    notes = [*notes, *watch.notes(level), *runs.type_notes(runner, level)]
     if log_density is not None:
         ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
         guessed = by_exact_score(ratio, label, claim, false_alarm=false_alarm)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verification._arguments import check_choice, check_switch, shown
+from verification._arguments import check_choice, check_switch, shown, unmasked
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]
@@ -105,7 +105,7 @@ def neighbours_of(
 
 def _numbers(name: str, value: ArrayLike) -> FloatArray:
     try:
-        return np.array(value, dtype=float)
+        return np.array(unmasked(value), dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numbers, got {type(value).__name__}") from None
 

@@ -69,12 +69,11 @@ def bound_of_right(counts: OneRunCounts, *, epsilon: ArrayLike, delta: ArrayLike
     if v == 0:
         return np.ones(np.broadcast_shapes(right.shape, given_away.shape))
     tail = special.betainc(v, k - v + 1, right)
-    # SciPy's stats.binom.pmf takes twenty times as long
-    at = np.exp(
-        v * special.log_expit(logit) + (k - v) * special.log_expit(-logit) - special.betaln(v, k - v + 1) - math.log(v)
-    )
     below = special.betaincc(v, k - v + 1, right)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # SciPy's stats.binom.pmf takes twenty times as long
+        log_powers = v * special.log_expit(logit) + (k - v) * special.log_expit(-logit)
+        at = np.exp(log_powers - special.betaln(v, k - v + 1) - math.log(v))
         fall = (k - v) / (v + 1) * np.exp(logit)  # Pr[W = v + 1]/Pr[W = v]
         ratio = np.where(at > TINY, tail / np.maximum(at, TINY), np.where(fall < 1, 1 / (1 - fall), np.inf))
         extra = np.where(given_away > 0, given_away * ratio * below / v, 0.0)

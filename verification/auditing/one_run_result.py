@@ -165,6 +165,17 @@ def judged(
     )
 
 
+def _known_coins(counts: OneRunCounts, labels: str, *, pairs: bool) -> tuple[int, int]:
+    """How many canaries were in, and how many out, at least: what the guesses say of the coins that they are of."""
+    right, wrong = counts.correct, counts.guesses - counts.correct
+    if labels != "both":
+        return (right, wrong) if labels == "in" else (wrong, right)
+    if pairs:  # each may be guessed either way
+        return 0, 0
+    said_in, said_out = (counts.guesses + 1) // 2, counts.guesses // 2
+    return abs(right - said_out), abs(right - said_in)
+
+
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a certificate of one run must say, from its counts; KeyError, TypeError or ValueError if it is none.
 
@@ -178,8 +189,8 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     labels = stored["labels"]
     if labels not in ("both", "in", "out") or tries[0].tails != (2 if labels == "both" else 1):
         raise ValueError("labels do not fit tails")
-    right, wrong = max(c.correct for c in tries), max(c.guesses - c.correct for c in tries)
-    n_in, n_out = {"both": (0, 0), "in": (right, wrong), "out": (wrong, right)}[labels]  # so many at least
+    known = [_known_coins(c, labels, pairs=stored["neighbours"] == "replace-one") for c in tries]
+    n_in, n_out = (max(numbers) for numbers in zip(*known, strict=True))
     check_count(least=n_in, most=tries[0].canaries - n_out, n_included=stored["n_included"])
     claim: Any
     if stored["epsilon"] is None:

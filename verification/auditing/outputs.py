@@ -208,10 +208,10 @@ class Watch:
                 alike = (mine == first) & (np.signbit(mine) == np.signbit(first))  # bits may tell 0 from -0
                 self.fixed &= bool((alike | (np.isnan(mine) & np.isnan(first))).all())
 
-    def notes(self) -> list[str]:
+    def notes(self, level: str) -> list[str]:
         """At most one sentence."""
         if self.failed:
-            return [ALL_FAILED]
+            return [ALL_FAILED + (" but the bits of NaN" if level == "bit" else "")]
         if self.fixed:
             return ["the mechanism is not random: each data set has a single output"]
         return []

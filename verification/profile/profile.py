@@ -129,7 +129,7 @@ def privacy_profile(
         outputs, is_tuple = runs.run_both(runner, label, rng, n_jobs=n_jobs, progress=step)
     watch = runs.Watch()
     watch.see(runs.as_rows(outputs), label)
-    notes += watch.notes() + runs.type_notes(runner, "value")
+    notes += watch.notes("value") + runs.type_notes(runner, "value")
     ratio = runs.log_ratio(log_density, outputs if is_tuple else outputs[0], x, x_neighbour, n_samples)
 
     pilot = int(np.clip(n_samples // PILOT[1], PILOT[0], PILOT[2]))

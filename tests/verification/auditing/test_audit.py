@@ -347,6 +347,24 @@ def test_log_densities_of_any_size_print_no_warning():
     audit(laplace(1.0), 1.0, 0.0, epsilon=1.0, n_samples=200, log_density=log_density, rng=np.random.default_rng(1))
 
 
+@pytest.mark.parametrize("sequential", [False, True])
+def test_runs_that_all_failed_are_compared_at_bit_level_and_the_note_says_so(sequential):
+    """The payload of NaN is the secret."""
+
+    def payload(data, n, rng):
+        return np.full(n, 0x7FF8_0000_0000_0000 + int(data), dtype=np.uint64).view(float)
+
+    def at(level):
+        rng = np.random.default_rng(1)
+        return audit(payload, 1, 0, epsilon=1.0, n_samples=2_000, level=level, sequential=sequential, rng=rng)
+
+    found = {level: at(level) for level in ("value", "bit")}
+    assert (found["value"].refuted, found["bit"].refuted) == (False, True)
+    words = {level: [note for note in one.notes if "nothing to compare" in note] for level, one in found.items()}
+    assert words["value"][0].endswith("nothing to compare")
+    assert words["bit"][0].endswith("nothing to compare but the bits of NaN")
+
+
 def columns(d, share=0.0):
     return lambda data, n, rng: np.where(rng.random((n, d)) < share, np.nan, rng.laplace(size=(n, d)))
 

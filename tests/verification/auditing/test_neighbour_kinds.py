@@ -60,6 +60,7 @@ def test_every_kind_is_what_its_name_says():
         ({"records": RECORDS[0]}, ValueError, r"of shape \(n, d\)"),
         ({"records": [["a", "b"]] * 2}, TypeError, "records must be numbers"),
         ({"records": RECORDS * np.nan}, ValueError, "records must be finite"),
+        ({"records": np.ma.masked_equal(RECORDS, RECORDS[0, 0])}, ValueError, "records must be finite"),
         ({"records": RECORDS * 9}, ValueError, "records must lie within bounds"),
         ({"bounds": (1, -1)}, ValueError, "low below high"),
         ({"bounds": 3.0}, ValueError, "bounds must be a pair"),

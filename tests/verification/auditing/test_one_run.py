@@ -240,6 +240,35 @@ def test_a_certificate_cannot_have_fewer_canaries_in_than_were_guessed_right(lab
         assert not verify(forged(stored, n_included=wrong)).holds
 
 
+@pytest.mark.parametrize("guesses", [100, 101])
+def test_guesses_of_both_labels_tell_how_many_were_in_at_least_and_at_most(guesses, tmp_path):
+    """All right: as many were in as were guessed in. For pairs each may be guessed either way."""
+    found = audit_sum(1, guesses=guesses, mu=30.0)
+    found.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert found.correct == guesses and verify(stored).holds
+    least, most = (guesses + 1) // 2, found.canaries - guesses // 2
+    told = {n_in: verify(forged(stored, n_included=n_in)).holds for n_in in (0, least - 1, least, most, most + 1)}
+    assert told == {0: False, least - 1: False, least: True, most: True, most + 1: False}
+    pairs = forged(stored, n_included=0, neighbours="replace-one")
+    assert verify(pairs).holds
+
+
+def test_a_score_is_a_text(tmp_path):
+    found = audit_sum(1)
+    found.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    for score in (None, 3, ["a"], {"a": 1}):
+        assert "score: must be a text" in str(verify(forged(stored, score=score)))
+
+
+@pytest.mark.parametrize("claim", [{"epsilon": 1e308}, {"epsilon": None, "profile": ZCDP(rho=1e308)}])
+def test_claims_of_the_largest_floats_do_not_warn(claim):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not audit_sum(1, **claim).refuted
+
+
 @pytest.mark.parametrize("mu", [0.1, 3.0], ids=["stricter", "weaker"])
 @pytest.mark.parametrize("side", ["first", "second"])
 def test_words_need_their_curve_in_both_orders(side, mu):

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from verification.calibration import ensemble, masks, separated
-from verification.calibration.intervals import rows
+from verification.calibration.intervals import Row, beyond_chance, rows
 
 
 def test_intervals_have_equal_tails_of_a_twentieth_and_both_ends_count():
@@ -19,6 +19,18 @@ def test_intervals_have_equal_tails_of_a_twentieth_and_both_ends_count():
     assert (row.coverage, row.naive, row.n_replications) == (0.5, 0.5, 4) and row.width == pytest.approx(4)
     (row,) = rows("study", ["x"], np.array([[0.04], [0.06], [0.47], [0.48]]), draws)
     assert (row.coverage, row.naive, row.missed) == (0.75, 0.75, True)
+
+
+def test_a_whole_study_of_right_coverages_rarely_fails():
+    """300 rows of 200 runs at .9: at most one run of a hundred fails by chance, the least is 168 of 200 here."""
+
+    def study(*covered):
+        return [Row("s", str(i), 200, k / 200, 0.9, 1.0) for i, k in enumerate(covered)]
+
+    drawn = np.random.default_rng(1).binomial(200, 0.9, size=300)
+    assert any(row.missed for row in study(*drawn)) and not beyond_chance(study(*drawn))
+    assert [row.parameter for row in beyond_chance(study(*drawn, 140))] == ["300"]
+    assert beyond_chance(study(200)) and not beyond_chance(study(165)) and not beyond_chance(study(193))
 
 
 @pytest.mark.parametrize("d", [1, 2])

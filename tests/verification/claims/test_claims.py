@@ -82,7 +82,9 @@ def test_the_pages_count_the_claims_as_they_are():
 
 def test_names_of_another_family_and_numbers_of_workers_that_nobody_has_are_refused(capsys):
     assert main(["claims", "--family", "masks", "--id", "mean-metric"]) == 2
-    assert "id must be of a claim of these families" in capsys.readouterr().err
+    assert "id and family must leave a claim, got none" in capsys.readouterr().err
+    assert main(["claims", "--false", "--family", "aggregated estimator"]) == 2
+    assert "must leave a claim that is false as printed" in capsys.readouterr().err
     for jobs in ("-2", "0", "1025"):
         assert main(["claims", "--n-jobs", jobs]) == 2
         assert "or -1 for every core" in capsys.readouterr().err
