@@ -13,7 +13,8 @@ from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.mechanisms.gaussian_filter import GaussianFilter
 from pm_dpgmm.mechanisms.sketch import noisy_sketch
 from pm_dpgmm.methods.sketch.fit import error_root, moved, reweighted
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.background import BackgroundWarning

@@ -17,7 +17,8 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.moments import SQUARED_SENSITIVITY
 from pm_dpgmm.methods.sketch.covariance_types import AUTO, FULL
 from pm_dpgmm.methods.sketch.fit import refined, reweighted, tested
-from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.model import SketchData, widened
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import fit_from, fit_sketch, with_background
 from pm_dpgmm.methods.sketch.search.spikes import with_narrower
@@ -34,7 +35,7 @@ from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.mixture.rounding import RoundedWaves
 
 RADIUS_PRIOR, SCALE_PRIOR = 0.5, 1 / 6  # of means and component deviations, in half-widths; one column
-LOG_SCALES, SLOPES = 0.7, 0.3  # several columns: spread of the factors about those of the start
+SIZES, LOG_SCALES, SLOPES = 1.5, 0.5, 0.3  # several columns: spread of the factors about those of the start
 BROADER = 1.5  # standard deviations of the background, in those of all records; in one column in half its interval
 FAINT = 40.0  # records times mu for each parameter of a mean and a variance, below which misfit says little: without
 # it one fit in ten to 2,000 records in six columns lost 4.8 nats
@@ -133,7 +134,7 @@ def prior_about(start: ScaledMixture | None) -> Prior:
         return Prior(RADIUS_PRIOR, SCALE_PRIOR)
     deviations = np.log(np.sqrt(np.square(start.factors).sum(axis=2)))
     scale = np.exp(start.weights @ deviations / start.weights.sum())
-    return Prior(math.sqrt(start.means.shape[1]), scale, log_scales=LOG_SCALES, slopes=SLOPES)
+    return Prior(math.sqrt(start.means.shape[1]), scale, sizes=SIZES, log_scales=LOG_SCALES, slopes=SLOPES)
 
 
 def sketch_data(evidence: SketchStatistics) -> SketchData:

@@ -13,9 +13,9 @@ from scipy import linalg
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.covariance_types import SPHERICAL, TIED, restricted
-from pm_dpgmm.methods.sketch.model import MOST_WEIGHED, Prior, SketchData
+from pm_dpgmm.methods.sketch.model import MOST_WEIGHED, SketchData
+from pm_dpgmm.methods.sketch.prior import Prior, PriorRows, prior_rows
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, fit_coordinates, packed, unpacked
-from pm_dpgmm.mixture.coordinates import triangle
 from pm_dpgmm.mixture.rounding import nearest_semidefinite
 
 TOLERANCE = 1e-4  # fall of the objective at which a fit ends
@@ -23,7 +23,6 @@ DAMPING, FACTOR, TRIES = 1e-2, 5.0, 8  # Levenberg-Marquardt: at first, of chang
 MOST_TESTED, THINNEST = 1800, 3  # numbers in a test of fit, or one of THINNEST where that is more
 MOST_WHITENED = 200  # numbers whose full covariance is worth its time where only large rises matter: one column
 RIDGE = 1e-6  # of the step in a test of fit
-BACKGROUND_LOGIT = -4.0  # prior middle of the background's logit
 
 
 def misfit(data: SketchData, found: ScaledMixture) -> float:
@@ -85,8 +84,7 @@ def thinned(data: SketchData, most: int) -> SketchData:
 
 def penalty(data: SketchData, found: ScaledMixture, prior: Prior) -> float:
     """Minus twice the log prior density, up to a constant."""
-    middle, spread = _prior_rows(data, found.n_components, prior, found.background is not None)
-    return float(np.square((_packed(data, found) - middle) / spread).sum())
+    return float(np.square(_rows(data, found, prior).residuals).sum())
 
 
 def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: bool = False) -> float:
@@ -100,7 +98,7 @@ def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: boo
     k, has_background = found.n_components, found.background is not None
     if quick and not data.sampling_matters:
         theta = _packed(data, found)
-        slopes = _slopes(data, theta, k, None, has_background) * _prior_rows(data, k, prior, has_background)[1]
+        slopes = _rows(data, found, prior).standardised(_slopes(data, theta, k, None, has_background))
         misses = _residuals(data, theta, k, prior, None, has_background)
         return float(misses @ misses + np.linalg.slogdet(np.eye(slopes.shape[1]) + slopes.T @ slopes)[1])
     data = thinned(data, MOST_WEIGHED)
@@ -108,7 +106,7 @@ def surprise(data: SketchData, found: ScaledMixture, prior: Prior, *, quick: boo
         _, residuals, slopes, log_determinant = _weighed(data, found)
     except linalg.LinAlgError:
         return np.inf
-    scaled = slopes * _prior_rows(data, k, prior, has_background)[1]
+    scaled = _rows(data, found, prior).standardised(slopes)
     by_prior = np.linalg.slogdet(np.eye(scaled.shape[1]) + scaled.T @ scaled)[1]
     return float(residuals @ residuals + log_determinant + by_prior) + penalty(data, found, prior)
 
@@ -149,12 +147,11 @@ def refined(
     theta = _inside(data, _packed(data, restricted(found, data.covariance_type, data.unit)), k, has_background)
     residuals = _residuals(data, theta, k, prior, whitener, has_background)
     objective, damping = float(residuals @ residuals), DAMPING
-    spread = _prior_rows(data, k, prior, has_background)[1]
     for _ in range(steps):
         slopes = _slopes(data, theta, k, whitener, has_background)
         m = len(slopes)
-        normal, gradient = slopes.T @ slopes, slopes.T @ residuals[:m] + residuals[m:] / spread
-        normal[np.diag_indices_from(normal)] += 1 / spread**2
+        rows = prior_rows(data, theta, k, prior, has_background)
+        normal, gradient = slopes.T @ slopes + rows.precision, slopes.T @ residuals[:m] + rows.gradient
         diagonal = np.diagonal(normal).copy()
         for _ in range(TRIES):
             normal[np.diag_indices_from(normal)] = diagonal * (1 + damping)
@@ -203,9 +200,9 @@ def error_root(data: SketchData, found: ScaledMixture, prior: Prior) -> FloatArr
         expected = expected / data.deviations
     shift = slopes.T @ expected * (data.count_scale / data.n_records)
     middle += np.outer(shift, shift)
-    spread = _prior_rows(data, k, prior, has_background)[1]
-    for matrix in (normal, middle):
-        matrix[np.diag_indices_from(matrix)] += 1 / spread**2
+    precision = _rows(data, found, prior).precision
+    normal += precision
+    middle += precision
     root = linalg.cholesky(middle, lower=True, check_finite=False)
     errors = linalg.cho_solve(linalg.cho_factor(normal, check_finite=False), root, check_finite=False)
     return data.flat(k, has_background).steps(np.asarray(errors))
@@ -253,6 +250,10 @@ def moved(found: ScaledMixture, step: FloatArray) -> ScaledMixture:
     return unpacked(packed(found) + step, k, d, found.background is not None)
 
 
+def _rows(data: SketchData, found: ScaledMixture, prior: Prior) -> PriorRows:
+    return prior_rows(data, _packed(data, found), found.n_components, prior, found.background is not None)
+
+
 def _packed(data: SketchData, found: ScaledMixture) -> FloatArray:
     """The coordinates (Q,) of a mixture with covariances of the data's kind."""
     return data.flat(found.n_components, found.background is not None).reduced(packed(found))
@@ -277,14 +278,13 @@ def _residuals(
         residuals = residuals / data.deviations
     else:
         residuals = linalg.solve_triangular(whitener, residuals, lower=True, check_finite=False)
-    middle, spread = _prior_rows(data, n_components, prior, has_background)
-    return np.concatenate([residuals, (theta - middle) / spread])
+    return np.concatenate([residuals, prior_rows(data, theta, n_components, prior, has_background).residuals])
 
 
 def _slopes(
     data: SketchData, theta: FloatArray, n_components: int, whitener: FloatArray | None, has_background: bool
 ) -> FloatArray:
-    """Derivatives of the whitened residuals; those of the prior are 1/spread."""
+    """Derivatives of the whitened residuals, without those of the prior."""
     n_features = data.frequencies.shape[1]
     found = _unpacked(data, theta, n_components, has_background)
     jacobian = data.slopes(found)
@@ -297,19 +297,6 @@ def _slopes(
         return slopes
     slopes *= data.gain[:, None]
     return np.asarray(linalg.solve_triangular(whitener, slopes, lower=True, check_finite=False))
-
-
-def _prior_rows(
-    data: SketchData, n_components: int, prior: Prior, has_background: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Middles and standard deviations of a fit's coordinates under the prior, each (Q,)."""
-    n_features, flat = len(data.unit), data.flat(n_components, has_background)
-    chart = fit_coordinates(n_components, n_features, has_background)
-    scale = np.broadcast_to(prior.scale, n_features)[triangle(n_features)[0]]  # of an entry's row
-    logits = np.repeat([0.0, BACKGROUND_LOGIT], [n_components, chart.n_more])
-    middle = chart.filled(logits, 0.0, np.log(scale), 0.0)
-    spread = chart.filled(prior.logits, prior.radius, prior.log_scales, prior.slopes * scale)
-    return flat.reduced(middle), flat.means(spread)
 
 
 def whitener_of(data: SketchData, found: ScaledMixture) -> tuple[FloatArray, float]:

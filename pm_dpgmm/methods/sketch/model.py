@@ -183,17 +183,6 @@ class SketchData:
         return self.expected(found) - self.values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prior:
-    """Weak independent normal priors, in the unit of the data: they decide only what the sketch leaves open."""
-
-    radius: float  # standard deviation of means about the centre
-    scale: FloatArray | float  # typical standard deviation of a component, one number or one for each feature
-    logits: float = 1.5
-    log_scales: float = 1.0
-    slopes: float = 1.0  # spread of the entries of a factor below its diagonal, in typical standard deviations
-
-
 def widened(factors: FloatArray, variance_floor: FloatArray | None) -> FloatArray:
     """Factors (K, D, D) of the covariances with ``variance_floor`` on their diagonals.
 

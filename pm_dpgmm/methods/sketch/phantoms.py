@@ -12,7 +12,8 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.fit import refined, whitener_of
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed_spreads
 
 STEPS = 10  # of a refit without a component

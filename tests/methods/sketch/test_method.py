@@ -16,7 +16,8 @@ from pm_dpgmm.methods.sketch import method, rounds as sketch_rounds
 from pm_dpgmm.methods.sketch.checks.outliers import with_outliers
 from pm_dpgmm.methods.sketch.estimate import RADIUS_PRIOR, SCALE_PRIOR, fit_evidence
 from pm_dpgmm.methods.sketch.fit import misfit
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.search.dictionary import Dictionary
 from pm_dpgmm.methods.sketch.search.pursuit import fit_sketch
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics

@@ -13,7 +13,8 @@ from pm_dpgmm.methods.sketch.estimate import sketch_data
 from pm_dpgmm.methods.sketch.fit import error_root, misfit, reweighted
 from pm_dpgmm.methods.sketch.law import SketchLaw, factors_of, plug_in_covariance
 from pm_dpgmm.methods.sketch.location import LEAST_STEPS, centre_and_unit
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.mixture import Mixture

@@ -7,7 +7,8 @@ import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch import NoisySketch
 from pm_dpgmm.methods.sketch.fit import _slopes, refined
-from pm_dpgmm.methods.sketch.model import Prior, SketchData, widened
+from pm_dpgmm.methods.sketch.model import SketchData, widened
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture, packed, unpacked
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import characteristic_function

@@ -18,7 +18,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.box import EXPONENTS
 from pm_dpgmm.mechanisms.frequencies import FejerHarmonics
 from pm_dpgmm.methods.components_in_words import listed
-from pm_dpgmm.methods.sketch.checks.broad import could_be_broader
+from pm_dpgmm.methods.sketch.checks.broad import COSTS, could_be_broader
 from pm_dpgmm.methods.sketch.checks.outside_bins import records_outside
 from pm_dpgmm.methods.sketch.checks.width_guess import hangs_on_the_guess
 from pm_dpgmm.methods.sketch.estimate import FEW, MEASURED, SketchFit, prior_about, signal
@@ -29,6 +29,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
+PER_AXIS = float(np.log(10) - (1 - SHRUNK**2) / 2)  # nats that a record loses where a deviation is a tenth of the fit's
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
@@ -114,6 +115,8 @@ def noise_components(likely: NDArray[np.bool_]) -> str | None:
 def unmeasured_width(fit: SketchFit) -> str | None:
     """That components could as well be ten times narrower, or wider, along some axis.
 
+    Of a small component that matters where it is narrow along several: the density there is their product.
+
     Where the numbers contradict a mixture of one column, they tell a width no better than they are explained: the rise
     that it takes grows with chi-square over its degrees of freedom, as standard errors do by Birge's ratio. A spike of
     equal values is then told from a narrow component.
@@ -126,7 +129,8 @@ def unmeasured_width(fit: SketchFit) -> str | None:
     parts = []
     for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
         which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
-        if weights[which].sum() > NOTABLE:
+        lost = PER_AXIS * float(weights @ narrower.sum(axis=1)) if word == "narrower" else 0.0
+        if weights[which].sum() > NOTABLE or lost > COSTS:
             parts.append(f"{listed(which)} could be ten times {word} or more")
     if not parts:
         return None

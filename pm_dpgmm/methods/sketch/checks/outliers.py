@@ -16,7 +16,8 @@ from operator import itemgetter
 
 from pm_dpgmm.methods.sketch.estimate import SketchFit, doubt, full_weights, less_floor, prior_about
 from pm_dpgmm.methods.sketch.fit import MOST_TESTED, refined, surprise, thinned
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import FIRST_BACKGROUND
 from pm_dpgmm.methods.sketch.search.start import merged_pair

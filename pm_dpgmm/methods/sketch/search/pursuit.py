@@ -9,7 +9,8 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.fit import misfit, refined, reweighted
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.dictionary import Dictionary, best_added, places_of
 from pm_dpgmm.methods.sketch.search.matched_filter import PlaceGrid

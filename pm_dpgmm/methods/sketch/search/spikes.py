@@ -17,7 +17,8 @@ from scipy.linalg import eigh_tridiagonal
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.fit import refined, reweighted
-from pm_dpgmm.methods.sketch.model import Prior, SketchData
+from pm_dpgmm.methods.sketch.model import SketchData
+from pm_dpgmm.methods.sketch.prior import Prior
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
 from pm_dpgmm.methods.sketch.search.pursuit import BACKGROUND_WORTH, all_dropped, explained
 
