@@ -32,7 +32,10 @@ def group_epsilons(guarantee: Guarantee, group: Iterable[int], *, delta: float) 
     Returns
     -------
     list of float
-        Infinite where no epsilon follows.
+        Infinite where none is proved at ``delta``: a part of many guarantees' delta is there at every epsilon (without
+        bounds, under "auto"), and m records have at least m times as much. The stated pair (e, d) always gives m e, at
+        the larger delta d (1 + exp(e) + ... + exp((m - 1) e)) while that is below 1: for two records epsilon 2 at
+        3.72e-6 where one has (1, 1e-6). The card says so.
 
     Raises
     ------
@@ -53,6 +56,13 @@ def group_epsilons(guarantee: Guarantee, group: Iterable[int], *, delta: float) 
     >>> pure = Guarantee(0.5, 0.0, Neighbouring.REPLACE_ONE, "histogram", GeometricProfile(scale=4.0, n_counts=2))
     >>> [round(epsilon, 6) for epsilon in group_epsilons(pure, [1, 2, 10], delta=0.0)]
     [0.5, 1.0, 5.0]
+
+    Of a single pair nothing follows for two records at its own delta:
+
+    >>> from pm_dpgmm.privacy.curves import PointProfile
+    >>> one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "any", PointProfile(1.0, 1e-6))
+    >>> [[round(epsilon, 6) for epsilon in group_epsilons(one, [1, 2], delta=delta)] for delta in (1e-6, 3.72e-6)]
+    [[1.0, inf], [1.0, 2.0]]
     """
     if not isinstance(guarantee, Guarantee):
         raise TypeError(f"guarantee must be one (release.guarantee), got {shown(guarantee)}")
@@ -77,6 +87,14 @@ def by_points(
     return [_best(*points, int(m), delta) for m in group]
 
 
+def of_stated_pair(guarantee: Guarantee, m: int) -> tuple[float, float]:
+    """Epsilon and delta that the stated pair alone gives for m records; a delta of 1 where it says nothing."""
+    if guarantee.delta == 0:
+        return _times(m, guarantee.epsilon), 0.0
+    (log,) = _logs(np.array([guarantee.epsilon]), np.array([guarantee.delta]), m)
+    return _times(m, guarantee.epsilon), math.exp(min(0.0, float(log)))
+
+
 def points_of(guarantee: Guarantee) -> tuple[FloatArray, FloatArray]:
     """Points of a guarantee's curve, the stated one among them: epsilons that rise from 0, and their deltas."""
     stated = guarantee.epsilon
@@ -89,21 +107,25 @@ def points_of(guarantee: Guarantee) -> tuple[FloatArray, FloatArray]:
 
 
 def _best(epsilons: FloatArray, deltas: FloatArray, m: int, delta: float) -> float:
-    with np.errstate(divide="ignore"):
-        # log of 1 + exp(e) + ... + exp((m - 1) e) is at most log m + (m - 1) e, and log1p(-exp(-me)) - log1p(-exp(-e))
-        # more than (m - 1) e
-        e = epsilons[1:]
-        terms = (m - 1) * e + np.log1p(-np.exp(-m * e)) - np.log1p(-np.exp(-e))
-        logs = np.log(deltas) + np.concatenate([[math.log(m)], terms]) + ROUNDING * (1 + m * epsilons)
-        allowed = -math.inf if delta == 0 else math.log(delta)
     if m == 1:
         holds = deltas <= delta
     else:
-        holds = (deltas == 0) | (logs <= allowed) if delta > 0 else deltas == 0
-    if not holds.any():
-        return math.inf
-    least = m * float(epsilons[holds].min())
-    return least if m == 1 else math.nextafter(least, math.inf)
+        holds = (deltas == 0) | (_logs(epsilons, deltas, m) <= (math.log(delta) if delta > 0 else -math.inf))
+    return _times(m, float(epsilons[holds].min())) if holds.any() else math.inf
+
+
+def _logs(epsilons: FloatArray, deltas: FloatArray, m: int) -> FloatArray:
+    """Logarithms of d (1 + exp(e) + ... + exp((m - 1) e)), rounded up."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # log of 1 + exp(e) + ... + exp((m - 1) e) is at most log m + (m - 1) e, and log1p(-exp(-me)) - log1p(-exp(-e))
+        # more than (m - 1) e
+        e = epsilons
+        terms = np.where(e > 0, (m - 1) * e + np.log1p(-np.exp(-m * e)) - np.log1p(-np.exp(-e)), math.log(m))
+        return np.log(deltas) + terms + ROUNDING * (1 + m * e)
+
+
+def _times(m: int, epsilon: float) -> float:
+    return epsilon if m == 1 else math.nextafter(m * epsilon, math.inf)
 
 
 def _gaussian(loss: PrivacyProfile) -> GaussianProfile | None:

@@ -1,13 +1,14 @@
 """Guarantees for several records: never below exact curves of noise whose sensitivity is as many times as large."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.privacy.curves import CompositionProfile, GaussianProfile, GeometricProfile, PointProfile
-from pm_dpgmm.privacy.group_privacy import group_epsilons, points_of
+from pm_dpgmm.privacy.group_privacy import group_epsilons, of_stated_pair, points_of
 from pm_dpgmm.privacy.guarantee import Guarantee, smallest_epsilon
 from verification.references.references import gaussian_delta, hockey_stick
 
@@ -56,6 +57,26 @@ def test_other_curves_are_above_the_truth_and_near_it(m):
     both = CompositionProfile(PointProfile(0.2, 1e-7), PointProfile(0.3, 1e-7), 0.2)
     (found,) = group_epsilons(Guarantee(0.5, 2e-7, RELATION, "two", both), [m], delta=1e-5)
     assert m * 0.5 <= found <= m * 0.5 * 1.1
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10, 1000, 10**6])
+@pytest.mark.parametrize("epsilon, delta", [(1.0, 1e-6), (1e-3, 1e-9), (1e-8, 1e-12), (40.0, 1e-30), (0.3, 0.0)])
+def test_the_stated_pair_gives_a_pair_for_any_number_of_records(m, epsilon, delta):
+    """Never below the sum, in 50 digits; at that delta :func:`group_epsilons` finds m times epsilon or less."""
+    found, at = of_stated_pair(of_point(epsilon, delta), m)
+    assert m * epsilon <= found <= m * epsilon * (1 + 1e-12)
+    with localcontext(prec=50) as context:
+        context.Emax, context.Emin = 10**9, -(10**9)
+        e = Decimal(epsilon)
+        exact = Decimal(delta) * ((m * e).exp() - 1) / (e.exp() - 1)
+        assert min(exact, Decimal(1)) <= Decimal(at) <= exact * (1 + Decimal("1e-8") * (1 + m * e))
+    if at < 1:
+        assert group_epsilons(of_point(epsilon, delta), [m], delta=min(at * (1 + 1e-12), 0.9))[0] <= found
+
+
+def test_two_records_of_one_in_a_million():
+    """(1 + e) 1e-6, not 2 e 1e-6: Vadhan (2017), Lemma 2.2, before its sum is bounded by its largest term."""
+    assert of_stated_pair(of_point(1.0, 1e-6), 2) == pytest.approx((2.0, (1 + math.e) * 1e-6), rel=1e-7)
 
 
 def test_points_of_a_curve_never_rise_and_hold_the_stated_one():

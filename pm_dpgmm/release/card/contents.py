@@ -17,6 +17,7 @@ from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.release.card import figures
 from pm_dpgmm.release.card.facts import Facts
 from pm_dpgmm.release.card.numbers import (
+    AT,
     NOTHING_PROVED,
     bounds_of,
     component_rows,
@@ -32,6 +33,10 @@ from pm_dpgmm.release.summary_text import summary
 from pm_dpgmm.release.uncertainty import StandardErrors
 
 NOT_STATED = "not stated"
+OWN_DELTA = (
+    "; where no epsilon is proved at that delta, a row has the larger delta at which the stated promise gives m times"
+    " its epsilon"
+)
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise of this release, or of one that it was made from, came from a known seed, or its records"
     " were public anyway. It protects nobody, whatever is said below of its method. For teaching and tests only."
@@ -159,8 +164,8 @@ def _person(release: Released, facts: Facts, groups: list[list[str]]) -> str:
         return "how many records one person may have is not stated"
     if facts.rows_per_person == 1:
         return "has one record, so that the promise is to people"
-    at = f" at delta = {release.guarantee.delta:g}" if release.guarantee.delta else ""
     epsilon = next(row[1] for row in groups if row[0] == f"{facts.rows_per_person:,}")
+    at = f"{AT}{release.guarantee.delta:g}" if release.guarantee.delta and AT not in epsilon else ""
     promised = epsilon if epsilon == NOTHING_PROVED else f"epsilon = {epsilon}{at}"
     return f"has at most {facts.rows_per_person:,} records; for all of them together: {promised}"
 
@@ -238,6 +243,7 @@ def _strength(release: Released, points: tuple[FloatArray, FloatArray], groups: 
         + (f", at delta = {g.delta:g}" if g.delta else "")
         + " (upper bounds"
         + ("; with delta held, epsilon may grow faster than m" if g.delta else "")
+        + (OWN_DELTA if any(AT in epsilon for _, epsilon, _ in groups) else "")
         + "):"
     )
     return (

@@ -12,7 +12,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.privacy.group_privacy import ROUNDING, by_points
+from pm_dpgmm.privacy.group_privacy import ROUNDING, by_points, of_stated_pair
 from pm_dpgmm.privacy.guarantee import Guarantee, smallest_epsilon
 from pm_dpgmm.release.summary_text import heaviest_first
 from pm_dpgmm.release.uncertainty import StandardErrors, standard_errors
@@ -21,6 +21,7 @@ PRECISE = 1e-6  # of an epsilon, of which four digits are printed
 CARD_DELTAS = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # rows of the privacy curve
 GROUPS = (1, 2, 3, 5, 10)
 NOTHING_PROVED = "nothing is proved"
+AT = " at delta = "  # in a cell of its own delta
 LARGEST_FACTOR = 1e15  # beyond it a factor says nothing
 BOUNDS = ("bounds", "em_bounds", "kmeans_bounds", "central_bounds")  # what methods call them
 ROUND = ("noise_scale", "radius", "n_subsets")  # of the law of a sum of answers
@@ -57,16 +58,29 @@ def _in_digits(epsilon: float, delta: float, deltas: Callable[[float], float]) -
 def group_rows(
     guarantee: Guarantee, rows_per_person: int | None, points: tuple[FloatArray, FloatArray]
 ) -> list[list[str]]:
-    """Numbers of records and the epsilons that are proved for so many at the stated delta, by points of the curve."""
+    """Numbers of records and the epsilons that are proved for so many at the stated delta, by points of the curve.
+
+    Where none is finite the epsilon and the delta that follow from the stated pair, while that delta is below 1.
+    """
     groups = sorted({*GROUPS, rows_per_person or 1})
     found = by_points(guarantee, groups, guarantee.delta, points)
     found[0] = min(found[0], guarantee.epsilon)
-    return [[f"{m:,}", _epsilon(epsilon), factor(epsilon)] for m, epsilon in zip(groups, found, strict=True)]
+    return [_group_row(guarantee, m, epsilon) for m, epsilon in zip(groups, found, strict=True)]
+
+
+def _group_row(guarantee: Guarantee, m: int, epsilon: float) -> list[str]:
+    at = ""
+    if not math.isfinite(epsilon):
+        epsilon, delta = of_stated_pair(guarantee, m)
+        at = AT + rounded_up(delta, 3)
+        if float(at.removeprefix(AT)) >= 1:
+            return [f"{m:,}", NOTHING_PROVED, factor(math.inf)]
+    return [f"{m:,}", _epsilon(epsilon) + at, factor(epsilon)]
 
 
 def _epsilon(epsilon: float) -> str:
     """Four digits, never below what is proved: what was added for the rounding of floats does not count."""
-    return rounded_up(epsilon * (1 - 2 * ROUNDING), 4) if math.isfinite(epsilon) else NOTHING_PROVED
+    return rounded_up(epsilon * (1 - 2 * ROUNDING), 4)
 
 
 def factor(epsilon: float) -> str:

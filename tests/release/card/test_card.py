@@ -12,7 +12,9 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.cli.main import main
+from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.group_privacy import group_epsilons, points_of
+from pm_dpgmm.privacy.guarantee import Guarantee
 from pm_dpgmm.release.card.markdown import plain
 from pm_dpgmm.release.card.numbers import curve_rows, factor, group_rows, rounded_up
 from pm_dpgmm.release.card.writing import LAYOUTS, card_text
@@ -211,6 +213,30 @@ def test_a_card_says_what_a_whole_person_is_promised():
     assert "nothing is proved |" in card_text(release, rows_per_person=10**6).split("## Columns")[0]
     assert "| A person | has one record, so that the promise is to people |" in card_text(release, rows_per_person=1)
     assert "| A person | how many records one person may have is not stated |" in card_text(release)
+
+
+def test_a_person_with_two_records_is_promised_something_by_a_fit_of_defaults(tmp_path):
+    """Its curve stays above a part of delta, so that no epsilon holds for two at the delta of one."""
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(0, 1, 3_000), rng.normal(6, 1, 3_000)])[:, None]
+    release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, progress=False)
+    assert type(release.guarantee.loss).__name__ == "EitherProfile"  # "auto" had two ways
+    assert group_epsilons(release.guarantee, [2], delta=1e-6) == [np.inf]
+    assert group_epsilons(release.guarantee, [2], delta=3.72e-6)[0] == pytest.approx(2.0)
+    text = release.card(tmp_path / "card.md", rows_per_person=2).read_text()
+    assert "for all of them together: epsilon = 2 at delta = 3.72e-06 |" in text
+    assert "| 2 | 2 at delta = 3.72e-06 | 7.39 |" in text and "a row has the larger delta" in text
+    assert "a row has the larger delta" not in card_text(of_file("histogram"))
+
+
+def test_deltas_of_rows_of_their_own_are_never_below_the_sum():
+    guarantee = Guarantee(0.7, 1e-5, dpg.Neighbouring.REPLACE_ONE, "any", PointProfile(0.7, 1e-5))
+    rows = group_rows(guarantee, 40, points_of(guarantee))
+    for m, epsilon, _ in rows[1:-1]:
+        told, at = map(float, epsilon.split(" at delta = "))
+        exact = 1e-5 * sum(np.exp(0.7 * i) for i in range(int(m)))
+        assert exact <= at <= 1.01 * exact and told == pytest.approx(0.7 * int(m))
+    assert rows[0][1] == "0.7" and rows[-1] == ["40", "nothing is proved", "more than 1e+15"]  # delta above 1
 
 
 def test_the_ledger_is_told_by_its_sums_alone(tmp_path):
