@@ -182,19 +182,26 @@ def _utf8(file: Iterable[str], path: Path) -> Iterator[str]:
 
 
 def _rows(reader: Any, path: Path) -> Iterator[list[str]]:
-    """Rows of fields; empty lines are allowed before the header and at the end of the file only."""
-    begun, empty = False, 0
+    """Rows of fields; empty lines are allowed before the header, and at the end of a file of several columns."""
+    n_fields, empty = 0, 0  # of the header; the first of the empty lines since the last row
     try:
         for row in reader:
             if not row:
                 empty = empty or reader.line_num
                 continue
-            if begun and empty:
-                raise ValueError(f"X must have a record in every line, got none in line {empty} of {str(path)!r}")
-            begun, empty = True, 0
+            if n_fields and empty:
+                raise _no_record(empty, n_fields, path)
+            n_fields, empty = n_fields or len(row), 0
             yield row
     except csv.Error as error:  # quotes that do not close, text after a closing quote
         raise csv.Error(f"{error} (line {reader.line_num})") from None
+    if n_fields == 1 and empty:  # were it skipped, the public number of records would tell a missing value
+        raise _no_record(empty, n_fields, path)
+
+
+def _no_record(line: int, n_fields: int, path: Path) -> ValueError:
+    why = " (a missing value?)" if n_fields == 1 else ""
+    return ValueError(f"X must have a record in every line, got none in line {line} of {str(path)!r}{why}")
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:

@@ -244,7 +244,18 @@ REFUSED = {
     "two marks": (lambda path: path.write_bytes(2 * codecs.BOM_UTF8 + b"a,b\n1,2\n"), ValueError, r"X must have names without byte order marks, got '\\ufeffa' in the header of"),
     "only empty lines": (csv("\n\n"), ValueError, "got the empty file"),
     "a header only": (csv("a,b\n"), ValueError, r"X must have at least one row and one column, got shape \(0, 2\)"),
-    "an empty line": (csv("a\n1\n\n2\n"), ValueError, "X must have a record in every line, got none in line 3 of"),
+    "an empty line": (csv("a\n1\n\n2\n"), ValueError, "X must have a record in every line, got none in line 3 of .*x.csv' .a missing value"),
+    "an empty line between several columns": (csv("a,b\n1,2\n\n3,4\n"), ValueError, "X must have a record in every line, got none in line 3 of '.*x.csv'$"),
+    "an empty last line of one column": (csv("a\n1\n2\n\n"), ValueError, "X must have a record in every line, got none in line 4 of .*x.csv' .a missing value"),
+    "the same with CRLF": (lambda path: path.write_bytes(b"a\r\n1\r\n2\r\n\r\n"), ValueError, "got none in line 4 of .* .a missing value"),
+    "the same with CR": (lambda path: path.write_bytes(b"a\r1\r2\r\r"), ValueError, "got none in line 4 of .* .a missing value"),
+    "the same with a name in quotes": (csv('"a"\n"1"\n\n'), ValueError, "got none in line 3 of .* .a missing value"),
+    "the same after an empty first line": (csv("\na\n1\n\n"), ValueError, "got none in line 4 of .* .a missing value"),
+    "several empty last lines of one column": (csv("a\n1\n\n\n"), ValueError, "got none in line 3 of .* .a missing value"),
+    "a header and an empty line": (csv("a\n\n"), ValueError, "got none in line 2 of .* .a missing value"),
+    "a last line of spaces": (csv("a\n1\n2\n  \n"), ValueError, r"X must be finite, got nan in column 'a' \(row 2, counted from 0\)"),
+    "a last line of spaces without an end": (csv("a\n1\n2\n  "), ValueError, r"X must be finite, got nan in column 'a' \(row 2, counted from 0\)"),
+    "a last line of spaces in several columns": (csv("a,b\n1,2\n  \n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
     "an open quote": (csv('a,b\n1,2\n"3,4\n5,6\n'), ValueError, "X must be a readable table, got '.*x.csv': unexpected end"),
     "text after a quote": (csv('a,b\n"1"2,3\n'), ValueError, "X must be a readable table, got '.*x.csv': ',' expected after '\"' .line 2.$"),
     "a comment": (csv("a,b\n1,2\n# made by hand\n"), ValueError, "2 fields in every line, as in its header, got 1 in line 3"),
@@ -290,6 +301,23 @@ def test_a_file_may_be_written_in_many_ways(content, tmp_path):
     records, names = read_records(tmp_path / "x.csv")
     assert names == ("a", "b") and records.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert np.array_equal(blocks(tmp_path / "x.csv", 1), records)
+
+
+@pytest.mark.parametrize("content", [b"a\n1\n3\n", b"a\n1\n3", b"a\r\n1\r\n3\r\n", b"a\r1\r3\r", b"\n\na\n1 \n3\n"])
+def test_the_end_of_the_last_line_is_no_empty_line(content, tmp_path):
+    (tmp_path / "x.csv").write_bytes(content)
+    assert read_records(tmp_path / "x.csv")[0].tolist() == [[1.0], [3.0]]
+    assert RecordBlocks(tmp_path / "x.csv", rows_per_block=1).n_records == 2
+
+
+def test_a_missing_value_is_refused_in_every_place_of_a_column(tmp_path):
+    """In the last one it was left out, which the number of records told."""
+    for place in range(4):
+        lines = [str(i) if i != place else "" for i in range(4)]
+        (tmp_path / "x.csv").write_text("a\n" + "\n".join(lines) + "\n")
+        for read in (read_records, RecordBlocks, lambda path: RecordBlocks(path, rows_per_block=1)):
+            with pytest.raises(ValueError, match=rf"got none in line {place + 2} of .* \(a missing value\?\)"):
+                read(tmp_path / "x.csv")
 
 
 def test_capital_letters_end_names_too(tmp_path):
