@@ -156,7 +156,8 @@ def test_whole_fits_in_two_columns_have_a_component_for_a_small_group_far_away()
     for seed in range(2):
         release, found = small_group(seed, 2, 1_000, 800)
         assert found and release.warnings == ()
-        assert release.refit(3).means == pytest.approx(release.means, rel=1e-4, abs=1e-4)
+        again, found = (item.means[np.argsort(item.means[:, 0])] for item in (release.refit(3), release))
+        assert again == pytest.approx(found, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.thorough
