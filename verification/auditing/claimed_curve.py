@@ -110,6 +110,15 @@ class Family:
             return math.inf
         return bracket(lambda epsilon: self.delta(value, epsilon) > delta, 0.0, 1e4, relative=1e-9)[0]
 
+    def certified_epsilon(self, value: float, delta: float) -> float:
+        """The epsilon at ``delta`` that is told where no curve with a parameter below ``value`` is kept.
+
+        Of mu that of Gaussian noise, without the slack and failure of a guarantee: they raise an upper bound. Of rho
+        what an accountant of zCDP says, whose curve is an upper bound too.
+        """
+        family = GAUSSIAN if self.parameter == "mu" else self
+        return family.epsilon_at(value, delta)
+
 
 def _gaussian(mu: float, epsilon: float) -> float:
     return float(GDP(mu).delta(epsilon)) if mu > 0 else 0.0

@@ -121,11 +121,21 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if found["refuted"] and stored["claimed"] is not None:
         lower = max(lower, float(stored["claimed"]))
     found["parameter"], found["parameter_lower"] = family.parameter, lower
-    found["epsilon_lower"] = None if claim.delta is None else family.epsilon_at(lower, claim.delta)
+    found["epsilon_lower"] = _epsilon_lower(claim, lower, stored["epsilon_lower"])
     fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
     fields |= {name: math.inf for name in ("epsilon_lower", "detection_limit") if stored[name] == "inf"}
     result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
     return found | {"statement": str(result), "looked_for": list(result.looked_for)}, problems
+
+
+def _epsilon_lower(claim: ClaimedCurve, lower: float, stored: Any) -> float | None:
+    """What is told of epsilon; with a guarantee's slack, as earlier versions did, where four digits are the same."""
+    if claim.delta is None:
+        return None
+    found, before = claim.family.certified_epsilon(lower, claim.delta), claim.family.epsilon_at(lower, claim.delta)
+    if type(stored) is float and f"{stored:.4g}" == f"{found:.4g}" and math.isclose(stored, before, rel_tol=PRECISION[0]):
+        return before
+    return found
 
 
 def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:

@@ -9,7 +9,16 @@ from typing import Any
 from scipy.stats import norm
 
 from verification.auditing.claimed_curve import ClaimedCurve
-from verification.auditing.result import as_bits, if_it_shows, in_words, kinds_looked_for, plain, unlooked_in
+from verification.auditing.result import (
+    FAMILY_SAYS,
+    NOISE_HAS,
+    as_bits,
+    if_it_shows,
+    in_words,
+    kinds_looked_for,
+    plain,
+    unlooked_in,
+)
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -34,7 +43,9 @@ class CurveAuditResult:
     delta_claimed: float  # at that epsilon
     delta_lower: float  # certified, at that epsilon, of one of the orders; whatever the family
     delta: float | None  # where epsilon is told
-    epsilon_lower: float | None  # of the family's curve at ``delta``: conditional on the family
+    # At ``delta``, conditional on the family: of mu that of Gaussian noise with ``parameter_lower``; of rho what an
+    # accountant of zCDP says of it, which is an upper bound of the epsilon of mechanisms with that rho
+    epsilon_lower: float | None
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds
     false_alarm: float
@@ -78,7 +89,7 @@ class CurveAuditResult:
         if self.claimed is None:
             family = f"it is not {self.parameter_lower:.4g}-GDP"
         if self.epsilon_lower is not None:
-            family += f", and an accountant of that family says epsilon >= {self.epsilon_lower:.4g} at delta"
+            family += f", and {FAMILY_SAYS if self.family else NOISE_HAS} epsilon >= {self.epsilon_lower:.4g} at delta"
             family += f" = {self.delta:g}{self._of_the_claim()} ({CONDITIONAL})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"

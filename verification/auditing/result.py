@@ -19,6 +19,7 @@ from verification.auditing.scores import NOT_REGIONS, REGIONS
 EXACT_SCORE = "exact log-likelihood ratio"
 LEARNERS = ("ridge", "quadratic", "monotone trees", "trees", "repeats", "mean+atoms")  # of a sequential audit
 LEVELS = ("value", "bit")
+FAMILY_SAYS, NOISE_HAS = "an accountant of that family says", "Gaussian noise with that mu has"  # of curves: epsilon
 BY_DENSITY = "the densities given"
 _BEST = "9 times in 10 with the best score"
 # Noise at the detection limit, as in `verification.benchmarks.at_the_limit`; table: docs/audit-a-claim.md
@@ -268,12 +269,13 @@ def _every_kinds() -> list[tuple[str, ...]]:
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
     """What earlier versions said where this one says ``text``: their certificates hold, too."""
-    text = text.replace(AS_RUNS_COME, HOW_OFTEN)  # which they said of both kinds of audit
+    last = text.replace(NOISE_HAS, FAMILY_SAYS)
+    text = last.replace(AS_RUNS_COME, HOW_OFTEN)  # which those before said of both kinds of audit
     untold = text
     for kinds in _every_kinds():
         said = if_it_shows(kinds, sequential=False)
         untold = untold.replace(said, f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
-    found = []
+    found = [last]
     for words, told_apart in _EARLIER:
         earlier = text if told_apart else untold
         for today, before in words.items():

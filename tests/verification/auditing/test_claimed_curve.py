@@ -182,3 +182,12 @@ def test_a_curve_that_only_calls_itself_gaussian_is_of_no_family_with_mu():
 
     assert claimed_curve(profile=Named(1.0)).family is GAUSSIAN
     assert claimed_curve(profile=GaussianProfile(mu=1.0)).family.claimed == 1.0
+
+
+@pytest.mark.parametrize("slack, failure", [(0.0, 0.0), (1.42e-14, 0.0), (1e-7, 0.0), (0.0, 1e-4)])
+@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0, 6.0])
+def test_the_certified_epsilon_is_that_of_gaussian_noise_whatever_a_guarantee_adds(mu, slack, failure):
+    """The slack made it infinite from a mu of 2.9 on at delta 1e-6."""
+    for delta in (1e-12, 1e-6, 0.01):
+        told = gaussian_family(0.1, slack, failure).certified_epsilon(mu, delta)
+        assert math.isclose(gaussian_delta(told, noise_multiplier=1 / mu), delta, rel_tol=1e-5)

@@ -14,6 +14,7 @@ from verification import GDP, ZCDP, audit
 from verification.__main__ import main
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate, digest_of
+from verification.auditing.claimed_curve import GAUSSIAN, gaussian_family
 from verification.auditing.curve_certificate import recomputed
 from verification.benchmarks.curve_power import log_density, noisy
 
@@ -49,13 +50,35 @@ def broken(data, n_samples, rng):
 @pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("slack", [1e-15, 1e-7])
 def test_a_refuted_guarantee_has_a_certificate_that_holds(slack, sequential, tmp_path, capsys):
-    """An infinite epsilon, text in a file, was formatted as a number; the claim's epsilon forgot the slack."""
+    """The slack of an upper bound was counted in a lower one: epsilon was at least infinite, of any noise."""
     guarantee = Guarantee(1.0, 1.3e-6, "replace-one", "Gaussian", GaussianProfile(mu=0.2355, slack=slack))
     rng = np.random.default_rng(1)
     result = audit(broken, 1.0, 0.0, guarantee=guarantee, n_samples=2_000, sequential=sequential, rng=rng)
-    assert result.refuted and (sequential or result.epsilon_lower == math.inf)
+    assert result.refuted and result.epsilon_lower == GAUSSIAN.epsilon_at(result.parameter_lower, 1.3e-6)
+    assert f"Gaussian noise with that mu has epsilon >= {result.epsilon_lower:.4g} at delta" in str(result)
     result.save(tmp_path / "found.json")
     assert main(["verify", str(tmp_path / "found.json")]) == 0, capsys.readouterr().out
+
+
+def before(found, slack):
+    """As versions wrote it that counted the slack in."""
+    lower = gaussian_family(found["claimed"], slack, 0.0).epsilon_at(found["parameter_lower"], found["delta"])
+    said, words = found["statement"], "Gaussian noise with that mu has epsilon >= "
+    now = f"{words}{found['epsilon_lower']:.4g}"
+    assert now in said
+    told = said.replace(now, f"an accountant of that family says epsilon >= {lower:.4g}")
+    found |= {"epsilon_lower": "inf" if lower == math.inf else lower, "statement": told}
+    return found | {"digest": digest_of(found)}
+
+
+@pytest.mark.parametrize("mu, slack, holds", [(1.5, 1.4e-14, True), (1.5, 1e-11, False), (3.5, 1e-11, False)])
+def test_a_certificate_from_before_holds_where_the_slack_tells_no_other_digits(mu, slack, holds):
+    guarantee = Guarantee(1.0, 1.1e-6, "replace-one", "Gaussian", GaussianProfile(mu=0.2367, slack=slack))
+    found = stored(mu, False, guarantee=guarantee)
+    exact, old = found["epsilon_lower"], before(copy.deepcopy(found), slack)
+    assert verify(found).holds and old["epsilon_lower"] != exact
+    checked = verify(old)
+    assert checked.holds is holds and all(problem.startswith(("epsilon", "statem")) for problem in checked.problems)
 
 
 CHANGES = {
