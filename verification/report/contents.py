@@ -100,12 +100,12 @@ def false_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def evidence(outcome: Outcome) -> str:
-    """The counterexample of a false statement, the worst case of a true one, why another is not checkable."""
-    claim, finding = outcome.claim, outcome.finding
+    """What the check found: a counterexample, a worst case, no violation; or why there is no finding."""
+    finding = outcome.finding
     if finding is None:
         return outcome.without_finding
     where = finding.where if len(finding.where) <= LONGEST else finding.where[: LONGEST - 2] + " …"
-    if claim.verdict is Verdict.FALSE:
+    if not finding.holds:
         return f"Counterexample found: {where}"
     if finding.largest > 0:
         return f"Worst case of {finding.n_cases:,}: {where}"
@@ -123,11 +123,16 @@ def ratio(outcome: Outcome) -> str:
 
 
 def otherwise(outcome: Outcome) -> str:
-    """The corrected statement, or what the same check refutes."""
-    words = outcome.claim.otherwise
+    """The corrected statement, or a close one that the same check refutes, as far as its run bears it out."""
+    words, contrast = outcome.claim.otherwise, outcome.contrast
     if not words:
         return ""
-    return f"Corrected: {words}" if outcome.claim.verdict is Verdict.FALSE else f"The same check refutes: {words}"
+    false = outcome.claim.verdict is Verdict.FALSE
+    if contrast is None:
+        return f"{'Corrected' if false else 'A close statement, false'}, not checked: {words}"
+    if contrast.holds != false:
+        return f"{'Corrected, but violated in this run' if false else 'The same check does not refute'}: {words}"
+    return f"{'Corrected' if false else 'The same check refutes'}: {words}"
 
 
 def claimed(trial: Any) -> str:

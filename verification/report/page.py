@@ -116,12 +116,14 @@ def _page(title: str, sections: Sequence[str]) -> str:
 def _summary(contents: Contents) -> str:
     false = sum(outcome.claim.verdict is Verdict.FALSE for outcome in contents.outcomes)
     unchecked = sum(outcome.claim.check is None for outcome in contents.outcomes)
+    failed = sum(bool(outcome.failure) for outcome in contents.outcomes)
+    ended = f", but for {failed} whose check ended with an error" if failed else ""
     text = (
         f"<p>{len(contents.outcomes)} statements of five papers and of this project; {false} of them are false as"
-        f" printed, {unchecked} cannot be checked, and of each of the others a check ran for this page. The number"
-        " under <em>worst</em> is left over right side of the statement at the worst case found: above 1 it is"
-        " violated. A search that finds no violation is no proof. Every check was also run on a close statement with"
-        " the other truth value.</p>"
+        f" printed, {unchecked} cannot be checked, and of each of the others a check ran for this page{ended}. The"
+        " number under <em>worst</em> is left over right side of the statement at the worst case found: above 1 it is"
+        " violated. A search that finds no violation is no proof. Every check that ran to its end was also run on a"
+        " close statement with the other truth value.</p>"
     )
     if contents.wrong:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in contents.wrong)

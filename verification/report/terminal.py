@@ -60,7 +60,7 @@ def print_claims(outcomes: list[Any]) -> None:
         if finding is None:
             table.add_row(claim.id, claim.source, claim.statement, verdict, "", outcome.without_finding)
             continue
-        where = finding.where if claim.verdict.value.startswith("false") else claim.constants or claim.kind.value
+        where = finding.where if not finding.holds else claim.constants or claim.kind.value
         table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])
     console = Console() if sys.stdout.isatty() else Console(width=180)
     console.print(table)

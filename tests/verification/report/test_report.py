@@ -9,11 +9,12 @@ import pytest
 
 from verification import report as module
 from verification.__main__ import main
-from verification.claims import Claim, Kind, Verdict, all_claims, run_claim
+from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim
 from verification.claims.search import over
 from verification.report import Contents, collect, figures as drawings, to_html, to_markdown, write_report
-from verification.report.contents import PAPERS, evidence
+from verification.report.contents import PAPERS, evidence, otherwise
 from verification.report.figures import all_figures, audits, tv_range
+from verification.report.terminal import print_claims
 from verification.specimens import Specimen
 from verification.trials import run_trials
 
@@ -218,3 +219,33 @@ def test_a_report_that_cannot_be_written_is_printed(contents, tmp_path, monkeypa
     assert main(["report", "--out", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == to_markdown(contents) + "\n" and "report not written" in err and "No space left" in err
+
+
+GREATER, SMALLER = Finding(1.3, "m = 3", 50), Finding(0.97, "m = 3", 50)
+
+
+@pytest.mark.parametrize(
+    "verdict, finding, contrast, found, beside",
+    [
+        (Verdict.FALSE, GREATER, SMALLER, "Counterexample found: m = 3", "Corrected: x <= 2"),
+        (Verdict.FALSE, SMALLER, SMALLER, "Worst case of 50: m = 3", "Corrected: x <= 2"),
+        (Verdict.FALSE, GREATER, GREATER, "Counterexample found: m = 3", "Corrected, but violated in this run: x <= 2"),
+        (Verdict.HOLDS, SMALLER, GREATER, "Worst case of 50: m = 3", "The same check refutes: x <= 2"),
+        (Verdict.HOLDS, GREATER, GREATER, "Counterexample found: m = 3", "The same check refutes: x <= 2"),
+        (Verdict.HOLDS, SMALLER, SMALLER, "Worst case of 50: m = 3", "The same check does not refute: x <= 2"),
+        (Verdict.FALSE, None, None, "the check failed: ValueError: x", "Corrected, not checked: x <= 2"),
+        (Verdict.HOLDS, None, None, "the check failed: ValueError: x", "A close statement, false, not checked: x <= 2"),
+    ],
+)
+def test_the_report_tells_what_was_found_whatever_the_verdict(verdict, finding, contrast, found, beside):
+    """A statement on file as false had a counterexample found where there was none."""
+    failure = "" if finding else "ValueError: x"
+    outcome = Outcome(made(verdict=verdict), finding, contrast, 0.0, failure)
+    assert evidence(outcome) == found and otherwise(outcome) == beside
+    page = to_html(Contents([outcome], None, None, [], 1, False, 1.0))
+    assert ("but for 1 whose check ended with an error" in page) == bool(failure)
+
+
+def test_the_terminal_tells_a_counterexample_where_one_was_found(capsys):
+    print_claims([Outcome(made(constants="k = 1"), SMALLER, SMALLER), Outcome(made(), GREATER, SMALLER)])
+    assert (said := capsys.readouterr().out).count("m = 3") == 1 and "k = 1" in said
