@@ -133,9 +133,8 @@ def _epsilon_lower(claim: ClaimedCurve, lower: float, stored: Any) -> float | No
     if claim.delta is None:
         return None
     found, before = claim.family.certified_epsilon(lower, claim.delta), claim.family.epsilon_at(lower, claim.delta)
-    if type(stored) is float and f"{stored:.4g}" == f"{found:.4g}" and math.isclose(stored, before, rel_tol=PRECISION[0]):
-        return before
-    return found
+    alike = type(stored) is float and f"{stored:.4g}" == f"{found:.4g}"
+    return before if alike and math.isclose(stored, before, rel_tol=PRECISION[0]) else found
 
 
 def _claim(stored: Mapping[str, Any]) -> ClaimedCurve:

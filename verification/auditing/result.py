@@ -31,6 +31,7 @@ AS_RUNS_COME = (
     f"{_BEST} from the first run on; as it is learned on the way, 3 or more, and down to none where the claim is 4 or"
     " more, where runs are fewer than 300, or where several columns share them"
 )
+CURVE_RARE = "; rare leaks, in one run of six or fewer, less"
 TAILS = "the tails of single columns"
 REPEATED = "values that repeat (where all do, in forty runs or more each)"
 GRIDS = (
@@ -269,7 +270,7 @@ def _every_kinds() -> list[tuple[str, ...]]:
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
     """What earlier versions said where this one says ``text``: their certificates hold, too."""
-    last = text.replace(NOISE_HAS, FAMILY_SAYS)
+    last = text.replace(NOISE_HAS, FAMILY_SAYS).replace(CURVE_RARE, "")
     text = last.replace(AS_RUNS_COME, HOW_OFTEN)  # which those before said of both kinds of audit
     untold = text
     for kinds in _every_kinds():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GDP, claimed_curve
-from verification.auditing.curve_choice import balanced, by_exact_score, by_learned_score
+from verification.auditing.curve_choice import _plan, balanced, by_exact_score, by_learned_score
 
 CLAIM = claimed_curve(profile=GDP(0.2367))
 
@@ -52,3 +53,29 @@ def test_the_exact_score_plans_by_probabilities_not_by_coins():
     changed = ratio.copy()
     changed[60:] += 5.0
     assert by_exact_score(changed, label, CLAIM, false_alarm=0.05).plan in plans
+
+
+@pytest.mark.parametrize("apart", [6, 10, 20])
+def test_as_many_runs_as_are_surely_apart_are_guessed(apart):
+    """Of 134 runs up to 20 that are all right were doubted so much that half of all runs were guessed, mostly noise."""
+    rng = np.random.default_rng(1)
+    coins = np.tile([0.0, 1.0], 67)
+    score = np.where(np.arange(134) < apart, np.where(coins > 0, 8.0, -8.0), 0.1 * rng.choice([-1.0, 1.0], size=134))
+    claim = claimed_curve(profile=GDP(0.5))
+    made = _plan(score, coins, claim, 1_866, 0.05)
+    assert made.sides == (True, True) and made.guesses == round(apart / 134 * 1_866)
+    wrong = _plan(-score, coins, claim, 1_866, 0.05)
+    assert wrong.guesses == 1_026 or not all(wrong.sides)
+
+
+def test_a_leak_in_some_runs_is_found_beside_sound_noise():
+    def leaking(data, n_samples, rng):
+        outputs = rng.normal(size=n_samples)
+        outputs[rng.random(n_samples) < 0.15] = np.inf if data else -np.inf
+        return outputs
+
+    results = [
+        audit(leaking, 1, 0, profile=GDP(0.5), n_samples=2_000, rng=np.random.default_rng(seed))
+        for seed in range(500, 512)
+    ]
+    assert sum(result.refuted for result in results) >= 10  # 19 and 30 of 20 and 30; it was 23 of 30
