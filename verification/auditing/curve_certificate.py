@@ -108,6 +108,7 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             raise ValueError("guesses, planned, rounds and n_certified do not fit each other")
         if stored["n_certified"] > stored["n_samples"]:
             problems.append("n_certified does not fit n_samples")
+        check_non_negative(epsilon_point=stored["epsilon_point"])
         place = np.flatnonzero(claim.epsilons == stored["epsilon_point"])
         if place.size != 1:
             raise ValueError("epsilon_point must be one of the curve's epsilons")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,6 +177,25 @@ def _known_coins(counts: OneRunCounts, labels: str, *, pairs: bool) -> tuple[int
     return abs(right - said_out), abs(right - said_in)
 
 
+def _check_together(tries: tuple[OneRunCounts, ...], labels: str, *, pairs: bool) -> None:
+    """Raise ValueError where no scores and coins give all these counts: the surest few are among the surest many.
+
+    Guesses of both labels of single canaries take the surest "in" first. Among equal and unsure scores some that
+    fewer guesses call "out" may be "in" for more, and turn from right to wrong or back.
+    """
+    ordered = sorted(tries, key=lambda counts: counts.guesses)
+    for few, many in itertools.combinations(ordered, 2):
+        more = many.guesses - few.guesses
+        if not more:
+            raise ValueError(f"tries must be of different numbers of guesses, got {few.guesses} twice")
+        turned = 0
+        if labels == "both" and not pairs:
+            turned = min(few.guesses // 2, (many.guesses + 1) // 2 - (few.guesses + 1) // 2)
+        if not few.correct - turned <= many.correct <= few.correct + turned + more:
+            told = " and ".join(f"{counts.correct} of {counts.guesses}" for counts in (few, many))
+            raise ValueError(f"tries must be of the same canaries, the surest ones first, got {told} right")
+
+
 def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a certificate of one run must say, from its counts; KeyError, TypeError or ValueError if it is none.
 
@@ -186,9 +206,11 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     tries = tuple(OneRunCounts(**counts) for counts in stored["tries"])
     if not 0 < len(tries) <= 64 or len({(c.canaries, c.tails) for c in tries}) > 1:
         raise ValueError("tries must be of one number of canaries and labels, 64 at most")
+    check_count(least=0, most=len(tries) - 1, best=stored["best"])
     labels = stored["labels"]
     if labels not in ("both", "in", "out") or tries[0].tails != (2 if labels == "both" else 1):
         raise ValueError("labels do not fit tails")
+    _check_together(tries, labels, pairs=stored["neighbours"] == "replace-one")
     known = [_known_coins(c, labels, pairs=stored["neighbours"] == "replace-one") for c in tries]
     n_in, n_out = (max(numbers) for numbers in zip(*known, strict=True))
     check_count(least=n_in, most=tries[0].canaries - n_out, n_included=stored["n_included"])

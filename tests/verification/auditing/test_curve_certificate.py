@@ -244,3 +244,11 @@ def test_a_parameter_beyond_floats_is_a_problem_of_the_certificate(claimed):
     found["digest"] = digest_of(found)
     checked = verify(found)
     assert not checked.holds and len(checked.problems) == 1
+
+
+def test_a_point_of_the_curve_is_a_number():
+    """False was taken for an epsilon of 0."""
+    found = stored(3.0, False, profile=GDP(0.2367))
+    for point in (False, "0", None):
+        changed = found | {"epsilon_point": point}
+        assert "epsilon_point must be " in str(verify(changed | {"digest": digest_of(changed)}))

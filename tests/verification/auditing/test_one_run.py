@@ -7,6 +7,7 @@ Rates: every seed is fixed. A false alarm rate is compared with what 200 or more
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 import warnings
@@ -24,7 +25,9 @@ from verification.auditing import curve_certificate
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate, digest_of
 from verification.auditing.claimed_curve import claimed_curve
-from verification.auditing.one_run import guess
+from verification.auditing.one_run import _right, guess
+from verification.auditing.one_run_guessing import OneRunCounts
+from verification.auditing.one_run_result import _check_together, judged
 
 DELTA = 1e-5
 NO_ONE = np.zeros(0, dtype=int)
@@ -531,3 +534,50 @@ def test_records_and_canaries_with_a_mask_are_refused(which):
     given[which] = np.ma.masked_equal(given[which], 1.0)
     with pytest.raises(TypeError, match="without a mask"):
         one_run(*given, score=lambda release, rows: rows, epsilon=1.0)
+
+
+@pytest.mark.parametrize("labels, pairs", [("both", False), ("both", True), ("in", False), ("out", True)])
+def test_counts_of_several_numbers_of_guesses_fit_each_other_whatever_the_scores(labels, pairs):
+    """With ties, infinite and unsure scores: nothing that an audit can count is refused."""
+    rng = np.random.default_rng(1)
+    for trial in range(400):
+        m = int(rng.integers(1, 7))
+        scores = rng.choice([-np.inf, -1.0, 0.0, 1.0, np.inf, np.nan], size=m)
+        if trial % 4 == 0:
+            scores = rng.normal(size=m)
+        for coins in itertools.product([False, True], repeat=m):
+            tries = [
+                OneRunCounts(_right(scores, np.array(coins), g, labels, pairs=pairs), g, m, 1 + (labels == "both"))
+                for g in range(1, m + 1)
+            ]
+            _check_together(tuple(rng.permutation(np.array(tries, dtype=object))), labels, pairs=pairs)
+
+
+@pytest.mark.parametrize(
+    "tries, neighbours, labels",
+    [
+        ([(0, 20), (100, 100)], "add-remove", "both"),
+        ([(20, 20), (15, 21)], "add-remove", "both"),
+        ([(5, 20), (7, 20)], "add-remove", "both"),
+        ([(20, 20), (10, 100)], "replace-one", "both"),
+        ([(90, 100), (5, 20)], "replace-one", "both"),
+        ([(15, 20), (14, 60)], "add-remove", "in"),
+        ([(15, 20), (96, 100)], "add-remove", "out"),
+    ],
+)
+def test_a_certificate_whose_counts_rule_each_other_out_does_not_hold(tries, neighbours, labels):
+    """All twenty surest guesses wrong, and all of the surest hundred right."""
+
+    def certified(tries):
+        counts = tuple(OneRunCounts(right, of, 200, 1 + (labels == "both")) for right, of in tries)
+        found = judged(
+            counts, (1.0, 0.0), labels=labels, neighbours=neighbours, n_included=100, score="x", false_alarm=0.05
+        )
+        return json.loads(json.dumps(certificate(found)))
+
+    assert "tries must be of " in str(verify(certified(tries)))
+    sound = certified([(15, 20), (70, 100)])
+    assert verify(sound).holds
+    for best in (float(sound["best"]), bool(sound["best"]), 2, -1):
+        changed = sound | {"best": best}
+        assert "best must be " in str(verify(changed | {"digest": digest_of(changed)}))
