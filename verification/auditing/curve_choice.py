@@ -198,9 +198,9 @@ def _apart(
     if sure.sum() < LEAST_SURE:
         return 0.0, -math.inf
     right = np.where(score[sure] >= 0 if all(sides) else sides[0], coins[sure], 1 - coins[sure]).sum()
-    share = np.array([sure.mean()])
+    share, made = np.array([sure.mean()]), np.array([float(sure.sum())])
     needed, deviation, _ = critical_share(claim, sides, share, rounds, quantile(false_alarm))
-    value = (share * wilson(right, sure.sum(), CAUTION) - needed) / np.maximum(deviation, 1e-12)
+    value = (share * wilson(np.array([float(right)]), made, CAUTION) - needed) / np.maximum(deviation, 1e-12)
     return float(share[0]), float(value[0])
 
 
