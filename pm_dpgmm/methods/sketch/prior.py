@@ -67,13 +67,11 @@ class PriorRows:
         return np.concatenate([slopes[..., :h] / self.head, parts.reshape(*slopes.shape[:-1], b * n)], axis=-1)
 
 
-def prior_rows(
-    data: SketchData, theta: FloatArray, n_components: int, prior: Prior, has_background: bool
-) -> PriorRows:
+def prior_rows(data: SketchData, theta: FloatArray, n_components: int, prior: Prior, has_background: bool) -> PriorRows:
     """The prior at coordinates (Q,) of a fit, of covariances of the data's kind."""
     d, flat = len(data.unit), data.flat(n_components, has_background)
     chart = fit_coordinates(n_components, d, has_background)
-    row, column, diagonal = triangle(d)
+    row, _, diagonal = triangle(d)
     scale = np.broadcast_to(prior.scale, d)[row]  # of an entry's row
     logits = np.repeat([0.0, BACKGROUND_LOGIT], [n_components, chart.n_more])
     away = theta - flat.reduced(chart.filled(logits, 0.0, np.log(scale), 0.0))
@@ -94,18 +92,18 @@ def prior_rows(
 
     below = np.setdiff1d(np.arange(n), diagonal)
     if below.size:
-        entries = entries.copy()
-        entries[:, diagonal] = np.exp(entries[:, diagonal])
-        entries[:, below] /= scale[below]  # a factor whose typical one is I
-        squares = np.square(entries)
-        in_row = (row[:, None] == np.arange(d)).astype(float)  # (N, D)
-        totals = squares @ in_row
-        unit = prior.slopes * np.exp(np.log(totals).mean(axis=1, keepdims=True) / 2)
-        ratios = entries[:, below] / unit
-        # derivatives of the logarithm of that unit: by logarithms on the diagonal, by entries below it
-        by_entry = squares / totals[:, row] / d
-        by_entry[:, below] = entries[:, below] / totals[:, row[below]] / d / scale[below]
-        blocks[:, below] = -ratios[:, :, None] * by_entry[:, None, :]
-        blocks[:, below, below] += 1 / (unit * scale[below])
-        residuals[:, below] = ratios
+        with np.errstate(all="ignore"):  # a step that goes too far gives no number, and is not taken
+            entries = entries.copy()
+            entries[:, diagonal] = np.exp(entries[:, diagonal])
+            entries[:, below] /= scale[below]  # a factor whose typical one is I
+            squares = np.square(entries)
+            totals = squares @ (row[:, None] == np.arange(d)).astype(float)  # (B, D): variances
+            unit = prior.slopes * np.exp(np.log(totals).mean(axis=1, keepdims=True) / 2)
+            ratios = entries[:, below] / unit
+            # derivatives of the logarithm of that unit: by logarithms on the diagonal, by entries below it
+            by_entry = squares / totals[:, row] / d
+            by_entry[:, below] = entries[:, below] / totals[:, row[below]] / d / scale[below]
+            blocks[:, below] = -ratios[:, :, None] * by_entry[:, None, :]
+            blocks[:, below, below] += 1 / (unit * scale[below])
+            residuals[:, below] = ratios
     return PriorRows(np.concatenate([away[:h] / spreads, residuals.ravel()]), 1 / spreads, blocks)

@@ -43,6 +43,7 @@ def chi_square(covariance, **spreads):
     """Of a single component of this covariance, less that of the typical one."""
     d = len(covariance)
     prior = Prior(1.0, 1.0, log_scales=0.5, slopes=0.3, **spreads)
+
     def of(given):
         found = ScaledMixture.of(np.ones(1), np.zeros((1, d)), np.asarray(given)[None])
         return float(np.square(prior_rows(data_of("full", d), packed(found), 1, prior, False).residuals).sum())
