@@ -117,10 +117,9 @@ def _best(epsilons: FloatArray, deltas: FloatArray, m: int, delta: float) -> flo
 def _logs(epsilons: FloatArray, deltas: FloatArray, m: int) -> FloatArray:
     """Logarithms of d (1 + exp(e) + ... + exp((m - 1) e)), rounded up."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        # log of 1 + exp(e) + ... + exp((m - 1) e) is at most log m + (m - 1) e, and log1p(-exp(-me)) - log1p(-exp(-e))
-        # more than (m - 1) e
+        # log of 1 + exp(e) + ... + exp((m - 1) e); 1 - exp(-e) as -expm1(-e), which keeps its digits at small e
         e = epsilons
-        terms = np.where(e > 0, (m - 1) * e + np.log1p(-np.exp(-m * e)) - np.log1p(-np.exp(-e)), math.log(m))
+        terms = np.where(e > 0, (m - 1) * e + np.log(-np.expm1(-m * e)) - np.log(-np.expm1(-e)), math.log(m))
         return np.log(deltas) + terms + ROUNDING * (1 + m * e)
 
 

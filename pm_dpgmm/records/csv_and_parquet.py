@@ -200,7 +200,7 @@ def _rows(reader: Any, path: Path) -> Iterator[list[str]]:
 
 
 def _no_record(line: int, n_fields: int, path: Path) -> ValueError:
-    why = " (a missing value?)" if n_fields == 1 else ""
+    why = " (a missing value? else remove the line)" if n_fields == 1 else ""
     return ValueError(f"X must have a record in every line, got none in line {line} of {str(path)!r}{why}")
 
 

@@ -60,7 +60,10 @@ def test_other_curves_are_above_the_truth_and_near_it(m):
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 1000, 10**6])
-@pytest.mark.parametrize("epsilon, delta", [(1.0, 1e-6), (1e-3, 1e-9), (1e-8, 1e-12), (40.0, 1e-30), (0.3, 0.0)])
+@pytest.mark.parametrize(
+    "epsilon, delta",
+    [(1.0, 1e-6), (1e-3, 1e-9), (1e-8, 1e-12), (1e-9, 1e-6), (1e-12, 1e-6), (2e-16, 1e-6), (40.0, 1e-30), (0.3, 0.0)],
+)
 def test_the_stated_pair_gives_a_pair_for_any_number_of_records(m, epsilon, delta):
     """Never below the sum, in 50 digits; at that delta :func:`group_epsilons` finds m times epsilon or less."""
     found, at = of_stated_pair(of_point(epsilon, delta), m)
@@ -72,6 +75,13 @@ def test_the_stated_pair_gives_a_pair_for_any_number_of_records(m, epsilon, delt
         assert min(exact, Decimal(1)) <= Decimal(at) <= exact * (1 + Decimal("1e-8") * (1 + m * e))
     if at < 1:
         assert group_epsilons(of_point(epsilon, delta), [m], delta=min(at * (1 + 1e-12), 0.9))[0] <= found
+
+
+def test_points_at_epsilon_zero_pay_for_every_step():
+    """Total variation .001: twice that for two records, whatever else the curve says."""
+    guarantee = Guarantee(1e-3, 0.001, RELATION, "any", PointProfile(0.0, 0.001))
+    assert group_epsilons(guarantee, [2], delta=0.0021) == [pytest.approx(0.0, abs=1e-300)]
+    assert group_epsilons(guarantee, [2], delta=0.0015) == [math.inf]
 
 
 def test_two_records_of_one_in_a_million():

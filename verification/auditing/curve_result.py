@@ -11,6 +11,7 @@ from scipy.stats import norm
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.result import (
     CURVE_RARE,
+    EXACT_SCORE,
     FAMILY_SAYS,
     NOISE_HAS,
     as_bits,
@@ -103,7 +104,9 @@ class CurveAuditResult:
         power = "this audit had too few samples to catch Gaussian noise of any scale"
         if math.isfinite(self.detection_limit):
             power = f"this audit would have caught Gaussian noise with mu >= {self._limit()}"
-            power += f" {if_it_shows(self.looked_for, sequential=self.sequential)}{CURVE_RARE}"
+            power += f" {if_it_shows(self.looked_for, sequential=self.sequential)}"
+            if self.score != EXACT_SCORE and not self.sequential:  # learned, and planned from few runs
+                power += CURVE_RARE
         return f"no violation of {self.claim} found: {bound}; {power}; a pass is not a proof{notes}"
 
     def _limit(self) -> str:

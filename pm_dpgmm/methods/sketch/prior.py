@@ -28,7 +28,7 @@ class Prior:
     logits: float = 1.5
     sizes: float = 0.0  # spread of the logarithm of a component's size, the typical one being 1
     log_scales: float = 1.0  # spread of the logarithms of its factor's diagonal about that
-    slopes: float = 1.0  # spread of the entries below, in typical standard deviations times its size
+    slopes: float = 1.0  # spread of the entries below, in typical deviations times the mean of the component's own
 
 
 @dataclass(frozen=True, slots=True, eq=False)

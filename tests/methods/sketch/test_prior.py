@@ -63,6 +63,22 @@ def test_a_size_costs_by_its_own_spread_and_shape_by_its_own():
     assert chi_square(correlated, sizes=1e6) > (0.6 / 0.3) ** 2
 
 
+@pytest.mark.parametrize("kind", ["diag", "spherical", "tied"])
+def test_kinds_that_share_a_size_cost_what_full_ones_cost(kind):
+    """Two components e times as wide in all of three columns; of "tied" there is one, of one unit for all columns."""
+    spreads = Prior(1.0, 1.0, sizes=1.5, log_scales=0.5, slopes=0.3)
+    costs = []
+    for one in (kind, "full"):
+        data = data_of(one, 3)
+        data.unit, size = np.ones(3), Flat.of(one, np.ones(3), 2, False).size
+        data.flat = lambda k, more, one=one: Flat.of(one, np.ones(3), k, more)
+        theta = np.zeros(size)
+        entries = theta[8:]
+        entries[:] = 1.0 if one in ("diag", "spherical") else np.tile([1.0, 0.0, 1.0, 0.0, 0.0, 1.0], entries.size // 6)
+        costs.append(np.square(prior_rows(data, theta, 2, spreads, False).residuals).sum())
+    assert costs[0] == pytest.approx(costs[1] / (2 if kind == "tied" else 1))
+
+
 def test_without_a_spread_of_sizes_logarithms_are_independent():
     data, theta = data_of("diag", 3), np.random.default_rng(1).normal(size=2 + 6 + 6)
     found = prior_rows(data, theta, 2, Prior(1.0, 1.0, log_scales=0.7), False)

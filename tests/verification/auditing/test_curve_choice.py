@@ -5,7 +5,7 @@ import pytest
 
 from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GDP, claimed_curve
-from verification.auditing.curve_choice import _plan, balanced, by_exact_score, by_learned_score
+from verification.auditing.curve_choice import _apart, _plan, balanced, by_exact_score, by_learned_score
 
 CLAIM = claimed_curve(profile=GDP(0.2367))
 
@@ -66,6 +66,15 @@ def test_as_many_runs_as_are_surely_apart_are_guessed(apart):
     assert made.sides == (True, True) and made.guesses == round(apart / 134 * 1_866)
     wrong = _plan(-score, coins, claim, 1_866, 0.05)
     assert wrong.guesses == 1_026 or not all(wrong.sides)
+
+
+def test_runs_that_the_claim_lets_be_apart_are_not_surely_apart():
+    """Log-odds of 4, which GDP(2) allows in a tenth of the runs; of 8, where it allows next to none."""
+    coins = np.tile([0.0, 1.0], 67)
+    claim = claimed_curve(profile=GDP(2.0))
+    for odds, share in ((4.0, 0.0), (12.0, 10 / 134)):
+        score = np.where(np.arange(134) < 10, np.where(coins > 0, odds, -odds), 0.0)
+        assert _apart(score, coins, claim, (True, True), 1_866, 0.05)[0] == share
 
 
 def test_a_leak_in_some_runs_is_found_beside_sound_noise():

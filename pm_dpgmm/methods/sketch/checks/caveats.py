@@ -136,7 +136,7 @@ def unmeasured_width(fit: SketchFit) -> str | None:
         return None
     return (
         f"some widths were not measured: as far as the released numbers tell, {' and '.join(parts)}, and densities"
-        " there are arbitrary; the columns have several scales (transform them or give bounds), many records share a"
+        " there may be far off; the columns have several scales (transform them or give bounds), many records share a"
         " value (give reg_covar) or the records are few"
     )
 
