@@ -80,12 +80,13 @@ TRIALS: list[Trial] = [
     ),
     *_trials(
         f"{SKETCH}.estimate", RADIUS_PRIOR=(1.0,), SCALE_PRIOR=(1 / 3, 1 / 12), LOG_SCALES=(1.0,), SLOPES=(1.0,),
-        BROADER=(1.0, 3.0), FAINT=(0.0,), NEGLIGIBLE=(1e-4,),
+        SIZES=(0.0,), BROADER=(1.0, 3.0), FAINT=(0.0,), NEGLIGIBLE=(1e-4,),
     ),
     *_trials(
         f"{SKETCH}.fit", TOLERANCE=(1e-2,), DAMPING=(1.0,), FACTOR=(2.0,), MOST_TESTED=(10**6,),
-        BACKGROUND_LOGIT=(0.0,), TRIES=(4,),
+        TRIES=(4,),
     ),
+    *_trials(f"{SKETCH}.prior", BACKGROUND_LOGIT=(0.0,)),
     *_trials(f"{SKETCH}.model", NOTABLE=(0.0, math.inf)),
     *_trials(f"{SKETCH}.method", PERIOD=(2.0, 4.0), FAILURE_SHARE=(0.5,)),
     *_trials(

@@ -524,17 +524,17 @@ def test_outputs_without_randomness_are_noted(mechanism, refuted, note, settings
 def test_the_sign_of_zero_is_random():
     watch = Watch()
     watch.see(np.array([[0.0], [-0.0], [0.0]]), np.array([True, True, False]))
-    assert watch.notes() == []
+    assert watch.notes("value") == []
 
 
 def test_a_watch_sees_all_batches_and_both_data_sets():
     watch = Watch()
     for rows, label in (([[1.0]], [True]), ([[2.0], [1.0]], [False, True])):
         watch.see(np.array(rows), np.array(label))
-        assert watch.notes() == ["the mechanism is not random: each data set has a single output"]
+        assert watch.notes("value") == ["the mechanism is not random: each data set has a single output"]
     for last in (1.0, np.nan):
         watch.see(np.array([[last]]), np.array([False]))
-        assert watch.notes() == []
+        assert watch.notes("value") == []
 
 
 # ------------------------------------------------------------------ densities and progress
