@@ -152,6 +152,12 @@ def _best(seen: dict[str, FloatArray], coins: FloatArray, claim: ClaimedCurve, r
     return best
 
 
+def _guesses(score: FloatArray, coins: FloatArray, sides: tuple[bool, bool]) -> tuple[FloatArray, FloatArray]:
+    """How sure the guess of each run is, and whether it is right (1) or wrong (0)."""
+    strength = np.abs(score) if all(sides) else score if sides[0] else -score
+    return strength, np.where(score >= 0 if all(sides) else sides[0], coins, 1 - coins)
+
+
 def _values(
     score: FloatArray,
     coins: FloatArray,
@@ -166,10 +172,8 @@ def _values(
     shares = SHARES[SHARES * size >= LEAST] if not exact else SHARES[SHARES * rounds >= 1]
     if not all(sides):
         shares = shares[1:]
-    strength = np.abs(score) if all(sides) else score if sides[0] else -score
-    order = np.argsort(-strength, kind="stable")
-    right = np.where(score >= 0 if all(sides) else sides[0], coins, 1 - coins)[order]
-    hits = np.cumsum(right)[np.maximum(1, np.rint(shares * size).astype(int)) - 1]
+    strength, right = _guesses(score, coins, sides)
+    hits = np.cumsum(right[np.argsort(-strength, kind="stable")])[np.maximum(1, np.rint(shares * size).astype(int)) - 1]
     made = np.maximum(1, np.rint(shares * size))
     needed, deviation, _ = critical_share(claim, sides, shares, rounds, quantile(false_alarm))
     rate = hits / made
@@ -194,13 +198,15 @@ def _apart(
     """
     allowed = claim.allowed(sides)
     least = max(SURE, float(claim.epsilons[np.argmax(allowed <= allowed[-1] + RARE)]))
-    sure = (np.abs(score) if all(sides) else score if sides[0] else -score) >= least
+    strength, right = _guesses(score, coins, sides)
+    sure = strength >= least
     if sure.sum() < LEAST_SURE:
         return 0.0, -math.inf
-    right = np.where(score[sure] >= 0 if all(sides) else sides[0], coins[sure], 1 - coins[sure]).sum()
     share, made = np.array([sure.mean()]), np.array([float(sure.sum())])
     needed, deviation, _ = critical_share(claim, sides, share, rounds, quantile(false_alarm))
-    value = (share * wilson(np.array([float(right)]), made, CAUTION) - needed) / np.maximum(deviation, 1e-12)
+    value = (share * wilson(np.array([float(right[sure].sum())]), made, CAUTION) - needed) / np.maximum(
+        deviation, 1e-12
+    )
     return float(share[0]), float(value[0])
 
 

@@ -69,13 +69,13 @@ def group_rows(
 
 
 def _group_row(guarantee: Guarantee, m: int, epsilon: float) -> list[str]:
-    at = ""
-    if not math.isfinite(epsilon):
-        epsilon, delta = of_stated_pair(guarantee, m)
-        at = AT + rounded_up(delta, 3)
-        if float(at.removeprefix(AT)) >= 1:
-            return [f"{m:,}", NOTHING_PROVED, factor(math.inf)]
-    return [f"{m:,}", _epsilon(epsilon) + at, factor(epsilon)]
+    if math.isfinite(epsilon):
+        return [f"{m:,}", _epsilon(epsilon), factor(epsilon)]
+    epsilon, delta = of_stated_pair(guarantee, m)
+    own = rounded_up(delta, 3)
+    if float(own) >= 1:
+        return [f"{m:,}", NOTHING_PROVED, factor(math.inf)]
+    return [f"{m:,}", f"{_epsilon(epsilon)}{AT}{own}", factor(epsilon)]
 
 
 def _epsilon(epsilon: float) -> str:

@@ -29,7 +29,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 
 SHRUNK, STRETCHED = 0.1, 10.0  # factors on a component's deviation along one axis
 NOTABLE = 0.1  # weight of all components of unmeasured width together: the most that they can put in a wrong place
-PER_AXIS = float(np.log(10) - (1 - SHRUNK**2) / 2)  # nats that a record loses where a deviation is a tenth of the fit's
+PER_AXIS = float(-np.log(SHRUNK) - (1 - SHRUNK**2) / 2)  # nats that a record loses where a deviation is SHRUNK
 MOST_FEATURES = 8  # of a thorough search
 # excess of pairs that counts: deviations of it, share of all pairs, times what is predicted
 PAIRS_SURE, PAIRS_SHARE, PAIRS_TIMES = 5.0, 0.005, 2.0
@@ -127,10 +127,9 @@ def unmeasured_width(fit: SketchFit) -> str | None:
         return None
     weights = fit.mixture.weights
     parts = []
-    for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
+    for open_ended, word, per_axis in ((narrower, "narrower", PER_AXIS), (wider, "wider", 0.0)):
         which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
-        lost = PER_AXIS * float(weights @ narrower.sum(axis=1)) if word == "narrower" else 0.0
-        if weights[which].sum() > NOTABLE or lost > COSTS:
+        if weights[which].sum() > NOTABLE or per_axis * (weights @ open_ended.sum(axis=1)) > COSTS:
             parts.append(f"{listed(which)} could be ten times {word} or more")
     if not parts:
         return None
