@@ -37,7 +37,8 @@ LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none 
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
 MOST_TIMES = 100  # the records, that is said as a number
 TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
-NOTABLE = 0.15  # weight of all components of unmeasured width together from which on it is told
+NOTABLE = 0.15  # weight of all components together that could be wider, or are narrow as bins, from which on it is told
+PER_AXIS, COSTS = 1.0, 0.1  # nats: what a record loses where a deviation is a fifth of the fitted, and what is told
 FAR_BINS = 0.5  # records that the mixture expects in all bins together in which it has next to none
 FAR, FAR_SURE = 0.002, 5.0  # share of the records there from which on it is told, and noise deviations that it takes
 MOST_WORK = 2e7  # probabilities of bins, a second or two: a file with more is not judged
@@ -296,13 +297,19 @@ def too_few(fit: Judged) -> str | None:
 
 
 def unmeasured_width(fit: Judged) -> str | None:
-    """That components could as well be much narrower, or wider, along some axis."""
+    """That components could as well be much narrower, or wider, along some axis.
+
+    Of a small component that matters where it is narrow along several: the density there is their product.
+    """
     narrower, wider = (width_rises(fit, factor) < MEASURED for factor in (1 / TIMES, TIMES))
     narrower[:, 0] |= as_narrow_as_slices(fit)
+    weights = fit.mixture.weights
+    costly = PER_AXIS * (weights @ narrower.sum(axis=1)) > COSTS
+    misplaced = weights[wider.any(axis=1)].sum() > NOTABLE
     parts = []
-    for open_ended, word in ((narrower, "narrower"), (wider, "wider")):
-        which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
-        if fit.mixture.weights[which].sum() > NOTABLE:
+    for matters, open_ended, word in ((costly, narrower, "narrower"), (misplaced, wider, "wider")):
+        if matters:
+            which = np.asarray(open_ended.any(axis=1), dtype=np.bool_)
             parts.append(f"{listed(which)} could be {TIMES:.0f} times {word} or more")
     if not parts:
         return None
