@@ -223,18 +223,14 @@ def _advice(result: AuditResult) -> str:
 
 def _enough(result: AuditResult) -> int | None:
     """Runs that are not `weak`, to an eighth, with two digits; None if none up to the most are."""
-    from verification.auditing.detection_limit import detection_limit, sequential_limit
+    from verification.auditing.detection_limit import DETERMINISTIC, caught
 
     claim = {"epsilon": result.epsilon, "delta": result.delta, "false_alarm": result.false_alarm}
+    notable = 2 * result.epsilon or DETERMINISTIC
 
     def too_few(n: int) -> bool:
-        certified = max(1, n * result.n_certified // result.n_samples)
-        limit = (
-            sequential_limit(n_samples=n, **claim)
-            if result.sequential
-            else detection_limit(n_certified=certified, **claim)
-        )
-        return weak(limit, result.epsilon)
+        bets = n if result.sequential else max(1, n * result.n_certified // result.n_samples)
+        return not caught(notable, n=bets, sequential=result.sequential, **claim)
 
     few, enough = result.n_samples, 2 * result.n_samples
     while enough <= MOST_SAMPLES and too_few(enough):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from joblib import Parallel, delayed
 from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GAUSSIAN
 from verification.auditing.curve_result import CurveAuditResult
-from verification.auditing.result import AuditResult
+from verification.auditing.result import AuditResult, plain
 from verification.specimens import Specimen
 
 # what fewer runs than these can refute is far from any claim; 400 against a curve see what 1,000 against a pair do
@@ -49,14 +48,13 @@ class Trial:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        true = self.specimen.true_epsilon
         return {
             "name": self.specimen.name,
             "origin": self.specimen.origin,
             "broken": self.specimen.broken,
-            "true_epsilon": "inf" if math.isinf(true) else true,
+            "true_epsilon": plain(self.specimen.true_epsilon),
             "right": self.right,
-            "would_catch": self.would_catch,
+            "would_catch": plain(self.would_catch),
             "seconds": round(self.seconds, 2),
             **{key: value for key, value in self.result.as_dict().items() if not key.startswith("histogram")},
         }

@@ -277,7 +277,9 @@ class Released(DensityMethods):
         FileNotFoundError, PermissionError
             If there is no such file, or it may not be read.
         ValueError
-            If it is no regular file, larger than 40 MiB, truncated, of another schema or version, or inconsistent.
+            If it is no regular file, larger than 40 MiB, truncated, of another schema or version, if shapes or ranges
+            of its numbers do not fit together, or if its epsilon and delta are not those that its privacy loss proves.
+            That the numbers are noisy as it says cannot be read from a file: it is as honest as who wrote it.
 
         Examples
         --------

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from verification import GDP, audit, pytest_plugin, repeated
+from verification.auditing.detection_limit import caught, detection_limit, sequential_limit
 from verification.pytest_plugin import FLAKE_RATE, DpAudit, WeakAuditWarning, weak
 
 pytest_plugins = ["pytester"]
@@ -215,6 +216,17 @@ def test_too_few_runs_for_twice_the_claim_are_warned_of(settings):
         assert first(laplace(1.0), 0.0, 1.0, epsilon=1.0).detection_limit < 2
         with pytest.warns(WeakAuditWarning):
             fewer(laplace(1.0), 0.0, 1.0, epsilon=1.0)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_size_is_caught_where_it_is_beyond_the_limit(sequential, delta):
+    """The words of a warning ask this a dozen times; they asked for the limit itself, which took half a minute."""
+    claim = {"epsilon": 1.0, "delta": delta, "false_alarm": 1e-4}
+    n = 1_000
+    limit = sequential_limit(n_samples=n, **claim) if sequential else detection_limit(n_certified=n, **claim)
+    assert caught(1.01 * limit, n=n, sequential=sequential, **claim)
+    assert not caught(0.8 * limit, n=n, sequential=sequential, **claim)
 
 
 @pytest.mark.parametrize("curve", [GDP(0.25).delta, ([1.0], [0.0]), (GDP(0.25), GDP(0.25)), GDP(0.25)])

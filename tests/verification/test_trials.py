@@ -150,6 +150,13 @@ def test_specimens_command_prints_json_and_a_status(capsys):
     assert {"epsilon_lower", "delta_lower", "n_samples", "false_alarm", "detection_limit"} <= set(printed["trials"][0])
 
 
+def test_a_specimen_of_too_few_runs_to_catch_anything_prints_strict_json(capsys):
+    """Its limit was printed as a bare "Infinity", which parsers refuse, with all that was printed beside it."""
+    main(["specimens", "--only", "run_em_own_norm", "--share", "0.01", "--json"])
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["trials"][0]["would_catch"] == "inf"
+
+
 def test_a_wrong_verdict_is_status_1(capsys, monkeypatch):
     monkeypatch.setattr(Trial, "right", False)
     assert main(["specimens", "--only", "laplace_half", "--share", "0.01"]) == 1

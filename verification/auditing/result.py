@@ -286,11 +286,11 @@ def in_earlier_words(text: str) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` with infinite floats written as strings, because JSON has none."""
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
+    """``value`` with "inf", "-inf" and "nan" for floats of which JSON has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value

@@ -142,15 +142,17 @@ def _row(cells: Sequence[str]) -> str:
 def experiments_text(experiments: Sequence[Experiment]) -> str:
     """For a terminal or a pipe."""
     from rich.console import Console
+    from rich.markup import escape as marked_up
 
     console: Any = Console(width=160, file=None)
     with console.capture() as caught:
         for experiment in experiments:
             if experiment.missing:
-                console.print(f"[b]{experiment.title}[/b] not run: it {experiment.missing}\n")
+                console.print(f"[b]{marked_up(experiment.title)}[/b] not run: it {marked_up(experiment.missing)}\n")
                 continue
             console.print(
-                f"[b]{experiment.title}[/b] ({experiment.seconds:.0f} s)\n{experiment.setting}", highlight=False
+                f"[b]{marked_up(experiment.title)}[/b] ({experiment.seconds:.0f} s)\n{marked_up(experiment.setting)}",
+                highlight=False,
             )
             for table in (*experiment.tables, mechanism_table(experiment), finding_table(experiment)):
                 console.print(_rich_table(table))
@@ -161,11 +163,12 @@ def experiments_text(experiments: Sequence[Experiment]) -> str:
 
 
 def _rich_table(table: Table) -> Any:
+    from rich.markup import escape as marked_up
     from rich.table import Table as Drawn
 
-    drawn = Drawn(title=table.title, title_justify="left", show_lines=False)
+    drawn = Drawn(title=marked_up(table.title), title_justify="left", show_lines=False)
     for name in table.header:
-        drawn.add_column(name, overflow="fold")
+        drawn.add_column(marked_up(name), overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(cell.replace("[", "\\[") for cell in row))
+        drawn.add_row(*map(marked_up, row))
     return drawn

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from verification.auditing.result import plain
 from verification.claims import Claim, Verdict
 from verification.report.contents import PAPERS
 from verification.specimens import Specimen
@@ -22,6 +23,11 @@ LEGEND = (
     " outputs are read as bits. In brackets: where it is from; control: sound, to compare with a broken one; unseen:"
     " written before the audit was tried on it."
 )
+
+
+def print_json(fields: Any) -> None:
+    """Strict JSON, infinities as texts."""
+    print(json.dumps(plain(fields), indent=1, allow_nan=False))
 
 
 def print_trials(trials: list[Any]) -> None:
@@ -58,10 +64,11 @@ def print_claims(outcomes: list[Any]) -> None:
         claim, finding = outcome.claim, outcome.finding
         verdict = claim.verdict.value + ("" if outcome.right else "  WRONG")
         if finding is None:
-            table.add_row(claim.id, claim.source, claim.statement, verdict, "", outcome.without_finding)
-            continue
-        where = finding.where if not finding.holds else claim.constants or claim.kind.value
-        table.add_row(claim.id, claim.source, claim.statement, verdict, f"{finding.largest:.4g}", where[:160])
+            worst, where = "", outcome.without_finding
+        else:
+            worst = f"{finding.largest:.4g}"
+            where = (finding.where if not finding.holds else claim.constants or claim.kind.value)[:160]
+        table.add_row(claim.id, *map(escape, (claim.source, claim.statement, verdict, worst, where)))
     console = Console() if sys.stdout.isatty() else Console(width=180)
     console.print(table)
 
@@ -75,7 +82,7 @@ def print_list(specimens: Sequence[Specimen], *, as_json: bool) -> int:
     names = ("name", "kind", "level", "epsilon", "delta", "true_epsilon", "origin", "does")
     if as_json:
         listed = [dict(zip(names, row, strict=True)) for row in rows]
-        print(json.dumps([entry | {"true_epsilon": str(entry["true_epsilon"])} for entry in listed], indent=1))
+        print_json([entry | {"true_epsilon": str(entry["true_epsilon"])} for entry in listed])
         return 0
     table = Table(title=f"{len(rows)} mechanisms", caption=LEGEND, caption_justify="left")
     for name in ("mechanism", "kind", "claim", "true", "what it does, and where it is from"):
@@ -93,7 +100,7 @@ def print_statements(claims: Sequence[Claim], *, as_json: bool) -> int:
     """Statements with their sources and verdicts, and what is true in place of a false one, without checking any."""
     if as_json:
         names = ("id", "family", "source", "statement", "verdict", "otherwise", "reason")
-        print(json.dumps([{name: getattr(claim, name) for name in names} for claim in claims], indent=1))
+        print_json([{name: getattr(claim, name) for name in names} for claim in claims])
         return 0
     table = Table(title=f"{len(claims)} statements; --id NAME checks one", show_lines=True)
     for name in ("claim", "source", "statement", "verdict", "corrected, or why not checkable"):
@@ -114,7 +121,7 @@ def print_families(claims: Sequence[Claim], *, as_json: bool) -> int:
         papers.setdefault(claim.family, {}).update({name: None for name in PAPERS if name in claim.source})
     if as_json:
         listed = {family: {str(verdict.value): n for verdict, n in found.items()} for family, found in counted.items()}
-        print(json.dumps(listed, indent=1))
+        print_json(listed)
         return 0
     table = Table(title=f"{len(claims)} claims in {len(counted)} families")
     table.add_column("family")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, judged, signal
@@ -26,6 +27,7 @@ Background = tuple[float, Mixture]  # weight and law
 MOST = 0.1  # of the density: what holds more is no background, but a component that the mixture has or lacks
 LEAST_RECORDS = 0.5  # a background of fewer says nothing
 ODDS = 0.25  # before the counts are seen, that some records are in no component
+LEAST_CHANCE = 0.25  # of one; 30 right mixtures each seemed to have one in 0 to 2, with little weight
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
 
@@ -33,10 +35,11 @@ LITTLE = 0.01  # of the density is a background where slices contradict the mixt
 def beside_histogram(
     raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, progress: Progress
 ) -> tuple[Mixture, Background | None]:
-    """The mixture of a histogram fitted again beside a background, if there more likely is one than not.
+    """The mixture of a histogram fitted again beside a background, if it may well have one.
 
-    Prior odds are :data:`ODDS`; of a weight that was uniform before, Laplace's approximation. Counts that hardly rise
-    above their noise say nothing of where no component is: then the weight is :func:`doubt` at least.
+    Prior odds are :data:`ODDS`; of a weight that was uniform up to :data:`MOST` before, Laplace's approximation. The
+    weight is its mean, none counted as 0. Where counts hardly rise above their noise they say nothing of where no
+    component is: then it is :func:`doubt` at least.
     """
     try:
         with np.errstate(all="ignore"):
@@ -51,9 +54,12 @@ def _beside_histogram(
     bounds = np.asarray(raw["bounds"])
     counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
     found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
-    log_odds = found.gain + 0.5 * math.log(2 * math.pi) + math.log(min(found.error, 1.0)) + math.log(ODDS)
-    kept = log_odds > 0 and LEAST_RECORDS / max(float(counts.sum()), 1.0) <= found.weight <= MOST
-    mixture, weight = (found.mixture, found.weight) if kept else (mixture, 0.0)
+    # a weight of constant density before, and a log-likelihood that is a parabola: the mean of the ratio over 0 to MOST
+    within = special.ndtr((MOST - found.weight) / found.error) - special.ndtr(-found.weight / found.error)
+    width = math.sqrt(2 * math.pi) * found.error / MOST * float(within)
+    chance = float(special.expit(found.gain + math.log(width) + math.log(ODDS)))
+    kept = chance > LEAST_CHANCE and LEAST_RECORDS / max(float(counts.sum()), 1.0) <= found.weight <= MOST
+    mixture, weight = (found.mixture, chance * found.weight) if kept else (mixture, 0.0)
     weight = max(weight, doubt(raw, noise, mixture))
     return mixture, (weight, broad) if weight > 0 else None
 

@@ -357,7 +357,13 @@ class LocalProtocol:
 
     @classmethod
     def from_json(cls, text: str) -> LocalProtocol:
-        """Inverse of :meth:`to_json` for text from anywhere."""
+        """Inverse of :meth:`to_json` for text from anywhere.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no text, no JSON, too long or deep, or a field is missing, unknown or outside its range.
+        """
         if not isinstance(text, str) or len(text) > LONGEST_TEXT:
             raise ValueError(f"a protocol must be text of at most {LONGEST_TEXT} characters, got {shown(text)}")
         try:

@@ -1,5 +1,7 @@
 """Fits to noisy counts have a background where the counts say so, or say too little."""
 
+import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -63,7 +65,7 @@ def test_the_background_is_a_function_of_public_bounds():
     "mixture, n_records", [(TWO, 300), (TWO, 2_000), (TWO, 40_000), (PLANE, 2_000), (PLANE, 40_000)]
 )
 def test_mixtures_have_none(mixture, n_records):
-    """Three known seeds each; evidence of a background that is not there is found in about one fit of a thousand."""
+    """Three known seeds each; in up to 7 of 100 such fits one that is not there has a little weight."""
     for seed in range(3):
         X = mixture.sample(n_records, rng=np.random.default_rng(seed))
         release = fitted(X, random_seed=seed)
@@ -87,6 +89,29 @@ def test_a_component_as_wide_as_the_background_stays_a_component(deviation, shar
         release = fitted(x[:, None], 1 + (share < 1), bounds=(0, 100))
         wide = int(np.argmax(release.covariances[:, 0, 0]))
         assert release.background is None and release.weights[wide] == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.parametrize("means, deviations", [([-8.0, 8.0], [2.0, 2.5]), ([-6.0, 6.0], [0.8, 1.0])])
+def test_a_twentyfifth_of_the_records_far_from_all_components_is_not_lost_in_silence(means, deviations):
+    """Half of such fits lost .1 to .2 nats a record: a weight of more than a tenth, never taken, counted as likely.
+
+    Known seeds; of 0 to 7 one of the second kind is silent, where noise hides that so many lie there.
+    """
+    truth = dpg.Mixture([0.6, 0.4], np.c_[means], np.square(deviations)[:, None, None])
+
+    def drawn(n, rng):
+        far = rng.random(n) < 0.04
+        return np.where(far[:, None], rng.uniform(-40, 40, (n, 1)), truth.sample(n, rng=rng))
+
+    for seed in range(1, 8):
+        rng = np.random.default_rng(seed)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            release = fitted(drawn(3_000, rng), bounds=(-40, 40), random_seed=seed)
+        held_out = drawn(20_000, rng)
+        density = np.logaddexp(math.log(0.96) + truth.log_density(held_out), math.log(0.04 / 80))
+        silent = not any(issubclass(item.category, dpg.FitWarning) for item in told)
+        assert not silent or density.mean() - release.log_density(held_out).mean() < 0.1
 
 
 def test_what_holds_more_than_a_tenth_is_no_background():

@@ -1,5 +1,7 @@
 """The report says what was found, loads nothing from elsewhere, and every figure in it can be traced to a claim."""
 
+import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,7 +16,7 @@ from verification.claims.search import over
 from verification.report import Contents, collect, figures as drawings, to_html, to_markdown, write_report
 from verification.report.contents import PAPERS, evidence, otherwise
 from verification.report.figures import all_figures, audits, tv_range
-from verification.report.terminal import print_claims
+from verification.report.terminal import print_claims, print_json
 from verification.specimens import Specimen
 from verification.trials import run_trials
 
@@ -249,3 +251,17 @@ def test_the_report_tells_what_was_found_whatever_the_verdict(verdict, finding, 
 def test_the_terminal_tells_a_counterexample_where_one_was_found(capsys):
     print_claims([Outcome(made(constants="k = 1"), SMALLER, SMALLER), Outcome(made(), GREATER, SMALLER)])
     assert (said := capsys.readouterr().out).count("m = 3") == 1 and "k = 1" in said
+
+
+@pytest.mark.parametrize("text", ["E[c Q] = q in [l, u]", "[/x] and [bold]"])
+def test_square_brackets_of_statements_and_failures_are_printed(text, capsys):
+    """ "E[c Q] = q" was printed as "E = q", and "holds"; a closing bracket of a failure ended the command."""
+    lost = Outcome(made(), None, None, 0.0, f"ValueError: {text}")
+    print_claims([Outcome(made(statement=text, constants=text), SMALLER, SMALLER), lost])
+    assert capsys.readouterr().out.count(text) == 3
+
+
+def test_json_of_the_command_line_is_strict(capsys):
+    print_json({"limits": [math.inf, -np.inf, (np.nan, 1.5)], "none": None})
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found == {"limits": ["inf", "-inf", ["nan", 1.5]], "none": None}
