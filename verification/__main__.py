@@ -174,7 +174,8 @@ def _data(text: str) -> Any:
 
 
 def _trials(options: argparse.Namespace) -> int:
-    from verification.report.terminal import print_json, print_list, print_trials
+    from verification.auditing.result import json_text
+    from verification.report.terminal import print_list, print_trials
     from verification.specimens import all_specimens
     from verification.targets import all_targets, targets_beside_specimens
     from verification.targets.curves import against_what_they_claim
@@ -205,7 +206,7 @@ def _trials(options: argparse.Namespace) -> int:
     sound = sum(not trial.specimen.broken for trial in trials)
     wrong = [trial.specimen.name for trial in trials if not trial.right]
     if options.json:
-        print_json({"trials": [trial.as_dict() for trial in trials], "wrong": wrong})
+        print(json_text({"trials": [trial.as_dict() for trial in trials], "wrong": wrong}))
     else:
         print_trials(trials)
         print(
@@ -218,7 +219,8 @@ def _trials(options: argparse.Namespace) -> int:
 
 def _claims(options: argparse.Namespace) -> int:
     from verification import claims
-    from verification.report.terminal import print_claims, print_families, print_json, print_statements
+    from verification.auditing.result import json_text
+    from verification.report.terminal import print_claims, print_families, print_statements
 
     chosen = list(claims.all_claims())
     for name, asked, known in (
@@ -253,7 +255,7 @@ def _claims(options: argparse.Namespace) -> int:
     wrong = [outcome.claim.id for outcome in outcomes if not outcome.right]
     if options.json:
         fields = {"seed": options.seed, "thorough": options.thorough, "wrong": wrong}
-        print_json(fields | {"claims": [outcome.as_dict() for outcome in outcomes]})
+        print(json_text(fields | {"claims": [outcome.as_dict() for outcome in outcomes]}))
     else:
         print_claims(outcomes)
         print(
@@ -264,9 +266,9 @@ def _claims(options: argparse.Namespace) -> int:
 
 
 def _reproductions(options: argparse.Namespace) -> int:
+    from verification.auditing.result import json_text
     from verification.report import write_experiments
     from verification.report.experiments import experiments_text
-    from verification.report.terminal import print_json
     from verification.reproductions import EXPERIMENTS, Effort, Experiment, run_reproductions
     from verification.reproductions.harrington_mayolo.error_figures import read_digitised
 
@@ -297,7 +299,7 @@ def _reproductions(options: argparse.Namespace) -> int:
         except OSError as error:  # what took minutes is printed
             lost = error
     if options.json:
-        print_json({"experiments": [one.as_dict() for one in found], "wrong": wrong})
+        print(json_text({"experiments": [one.as_dict() for one in found], "wrong": wrong}))
     else:
         print(experiments_text(found))
     if lost is not None:
@@ -306,8 +308,8 @@ def _reproductions(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from verification.auditing.result import json_text
     from verification.report import collect, to_markdown, write_report
-    from verification.report.terminal import print_json
 
     quiet = options.json or not sys.stderr.isatty()
     folder = make_folder(options.out, name="--out")  # before the audits, which take long
@@ -329,7 +331,7 @@ def _report(options: argparse.Namespace) -> int:
         print(to_markdown(contents))
         return 2
     if options.json:
-        print_json({"files": paths, "wrong": contents.wrong})
+        print(json_text({"files": paths, "wrong": contents.wrong}))
     else:
         words = "every outcome is as its verdict says" if not contents.wrong else f"WRONG: {', '.join(contents.wrong)}"
         print(f"{' and '.join(paths)}: {words}")

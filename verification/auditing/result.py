@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -294,3 +295,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def json_text(value: Any) -> str:
+    """Strict JSON, indented, of what may hold infinities."""
+    return json.dumps(plain(value), indent=1, allow_nan=False)

@@ -12,8 +12,8 @@ import importlib
 import sys
 import time
 
+from verification.auditing.result import json_text
 from verification.calibration.intervals import FALSE_ALARM, HEADING, RANGE, beyond_chance
-from verification.report.terminal import print_json
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
 STUDIES: dict[str, tuple[str, str]] = {
@@ -79,7 +79,7 @@ def main() -> int:
             print(*found, f"# {time.perf_counter() - start:.0f} s", sep="\n", flush=True)
     outside = beyond_chance(rows)
     if arguments.json:
-        print_json([row.as_dict() for row in rows])
+        print(json_text([row.as_dict() for row in rows]))
     else:
         print(
             f"{sum(row.missed for row in rows)} of {len(rows)} seen outside {RANGE[0]} to {RANGE[1]}, {len(outside)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from verification.auditing.result import plain
+from verification.auditing.result import json_text
 from verification.claims import Claim, Verdict
 from verification.report.contents import PAPERS
 from verification.specimens import Specimen
@@ -23,11 +22,6 @@ LEGEND = (
     " outputs are read as bits. In brackets: where it is from; control: sound, to compare with a broken one; unseen:"
     " written before the audit was tried on it."
 )
-
-
-def print_json(fields: Any) -> None:
-    """Strict JSON, infinities as texts."""
-    print(json.dumps(plain(fields), indent=1, allow_nan=False))
 
 
 def print_trials(trials: list[Any]) -> None:
@@ -82,7 +76,7 @@ def print_list(specimens: Sequence[Specimen], *, as_json: bool) -> int:
     names = ("name", "kind", "level", "epsilon", "delta", "true_epsilon", "origin", "does")
     if as_json:
         listed = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json([entry | {"true_epsilon": str(entry["true_epsilon"])} for entry in listed])
+        print(json_text([entry | {"true_epsilon": str(entry["true_epsilon"])} for entry in listed]))
         return 0
     table = Table(title=f"{len(rows)} mechanisms", caption=LEGEND, caption_justify="left")
     for name in ("mechanism", "kind", "claim", "true", "what it does, and where it is from"):
@@ -100,7 +94,7 @@ def print_statements(claims: Sequence[Claim], *, as_json: bool) -> int:
     """Statements with their sources and verdicts, and what is true in place of a false one, without checking any."""
     if as_json:
         names = ("id", "family", "source", "statement", "verdict", "otherwise", "reason")
-        print_json([{name: getattr(claim, name) for name in names} for claim in claims])
+        print(json_text([{name: getattr(claim, name) for name in names} for claim in claims]))
         return 0
     table = Table(title=f"{len(claims)} statements; --id NAME checks one", show_lines=True)
     for name in ("claim", "source", "statement", "verdict", "corrected, or why not checkable"):
@@ -121,7 +115,7 @@ def print_families(claims: Sequence[Claim], *, as_json: bool) -> int:
         papers.setdefault(claim.family, {}).update({name: None for name in PAPERS if name in claim.source})
     if as_json:
         listed = {family: {str(verdict.value): n for verdict, n in found.items()} for family, found in counted.items()}
-        print_json(listed)
+        print(json_text(listed))
         return 0
     table = Table(title=f"{len(claims)} claims in {len(counted)} families")
     table.add_column("family")

@@ -11,12 +11,13 @@ import pytest
 
 from verification import report as module
 from verification.__main__ import main
+from verification.auditing.result import json_text
 from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim
 from verification.claims.search import over
 from verification.report import Contents, collect, figures as drawings, to_html, to_markdown, write_report
 from verification.report.contents import PAPERS, evidence, otherwise
 from verification.report.figures import all_figures, audits, tv_range
-from verification.report.terminal import print_claims, print_json
+from verification.report.terminal import print_claims
 from verification.specimens import Specimen
 from verification.trials import run_trials
 
@@ -261,7 +262,7 @@ def test_square_brackets_of_statements_and_failures_are_printed(text, capsys):
     assert capsys.readouterr().out.count(text) == 3
 
 
-def test_json_of_the_command_line_is_strict(capsys):
-    print_json({"limits": [math.inf, -np.inf, (np.nan, 1.5)], "none": None})
-    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+def test_json_of_the_command_line_is_strict():
+    text = json_text({"limits": [math.inf, -np.inf, (np.nan, 1.5)], "none": None})
+    found = json.loads(text, parse_constant=pytest.fail)
     assert found == {"limits": ["inf", "-inf", ["nan", 1.5]], "none": None}
