@@ -57,7 +57,7 @@ def _beside_histogram(
     # a weight of constant density before, and a log-likelihood that is a parabola: the mean of the ratio over 0 to MOST
     within = special.ndtr((MOST - found.weight) / found.error) - special.ndtr(-found.weight / found.error)
     width = math.sqrt(2 * math.pi) * found.error / MOST * float(within)
-    chance = float(special.expit(found.gain + math.log(width) + math.log(ODDS)))
+    chance = float(special.expit(found.gain + math.log(width * ODDS))) if width > 0 else 0.0
     kept = chance > LEAST_CHANCE and LEAST_RECORDS / max(float(counts.sum()), 1.0) <= found.weight <= MOST
     mixture, weight = (found.mixture, chance * found.weight) if kept else (mixture, 0.0)
     weight = max(weight, doubt(raw, noise, mixture))

@@ -9,6 +9,7 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
+from pm_dpgmm.methods.counts import background
 from pm_dpgmm.methods.counts.background import DOUBT, LITTLE
 from pm_dpgmm.methods.counts.histogram_fit import fit_beside, fit_counts
 from pm_dpgmm.methods.counts.histogram_law import log_density
@@ -124,6 +125,38 @@ def test_so_few_records_that_counts_say_little_have_some():
     assert 0 < fitted(X).background_weight < DOUBT
     assert 0 < fitted(X, method="slices").background_weight < DOUBT
     assert fitted(X[:, :1]).background is None
+
+
+@pytest.mark.parametrize(
+    "gain, weight, error", [(5.0, 0.5, 1e-4), (5_000.0, 0.5, 1e-4), (5.0, 0.05, np.inf), (-9.0, 0.05, 0.01)]
+)
+def test_what_is_no_background_leaves_the_doubt(gain, weight, error, monkeypatch):
+    """A weight far beyond the most has no density below it, whose logarithm would be lost with the doubt."""
+    release = fitted(PLANE.sample(150, rng=np.random.default_rng(1)))
+    monkeypatch.setattr(
+        background,
+        "fit_beside",
+        lambda *given, **named: replace(fit_beside(*given, **named), gain=gain, weight=weight, error=error),
+    )
+    _, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
+    assert found is not None and 0 < found[0] < DOUBT
+
+
+@pytest.mark.parametrize("gain, chance", [(1.6, 0), (1.75, 0.26504), (9.0, 0.99803)])
+def test_the_weight_is_a_mean_over_a_background_and_none(gain, chance, monkeypatch):
+    """By hand: for a weight of .04 that is known to .01 odds are exp(gain) sqrt(2 pi) .01 / .1 / 4."""
+    release = fitted(TWO.sample(2_000, rng=np.random.default_rng(0)))
+    made = fit_beside(
+        release.raw["counts"].astype(int),
+        BOX[:1],
+        release.mixture,
+        as_wide_as(BOX[:1]),
+        noise_scale=release.noise["scale"],
+        progress=lambda *_: None,
+    )
+    monkeypatch.setattr(background, "fit_beside", lambda *_, **__: replace(made, gain=gain, weight=0.04, error=0.01))
+    _, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
+    assert (0.0 if found is None else found[0]) == pytest.approx(0.04 * chance, rel=1e-3)
 
 
 def test_slices_that_contradict_the_mixture_have_a_little():
