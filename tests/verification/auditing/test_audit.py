@@ -494,6 +494,9 @@ def test_what_was_looked_for_in_too_many_columns_is_said_of_passes_only():
 @pytest.mark.parametrize("d, n, told", [(6, 1_500, []), (7, 1_500, [NOT_ALL_PAIRS]), (129, 200, [NOT_PEAKED])])
 @pytest.mark.parametrize("kind", ["point", "bit", "sequential", "curve", "sequential curve"])
 def test_a_pass_says_which_pairs_of_many_columns_were_not_looked_at(kind, d, n, told):
+    """As runs come, the first are too few for noise that is shared in some; of two notes alike the stronger is told."""
+    if "sequential" in kind and told == [NOT_ALL_PAIRS]:
+        told = [NOT_PEAKED]
     claim = {"profile": GDP(mu=50.0)} if "curve" in kind else {"epsilon": 50.0}
     how = {"sequential": "sequential" in kind, "level": "bit" if kind == "bit" else "value"}
     result = audit(columns(d), 1, 0, **claim, **how, n_samples=n, rng=np.random.default_rng(1))
