@@ -324,3 +324,11 @@ def test_slices_that_contradict_the_mixture_warn(n_components, right):
     assert [item.category for item in caught] == ([] if right else [dpg.FitWarning])
     told = "a mixture of 1 component does not fit the released counts"
     assert (release.warnings == ()) == right and (told in release.summary()) == (not right)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 5, 20, 400])
+def test_noise_alone_tells_of_far_records_once_in_two_thousand_fits(n_bins):
+    """A sum of Laplace draws is a difference of gamma draws. Four deviations of a million of them; known seed."""
+    rng = np.random.default_rng(1)
+    sums = (rng.gamma(n_bins, size=10**6) - rng.gamma(n_bins, size=10**6)) / np.sqrt(2 * n_bins)
+    assert 1e-4 < (sums > caveats._sure_of_sum(n_bins)).mean() < 5e-4 + 4 * np.sqrt(5e-4 / 10**6)
