@@ -16,7 +16,7 @@ from scipy import special
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, judged, signal
-from pm_dpgmm.methods.counts.histogram_fit import fit_beside
+from pm_dpgmm.methods.counts.histogram_fit import Beside, fit_beside
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
 from pm_dpgmm.methods.outcome import Progress
 from pm_dpgmm.mixture.far_rows import as_wide_as
@@ -41,27 +41,31 @@ def beside_histogram(
     weight is its mean, none counted as 0. Where counts hardly rise above their noise they say nothing of where no
     component is: then it is :func:`doubt` at least.
     """
-    try:
-        with np.errstate(all="ignore"):
-            return _beside_histogram(raw, noise, mixture, progress)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, or a file is odd: go on
-        return mixture, None
-
-
-def _beside_histogram(
-    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, progress: Progress
-) -> tuple[Mixture, Background | None]:
     bounds = np.asarray(raw["bounds"])
     counts, broad = np.asarray(raw["counts"]).astype(np.int64), as_wide_as(bounds)
-    found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
-    # a weight of constant density before, and a log-likelihood that is a parabola: the mean of the ratio over 0 to MOST
-    within = special.ndtr((MOST - found.weight) / found.error) - special.ndtr(-found.weight / found.error)
-    width = math.sqrt(2 * math.pi) * found.error / MOST * float(within)
-    chance = float(special.expit(found.gain + math.log(width * ODDS))) if width > 0 else 0.0
-    kept = chance > LEAST_CHANCE and LEAST_RECORDS / max(float(counts.sum()), 1.0) <= found.weight <= MOST
-    mixture, weight = (found.mixture, chance * found.weight) if kept else (mixture, 0.0)
-    weight = max(weight, doubt(raw, noise, mixture))
+    with np.errstate(all="ignore"):
+        try:
+            found = fit_beside(counts, bounds, mixture, broad, noise_scale=float(noise["scale"]), progress=progress)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, or a file is odd: go on
+            weight = 0.0
+        else:
+            weight = mean_weight(found, float(counts.sum()))
+            mixture = found.mixture if weight > 0 else mixture
+        weight = max(weight, doubt(raw, noise, mixture))
     return mixture, (weight, broad) if weight > 0 else None
+
+
+def mean_weight(found: Beside, n_records: float) -> float:
+    """Of a background and of none; 0 where one is unlikely, of next to no records, or holds more than it may.
+
+    A weight of constant density before, and a log-likelihood that is a parabola in it: the odds are the mean of the
+    ratio over 0 to ``MOST``.
+    """
+    within = special.ndtr((MOST - found.weight) / found.error) - special.ndtr(-found.weight / found.error)
+    odds = ODDS * math.sqrt(2 * math.pi) * found.error / MOST * float(within)
+    chance = float(special.expit(found.gain + math.log(odds))) if odds > 0 else 0.0
+    kept = chance > LEAST_CHANCE and LEAST_RECORDS / max(n_records, 1.0) <= found.weight <= MOST
+    return chance * found.weight if kept else 0.0
 
 
 def beside_slices(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> Background | None:
@@ -71,16 +75,19 @@ def beside_slices(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixtu
     the others or between them.
     """
     little = LITTLE if noise["dispersion"] > BAD_FIT else 0.0
-    try:
-        weight = max(little, doubt(raw, noise, mixture))
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # as above
-        weight = little
+    weight = max(little, doubt(raw, noise, mixture))
     return (weight, as_wide_as(np.asarray(raw["bounds"]))) if weight > 0 else None
 
 
 def doubt(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> float:
-    """Least weight of a background where several columns were too few for the counts: of the released numbers alone."""
+    """Least weight of a background where several columns were too few for the counts: of the released numbers alone.
+
+    0 as well where the counts of an odd file cannot be judged; nothing is raised, as the budget is spent.
+    """
     if mixture.n_features == 1:
         return 0.0
-    fit = judged(raw, noise, mixture)
-    return 0.0 if fit is None else max(0.0, DOUBT * (1 - signal(fit) / LEAST_SIGNAL))
+    try:
+        fit = judged(raw, noise, mixture)
+        return 0.0 if fit is None else max(0.0, DOUBT * (1 - signal(fit) / LEAST_SIGNAL))
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return 0.0

@@ -37,7 +37,8 @@ LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none 
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
 MOST_TIMES = 100  # the records, that is said as a number
 TIMES = 3.0  # a width was measured if the counts tell it from one so many times narrower, and from one as much wider
-NOTABLE = 0.15  # weight of all components together that could be wider, or are narrow as bins, from which on it is told
+MISPLACED = 0.15  # weight of all components together that could be wider, from which on it is told
+MOSTLY = 0.15  # weight of all components together that are as narrow as bins, from which on a misfit counts as theirs
 PER_AXIS, COSTS = 1.0, 0.1  # nats: what a record loses where a deviation is a fifth of the fitted, and what is told
 FAR_BINS = 0.5  # records that the mixture expects in all bins together in which it has next to none
 FAR = 0.002  # share of the records there from which on it is told
@@ -215,7 +216,7 @@ def misfit(fit: Judged) -> str | None:
     than all of it, and far less where components are narrower than the bins.
     """
     size, narrow = excess(fit), as_narrow_as_cells(fit)
-    mostly_narrow = bool(fit.mixture.weights[narrow].sum() > NOTABLE)
+    mostly_narrow = bool(fit.mixture.weights[narrow].sum() > MOSTLY)
     if size < (MATTERS_IF_NARROW if mostly_narrow else MATTERS):
         return None
     help_ = "another number of components, bounds that fit the columns, other bins (n_bins)"
@@ -314,7 +315,7 @@ def unmeasured_width(fit: Judged) -> str | None:
     narrower[:, 0] |= as_narrow_as_slices(fit)
     weights = fit.mixture.weights
     costly = PER_AXIS * (weights @ narrower.sum(axis=1)) > COSTS
-    misplaced = weights[wider.any(axis=1)].sum() > NOTABLE
+    misplaced = weights[wider.any(axis=1)].sum() > MISPLACED
     parts = []
     for matters, open_ended, word in ((costly, narrower, "narrower"), (misplaced, wider, "wider")):
         if matters:

@@ -142,6 +142,18 @@ def test_what_is_no_background_leaves_the_doubt(gain, weight, error, monkeypatch
     assert found is not None and 0 < found[0] < DOUBT
 
 
+def test_a_fit_that_fails_leaves_the_mixture_and_the_doubt(monkeypatch):
+    """One `try` over all of it lost the doubt with the background."""
+
+    def fails(*given, **named):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+    release = fitted(PLANE.sample(150, rng=np.random.default_rng(1)))
+    monkeypatch.setattr(background, "fit_beside", fails)
+    mixture, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
+    assert mixture is release.mixture and found is not None and 0 < found[0] < DOUBT
+
+
 @pytest.mark.parametrize("gain, chance", [(1.6, 0), (1.75, 0.26504), (9.0, 0.99803)])
 def test_the_weight_is_a_mean_over_a_background_and_none(gain, chance, monkeypatch):
     """By hand: for a weight of .04 that is known to .01 odds are exp(gain) sqrt(2 pi) .01 / .1 / 4."""
