@@ -34,6 +34,7 @@ BoolArray = NDArray[np.bool_]
 FIRST_BATCH = 8
 GROWTH = ((5_000, 0.08), (20_000, 0.15), (math.inf, 0.3))  # runs so far, and the next batch as a share of them
 TREE_RUNS = 1_000  # from which trees may turn: before, what they see inside a column is mostly luck
+# notes to a pass: something was looked at in late runs alone; and no learned score is right soon enough
 LATE = (
     "of what is said not to have been looked at some was, in the last runs, but in too few of them to refute the claim"
 )
