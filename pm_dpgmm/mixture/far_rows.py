@@ -25,14 +25,14 @@ WIDTHS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)  # of the Gaussians that share the ha
 MOST_WIDTHS = 16
 
 
-def as_wide_as(bounds: FloatArray) -> Mixture:
-    """One Gaussian whose mean is the middle of the bounds (D, 2), and three of its deviations from them.
+def as_wide_as(bounds: FloatArray, reach: float = REACH) -> Mixture:
+    """One Gaussian whose mean is the middle of the bounds (D, 2), ``reach`` of its deviations from them.
 
     ValueError if a variance is no float.
     """
     low, high = bounds.T / 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        means, variances = low + high, np.square((high - low) / REACH)
+        means, variances = low + high, np.square((high - low) / reach)
     return Mixture([1.0], means[None], np.diag(variances)[None])
 
 

@@ -74,14 +74,15 @@ def resumed_average(source: Interrupted) -> Outcome:
 def resumed_histogram(source: Interrupted) -> Outcome:
     """From the counts of the grid, all of which are released at once."""
     check_histogram(source.raw, source.law, source.n_features)
-    return histogram.fitted(source.guarantee, source.raw, dict(source.law), source.numbers[0], _silent)
+    told = source.guarantee, source.raw, dict(source.law)
+    return histogram.fitted(*told, source.numbers[0], source.n_records, _silent)
 
 
 def resumed_slices(source: Interrupted) -> Outcome:
     """From the counts of the slices, all of which are released at once."""
     shape = check_slices(source.raw, source.law, source.n_features)
     law = {name: value for name, value in source.law.items() if name != "n_cells"}
-    return slices.fitted(source.guarantee, source.raw, law, shape, source.numbers[0], _silent)
+    return slices.fitted(source.guarantee, source.raw, law, shape, source.numbers[0], source.n_records, _silent)
 
 
 def resumed_local(source: Interrupted) -> Outcome:

@@ -34,7 +34,8 @@ def refit_counts(release: AnyRelease, n_components: int) -> AnyRelease:
     check_histogram(release.raw, release.noise, release.n_features)
     if n_components == release.n_components:
         return release
-    fit = fitted(release.guarantee, release.raw, release.noise, n_components, lambda done, total: None)
+    told = release.guarantee, release.raw, release.noise
+    fit = fitted(*told, n_components, release.n_records, lambda done, total: None)
     weight, background = fit.background or (0.0, None)
     return replace(release, mixture=fit.mixture, noise=fit.noise, background_weight=weight, background=background)
 

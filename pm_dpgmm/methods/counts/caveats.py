@@ -117,22 +117,31 @@ class Judged:
     weights: FloatArray  # (K,), of the components in the density
     shares: FloatArray  # (K, M), probability of every bin under every component
     rest: FloatArray | float  # probability of every bin and the background, shape (M,)
-    n_records: float  # as the counts tell: the number may be private
+    n_records: float
+    public: bool = False  # whether the number of records is; else it is what the counts tell
 
     @classmethod
-    def of(cls, counts: Counts, mixture: Mixture, background: tuple[float, Mixture] | None = None) -> Judged:
-        """Records by weighted least squares, the weights from a first guess, their total."""
+    def of(
+        cls,
+        counts: Counts,
+        mixture: Mixture,
+        background: tuple[float, Mixture] | None = None,
+        n_records: int | None = None,
+    ) -> Judged:
+        """A private number of records by weighted least squares, the weights from a first guess, their total."""
         pairs = zip(mixture.means, mixture.covariances, strict=True)
         shares = np.array([counts.shares(mean, covariance) for mean, covariance in pairs])
         weight, broad = background or (0.0, None)
         weights = mixture.weights * (1 - weight)
         rest = 0.0 if broad is None else weight * counts.shares(broad.means[0], broad.covariances[0])
+        if n_records is not None:
+            return cls(counts, mixture, weights, shares, rest, float(n_records), True)
         p = weights @ shares + rest
-        n_records = max(counts.values.sum() / len(counts.starts), 1.0)
-        precise = p / (max(counts.noise_variance, LEAST_VARIANCE) + n_records * p)
+        guess = max(counts.values.sum() / len(counts.starts), 1.0)
+        precise = p / (max(counts.noise_variance, LEAST_VARIANCE) + guess * p)
         slope = float(precise @ p)
         estimate = float(precise @ counts.values) / slope if slope > 0 else 1.0
-        return cls(counts, mixture, weights, shares, rest, max(estimate, 1.0))
+        return cls(counts, mixture, weights, shares, rest, max(estimate, 1.0), False)
 
     @property
     def expected(self) -> FloatArray:
@@ -155,6 +164,8 @@ def count_caveats(
     noise: Mapping[str, Any],
     mixture: Mixture,
     background: tuple[float, Mixture] | None = None,
+    *,
+    n_records: int | None = None,
 ) -> list[str]:
     """What noisy counts leave open or contradict in a mixture, one text for each reason.
 
@@ -166,6 +177,8 @@ def count_caveats(
         That was fitted to the counts.
     background : (weight, Mixture), optional
         What the density has besides.
+    n_records : int, optional
+        Where it is public.
 
     Returns
     -------
@@ -177,7 +190,7 @@ def count_caveats(
     Post-processing: costs no privacy budget.
     """
     try:
-        fit = judged(raw, noise, mixture, background)
+        fit = judged(raw, noise, mixture, background, n_records)
         if fit is None:
             return []
         with np.errstate(all="ignore"):
@@ -192,6 +205,7 @@ def judged(
     noise: Mapping[str, Any],
     mixture: Mixture,
     background: tuple[float, Mixture] | None = None,
+    n_records: int | None = None,
 ) -> Judged | None:
     """The counts of a release beside a mixture; None where there are none, or so many that it would take long."""
     counts = Counts.of(raw, noise)
@@ -199,7 +213,7 @@ def judged(
     if counts is None or k * (1 + 2 * d) * counts.values.size > MOST_WORK:
         return None
     with np.errstate(all="ignore"):
-        return Judged.of(counts, mixture, background)
+        return Judged.of(counts, mixture, background, n_records)
 
 
 def signal(fit: Judged) -> float:
@@ -263,20 +277,29 @@ def excess(fit: Judged) -> float:
 
 
 def far_records(fit: Judged) -> str | None:
-    """That records lie where the mixture has none, each with a log-density of minus dozens or worse.
+    """That more records lie where the components have none than the density has there, each with a poor log-density.
 
-    One record in each of many bins moves no chi-square: it is the sum over just these bins that stands out.
+    One record in each of many bins moves no chi-square: it is the sum over just these bins that stands out. A public
+    number of records says what the sum is, too, by the other bins, which are few and have little noise together.
     """
     shares = []
-    observed, predicted = (np.split(numbers, fit.counts.starts[1:]) for numbers in (fit.counts.values, fit.expected))
-    for values, expected in zip(observed, predicted, strict=True):
-        order = np.argsort(expected, kind="stable")
-        far = order[np.cumsum(expected[order]) <= FAR_BINS]
-        noise = math.sqrt(len(far) * max(fit.counts.noise_variance, LEAST_VARIANCE))
-        sure = (_sure_of_sum(len(far)) + math.log(len(fit.counts.starts)) / FAR_SURE) * noise
-        shares.append(values[far].sum() / fit.n_records if values[far].sum() > sure else 0.0)
+    variance = max(fit.counts.noise_variance, LEAST_VARIANCE)
+    own, whole = fit.n_records * (fit.weights @ fit.shares), fit.expected
+    rows = (np.split(numbers, fit.counts.starts[1:]) for numbers in (fit.counts.values, own, whole))
+    for values, of_components, expected in zip(*rows, strict=True):
+        order = np.argsort(of_components, kind="stable")
+        far = order[np.cumsum(of_components[order]) <= FAR_BINS]
+        n_far, n_near = len(far), len(values) - len(far)
+        found, weights = values[far].sum(), np.ones(n_far)
+        if fit.public:  # the mean of both sums, each by the other's variance
+            found += (fit.n_records - values.sum()) * n_far / len(values)
+            weights = np.repeat([n_near / len(values), n_far / len(values)], [n_far, n_near])
+        spread = math.sqrt(float((weights**2).sum()) * variance)
+        sure = (_sure_of_sum(weights) + math.log(len(fit.counts.starts)) / FAR_SURE) * spread
+        beyond = found - expected[far].sum()
+        shares.append(found / fit.n_records if beyond > max(sure, FAR * fit.n_records) else 0.0)
     share = min(max(shares), 1.0)  # noise on few records may count more
-    if share < FAR:
+    if share == 0:
         return None
     return (
         f"about {share:.1%} of the records lie where the mixture has next to none, and log densities there are far too"
@@ -284,12 +307,13 @@ def far_records(fit: Judged) -> str | None:
     )
 
 
-def _sure_of_sum(n_bins: int) -> float:
-    """Deviations that so many Laplace draws exceed in sum at most once in 2,000: by their excess kurtosis, 3 / n.
+def _sure_of_sum(weights: FloatArray) -> float:
+    """Deviations that a weighted sum of Laplace draws exceeds at most once in 2,000: by its excess kurtosis.
 
     Few draws have heavier tails than Cornish and Fisher's term is made for; one alone exceeds 5 so often.
     """
-    return min(FAR_SURE + (FAR_SURE**3 - 3 * FAR_SURE) * 3 / max(n_bins, 1) / 24, FAR_SURE_ALONE)
+    kurtosis = 3 * float((weights**4).sum()) / max(float((weights**2).sum()) ** 2, 1e-300)
+    return min(FAR_SURE + (FAR_SURE**3 - 3 * FAR_SURE) * kurtosis / 24, FAR_SURE_ALONE)
 
 
 def too_few(fit: Judged) -> str | None:

@@ -142,7 +142,7 @@ class HistogramMethod(Method):
         raw = {"counts": noisy.astype(float), "bounds": np.array(bounds)}
         guarantee = self.guarantee(problem)
         released(guarantee, raw, noise)
-        return fitted(guarantee, raw, noise, problem.n_components, progress)
+        return fitted(guarantee, raw, noise, problem.n_components, problem.public_records, progress)
 
 
 def _steps(problem: Problem) -> FloatArray:
@@ -152,14 +152,22 @@ def _steps(problem: Problem) -> FloatArray:
 
 
 def fitted(
-    guarantee: Guarantee, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_components: int, progress: Progress
+    guarantee: Guarantee,
+    raw: Mapping[str, FloatArray],
+    noise: Mapping[str, Any],
+    n_components: int,
+    n_records: int | None,
+    progress: Progress,
 ) -> Outcome:
-    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
+    """The mixture of what was released, and what speaks against it: post-processing, also later from a file.
+
+    ``n_records``: where it is public.
+    """
     counts = np.asarray(raw["counts"]).astype(np.int64)
     if 2 * n_components > counts.size:
         raise ValueError(f"n_components must be at most {counts.size // 2} for {counts.size} bins, got {n_components}")
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
-    mixture, background = beside_histogram(raw, noise, mixture, progress)
+    mixture, background = beside_histogram(raw, noise, mixture, n_records=n_records, progress=progress)
     progress(N_PARTS, N_PARTS)
-    told = dict(noise) | {"caveats": count_caveats(raw, noise, mixture, background)}
+    told = dict(noise) | {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records)}
     return Outcome(mixture, guarantee, raw, told | far_rows(raw["bounds"], float(counts.sum())), background)

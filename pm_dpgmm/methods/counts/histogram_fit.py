@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
+from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_VARIANCE
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -25,7 +26,6 @@ PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each uni
 LONG = 10  # steps of a long run that are a part of the progress
 N_PARTS = N_STARTS + 2 * MAX_STEPS // LONG
 FIRST_SHARE = 0.05  # of a known component, to start from
-LEAST_VARIANCE = 1e-3  # of a noisy count that is divided by
 SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
@@ -88,16 +88,6 @@ def fit_counts(
     return _in_records(found, bounds, n_cells)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Beside:
-    """A mixture fitted again beside a component that is known but for its weight."""
-
-    mixture: Mixture  # without that component
-    weight: float  # of that component
-    gain: float  # of the penalised log-likelihood, nats
-    error: float  # standard deviation of the weight as the counts know it, about a small one
-
-
 def fit_beside(
     counts: IntArray,
     bounds: FloatArray,
@@ -105,9 +95,12 @@ def fit_beside(
     known: Mixture,
     *,
     noise_scale: float,
+    n_records: int | None,
     progress: Callable[[int, int], None],
-) -> Beside:
+) -> Mixture:
     """Fit to the same counts from ``mixture``, with one more component of which only the weight is free.
+
+    A public number of records is used here: what bins of little noise do not hold must lie in the many others.
 
     Parameters
     ----------
@@ -117,24 +110,32 @@ def fit_beside(
         That :func:`fit_counts` found.
     known : Mixture
         The component.
+    n_records : int or None
+        Where it is public.
+
+    Returns
+    -------
+    Mixture
+        Without the known component.
     """
-    grid = _grid(counts, mixture.n_components, noise_scale)
-    own = _in_bins(mixture, bounds, counts, 1 - FIRST_SHARE)
-    other = _in_bins(known, bounds, counts, FIRST_SHARE)
-    plain, _ = _em(grid, _in_bins(mixture, bounds, counts, 1.0), MAX_STEPS)
+    grid = replace(_grid(counts, mixture.n_components, noise_scale), n_fixed=1, n_records=n_records)
+    n_expected = max(float(counts.sum()), 1.0) if n_records is None else float(n_records)
+    own = _in_bins(mixture, bounds, counts.shape[0], (1 - FIRST_SHARE) * n_expected)
+    other = _in_bins(known, bounds, counts.shape[0], FIRST_SHARE * n_expected)
     rates, means, blurred = (np.concatenate(pair) for pair in zip(own, other, strict=True))
-    grid, told = replace(grid, n_fixed=1), N_PARTS - MAX_STEPS // LONG
-    value, (rates, means, blurred) = _em(
+    told = N_PARTS - MAX_STEPS // LONG
+    _, (rates, means, blurred) = _em(
         grid, (rates, means, blurred), MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS)
     )
-    parts, _ = _expected_parts(grid, (rates, means, blurred), 0.0)
-    # records that move from the mixture to the known component
-    moved = parts[-1] / rates[-1] - parts[:-1].sum(axis=0) / rates[:-1].sum()
-    variances = parts.sum(axis=0) + 2 * noise_scale**2 + LEAST_VARIANCE
-    information = float((moved**2 / variances).sum()) * float(rates.sum()) ** 2
-    found = _in_records((rates[:-1], means[:-1], blurred[:-1]), bounds, counts.shape[0])
-    weight = float(rates[-1] / rates.sum())
-    return Beside(found, weight, value - plain, 1 / math.sqrt(max(information, 1.0)))
+    return _in_records((rates[:-1], means[:-1], blurred[:-1]), bounds, counts.shape[0])
+
+
+def bin_shares(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatArray:
+    """Probabilities of the bins as the fit takes them, shape (n_cells ** D,), of a record within the bounds."""
+    parameters = _in_bins(mixture, bounds, n_cells, 1.0)
+    parts, _ = _densities(cell_centres(np.array([[0.0, n_cells]] * len(bounds)), n_cells), parameters)
+    found = parts.sum(axis=0)
+    return np.asarray(found / found.sum())
 
 
 def _in_records(found: Parameters, bounds: FloatArray, n_cells: int) -> Mixture:
@@ -148,12 +149,11 @@ def _in_records(found: Parameters, bounds: FloatArray, n_cells: int) -> Mixture:
     )
 
 
-def _in_bins(mixture: Mixture, bounds: FloatArray, counts: IntArray, share: float) -> Parameters:
-    """A mixture as a part of all records, in units of a bin."""
-    width = (bounds[:, 1] - bounds[:, 0]) / counts.shape[0]
-    n_records = max(float(counts.sum()), 1.0)
+def _in_bins(mixture: Mixture, bounds: FloatArray, n_cells: int, n_records: float) -> Parameters:
+    """A mixture of so many records, in units of a bin."""
+    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
     blurred = mixture.covariances / (width[:, None] * width) + np.eye(len(width)) * CELL_VARIANCE
-    return mixture.weights * share * n_records, (mixture.means - bounds[:, 0]) / width, blurred
+    return mixture.weights * n_records, (mixture.means - bounds[:, 0]) / width, blurred
 
 
 Parameters = tuple[FloatArray, FloatArray, FloatArray]  # rates (K,), means (K, D), blurred covariances (K, D, D)
@@ -171,6 +171,7 @@ class _Grid:
     excess: FloatArray  # (number of those,), positive, by how much they do
     spread: FloatArray  # (D, D), a typical covariance of a component
     n_fixed: int = 0  # components, the last ones, of which the rate alone is free
+    n_records: int | None = None  # where it is public and used
 
 
 def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
@@ -203,27 +204,54 @@ def _em(
         log_likelihood, slope = count_log_likelihood(grid.heights, expected, noise_scale=grid.noise_scale)
         # the mass outside the grid is a Poisson count known to be 0
         value = float(log_likelihood.sum() - (parameters[0].sum() - parts.sum()) - penalty)
+        # E[true count] = expected (1 + d log-likelihood / d expected), shared over the components
+        true = 1 + slope
+        if grid.n_records is not None:
+            true, log_total = _given_the_total(grid, expected, true)
+            value += log_total
         if value - previous < TOLERANCE:
             break
         previous = value
-        # E[true count] = expected (1 + d log-likelihood / d expected), shared over the components
-        shares = parts * (1 + slope)
-        parameters = _maximise(grid, shares, pseudo, parameters)
+        parameters = _maximise(grid, parts * true, pseudo, parameters)
     return previous, parameters
+
+
+def _given_the_total(grid: _Grid, expected: FloatArray, true: FloatArray) -> tuple[FloatArray, float]:
+    """E[true count | noisy counts, their true sum] over the expected (M,), and the log-likelihood of that sum.
+
+    ``true`` (M,) has that without the sum, which is taken as Gaussian: of independent counts, whose excess over what
+    was expected is theirs in proportion to their variances (:func:`histogram_law.log_density` has the same law).
+    """
+    assert grid.n_records is not None
+    noise = 0.5 / math.sinh(0.5 / grid.noise_scale) ** 2
+    # E[y (y - 1) | c] = m^2 P[c - 2]/P[c]; where rounding would be squared, the best linear prediction
+    _, slope = count_log_likelihood(grid.heights - 1, expected, noise_scale=grid.noise_scale)
+    mean = expected * true
+    exact = expected**2 * true * (1 + slope) + mean - mean**2
+    linear = expected * noise / (expected + noise)
+    variances = np.maximum(np.where(expected > max(LARGE_COUNT, 10 * noise), linear, exact), 0.0)
+    spread = max(float(variances.sum()), LEAST_VARIANCE)
+    surprise = grid.n_records - float(mean.sum())
+    found = np.maximum(mean + variances * (surprise / spread), 0.0) / expected
+    return found, -0.5 * (surprise**2 / spread + math.log(spread / grid.n_records))
 
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:
     """Expected count of each component in each bin (K, M), and the penalty of the prior on the covariances."""
-    rates, means, covariances = parameters
-    d = means.shape[1]
-    factors = np.linalg.cholesky(covariances)
-    offsets = np.swapaxes(grid.centres - means[:, None, :], 1, 2)
-    whitened = np.linalg.solve(factors, offsets)
-    log_determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + d * LOG_2PI)
+    parts, log_determinants = _densities(grid.centres, parameters)
+    covariances = parameters[2]
     traces = np.trace(np.linalg.solve(covariances, np.broadcast_to(grid.spread, covariances.shape)), axis1=1, axis2=2)
-    k, parts = grid.n_components, rates[:, None] * np.exp(exponents)
-    return parts, 0.5 * pseudo * float((log_determinants + traces)[:k].sum())
+    return parts, 0.5 * pseudo * float((log_determinants + traces)[: grid.n_components].sum())
+
+
+def _densities(centres: FloatArray, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
+    """Rate times density of each component at each centre (K, M), and log-determinants (K,) of the covariances."""
+    rates, means, covariances = parameters
+    factors = np.linalg.cholesky(covariances)
+    whitened = np.linalg.solve(factors, np.swapaxes(centres - means[:, None, :], 1, 2))
+    log_determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + means.shape[1] * LOG_2PI)
+    return rates[:, None] * np.exp(exponents), log_determinants
 
 
 def _maximise(grid: _Grid, shares: FloatArray, pseudo: float, before: Parameters) -> Parameters:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -75,13 +76,8 @@ def fit_slices(
         Mean squared residual of the counts under the fit by likelihood: about 1 when a mixture of so many components
         fits, above 1.5 when it does not.
     """
-    rng = np.random.default_rng(FIT_SEED)
-    heights = counts.astype(float)
-    points, weights = _matched(heights, slices, noise_scale, rng)
-    chosen = points[rng.choice(len(points), size=N_CLOUD, p=weights / weights.sum())]
-    cloud = chosen + rng.uniform(-0.5, 0.5, chosen.shape)
-    data = SliceData(slices, heights, noise_scale, cloud)
-    starts = _starts(cloud, n_components, max(float(weights.sum()), float(n_components)))
+    data, n_records = _with_cloud(counts, slices, noise_scale)
+    starts = _starts(data.cloud, n_components, max(n_records, float(n_components)))
     light = CLOUD_RECORDS * max(1.0, noise_scale)
     steps = N_STARTS + 2
 
@@ -97,10 +93,41 @@ def fit_slices(
     misfit = dispersion(data, best[1])
     progress(N_STARTS + 1, steps)
     if misfit > BAD_FIT:
-        heavy = min(light * misfit**2, 10 * float(weights.sum()) + light)
+        heavy = min(light * misfit**2, 10 * n_records + light)
         best = improved(data, best_of_starts(heavy)[1], heavy, steps=MAX_STEPS)
     progress(steps, steps)
     return _mixture(best[1], slices, bounds), misfit
+
+
+def fit_beside(
+    counts: IntArray,
+    slices: Slices,
+    bounds: FloatArray,
+    mixture: Mixture,
+    known: FloatArray,
+    *,
+    noise_scale: float,
+) -> Mixture:
+    """Improve what :func:`fit_slices` found, beside ``known`` expected counts (M,) that belong to no component."""
+    data, n_records = _with_cloud(counts, slices, noise_scale)
+    width = (bounds[:, 1] - bounds[:, 0]) / slices.n_cells
+    start = Components.of(
+        mixture.weights * max(n_records, 1.0),
+        (mixture.means - bounds[:, 0]) / width - slices.n_cells / 2,
+        mixture.covariances / (width[:, None] * width),
+    )
+    light = CLOUD_RECORDS * max(1.0, noise_scale)
+    return _mixture(improved(replace(data, known=known), start, light, steps=MAX_STEPS)[1], slices, bounds)
+
+
+def _with_cloud(counts: IntArray, slices: Slices, noise_scale: float) -> tuple[SliceData, float]:
+    """The counts with a cloud of points, and how many records these stand for."""
+    rng = np.random.default_rng(FIT_SEED)
+    heights = counts.astype(float)
+    points, weights = _matched(heights, slices, noise_scale, rng)
+    chosen = points[rng.choice(len(points), size=N_CLOUD, p=weights / weights.sum())]
+    cloud = chosen + rng.uniform(-0.5, 0.5, chosen.shape)
+    return SliceData(slices, heights, noise_scale, cloud), float(weights.sum())
 
 
 def _mixture(found: Components, slices: Slices, bounds: FloatArray) -> Mixture:

@@ -52,6 +52,7 @@ class SliceData:
     counts: FloatArray  # noisy, all directions in one vector
     noise_scale: float
     cloud: FloatArray  # (P, D)
+    known: FloatArray | float = 0.0  # (M,), expected counts besides those of the components
 
     @property
     def direction(self) -> IntArray:
@@ -86,7 +87,7 @@ def objective(data: SliceData, found: Components, cloud_weight: float) -> tuple[
     offsets = data.slices.offsets[:-1]
     shares, by_mean, by_deviation = expected_shares(data, found)
     inside = np.add.reduceat(shares, offsets, axis=1)
-    expected = found.rates @ shares + SMALLEST_EXPECTED
+    expected = found.rates @ shares + data.known + SMALLEST_EXPECTED
     log_likelihood, slope = count_log_likelihood(data.counts, expected, noise_scale=data.noise_scale)
     value = float(log_likelihood.sum() - found.rates @ (1 - inside).sum(axis=1))
     # the derivative by a share is rate (1 + slope): its slice gains, the outside loses as much
@@ -128,7 +129,7 @@ def _cloud(points: FloatArray, found: Components) -> tuple[float, Components]:
 
 def dispersion(data: SliceData, found: Components) -> float:
     """Mean squared residual in units of noise and sampling: about 1 when the mixture fits the counts."""
-    expected = found.rates @ expected_shares(data, found)[0] + SMALLEST_EXPECTED
+    expected = found.rates @ expected_shares(data, found)[0] + data.known + SMALLEST_EXPECTED
     return float(np.mean((data.counts - expected) ** 2 / (2 * data.noise_scale**2 + expected)))
 
 

@@ -131,7 +131,7 @@ class SliceMethod(Method):
         }
         guarantee = self.guarantee(problem)
         released(guarantee, raw, noise | {"n_cells": slices.n_cells})
-        return fitted(guarantee, raw, noise, slices, problem.n_components, progress)
+        return fitted(guarantee, raw, noise, slices, problem.n_components, problem.public_records, progress)
 
 
 def fitted(
@@ -140,9 +140,13 @@ def fitted(
     noise: Mapping[str, Any],
     slices: Slices,
     n_components: int,
+    n_records: int | None,
     progress: Progress,
 ) -> Outcome:
-    """The mixture of what was released, and what speaks against it: post-processing, also later from a file."""
+    """The mixture of what was released, and what speaks against it: post-processing, also later from a file.
+
+    ``n_records``: where it is public.
+    """
     if slices.n_cells < 2 * n_components:
         raise ValueError(f"n_components must be at most {slices.n_cells // 2} for {slices.n_cells} slices")
     counts = np.asarray(raw["counts"]).astype(np.int64)
@@ -150,7 +154,7 @@ def fitted(
         counts, slices, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress
     )
     told = dict(noise) | {"dispersion": dispersion}
-    background = beside_slices(raw, told, mixture)
-    told |= {"caveats": count_caveats(raw, noise, mixture, background)}
+    mixture, background = beside_slices(raw, told, mixture, n_records=n_records)
+    told |= {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records)}
     told |= far_rows(np.asarray(raw["bounds"]), float(counts.sum()) / len(slices.directions))
     return Outcome(mixture, guarantee, raw, told, background)
