@@ -159,6 +159,7 @@ def mean_weight(
         low, high = weights[max(near[0] - 1, 0)], weights[min(near[-1] + 1, N_WEIGHTS - 1)]
     ratios = np.exp(found - found.max() - weights[:, None] / TYPICAL) / TYPICAL
     masses = ratios.max(axis=1) * (weights[1] - weights[0]) * ODDS
+    masses[[0, -1]] /= 2  # the trapezoidal rule
     weight = float(masses @ weights) / (float(masses.sum()) + math.exp(none[0] - found.max()))
     n_records = max(float(sum(grid.counts.sum() for grid in grids)) / len(grids), 1.0)
     return (int(ratios.sum(axis=0).argmax()), weight) if weight * n_records >= LEAST_RECORDS else (0, 0.0)

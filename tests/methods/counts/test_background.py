@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
 from pm_dpgmm.methods.counts import background
-from pm_dpgmm.methods.counts.background import DOUBT, LITTLE
-from pm_dpgmm.methods.counts.histogram_fit import fit_beside, fit_counts
-from pm_dpgmm.methods.counts.histogram_law import log_density
+from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, MOST, ODDS, REACH, TYPICAL
+from pm_dpgmm.methods.counts.histogram_fit import fit_counts
+from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.release.fit_check import check_counts
@@ -55,30 +56,21 @@ def test_tails_are_in_the_background_and_no_longer_cost_dozens_of_nats(tailed):
 
 
 def test_the_background_is_a_function_of_public_bounds():
-    broad = as_wide_as(BOX)
-    assert broad.means.tolist() == [[2.0, 1.0]] and np.sqrt(broad.covariances[0]).tolist() == [
-        [16 / 6, 0.0],
-        [0.0, 14 / 6],
-    ]
+    broad = as_wide_as(BOX, REACH)
+    assert broad.means.tolist() == [[2.0, 1.0]] and np.sqrt(broad.covariances[0]).tolist() == [[4.0, 0.0], [0.0, 3.5]]
 
 
 @pytest.mark.parametrize(
-    "mixture, n_records", [(TWO, 300), (TWO, 2_000), (TWO, 40_000), (PLANE, 2_000), (PLANE, 40_000)]
+    "mixture, n_records, most",
+    [(TWO, 300, 0.02), (TWO, 2_000, 0.005), (TWO, 40_000, 2e-4), (PLANE, 2_000, 0.01), (PLANE, 40_000, 5e-4)],
 )
-def test_mixtures_have_none(mixture, n_records):
-    """Three known seeds each; in up to 7 of 100 such fits one that is not there has a little weight."""
+def test_mixtures_have_next_to_none(mixture, n_records, most):
+    """Three known seeds each. What is left is what noise may hide; its weight is about what it costs in nats."""
     for seed in range(3):
         X = mixture.sample(n_records, rng=np.random.default_rng(seed))
-        release = fitted(X, random_seed=seed)
-        same = fit_counts(
-            release.raw["counts"].astype(int),
-            BOX[: X.shape[1]],
-            2,
-            noise_scale=release.noise["scale"],
-            progress=lambda *_: None,
-        )
-        assert release.background is None and release.background_weight == 0
-        assert release.mixture.means.tolist() == same.means.tolist()
+        assert fitted(X, random_seed=seed).background_weight < most
+        if mixture is PLANE:
+            assert fitted(X, random_seed=seed, method="slices").background_weight < most
 
 
 @pytest.mark.parametrize("deviation, share", [(15.0, 0.6), (18.0, 0.6), (16.0, 0.06), (25.0, 1.0)])
@@ -89,7 +81,7 @@ def test_a_component_as_wide_as_the_background_stays_a_component(deviation, shar
         x = np.r_[rng.normal(50.0, deviation, n_wide), rng.normal(30.0, 3.0, 20_000 - n_wide)]
         release = fitted(x[:, None], 1 + (share < 1), bounds=(0, 100))
         wide = int(np.argmax(release.covariances[:, 0, 0]))
-        assert release.background is None and release.weights[wide] == pytest.approx(share, abs=0.02)
+        assert release.background_weight < 0.03 and release.weights[wide] == pytest.approx(share, abs=0.02)
 
 
 @pytest.mark.parametrize("means, deviations", [([-8.0, 8.0], [2.0, 2.5]), ([-6.0, 6.0], [0.8, 1.0])])
@@ -115,82 +107,142 @@ def test_a_twentyfifth_of_the_records_far_from_all_components_is_not_lost_in_sil
         assert not silent or density.mean() - release.log_density(held_out).mean() < 0.1
 
 
-def test_what_holds_more_than_a_tenth_is_no_background():
+@pytest.mark.parametrize(
+    "method, d, n_records, share, most",
+    [
+        ("histogram", 2, 1_000, 0.04, 0.1),
+        ("histogram", 2, 3_000, 0.07, 0.05),
+        ("histogram", 2, 3_000, 0.2, 0.1),
+        ("slices", 2, 3_000, 0.05, 0.1),
+        ("slices", 3, 3_000, 0.07, 0.08),
+        ("slices", 3, 5_000, 0.04, 0.04),
+    ],
+)
+@pytest.mark.thorough(quick=["histogram-2-3000-0.07-0.05", "slices-3-3000-0.07-0.08"])
+def test_far_rows_in_several_columns_are_found_where_sums_of_noisy_counts_hide_them(method, d, n_records, share, most):
+    """.3, .65 and more were lost in silence: what so many noisy bins hold, the public number of records tells.
+
+    Three known seeds.
+    """
+    truth = dpg.Mixture([0.6, 0.4], [[30.0] * d, [65.0] * d], [36.0 * np.eye(d)] * 2)
+
+    def drawn(n, rng):
+        far = rng.random(n) < share
+        return np.where(far[:, None], rng.uniform(0, 100, (n, d)), truth.sample(n, rng=rng))
+
+    for seed in range(1, 4):
+        rng = np.random.default_rng(seed)
+        release = fitted(drawn(n_records, rng), bounds=(0, 100), random_seed=seed, method=method)
+        held_out = drawn(20_000, rng)
+        density = np.logaddexp(math.log(1 - share) + truth.log_density(held_out), math.log(share) - d * math.log(100))
+        assert density.mean() - release.log_density(held_out).mean() < most
+
+
+def test_a_private_number_of_records_tells_less_and_is_not_used():
+    X = with_tail(20_000, 0.1)
+    found = [fitted(X, neighbouring=relation) for relation in ("replace-one", "add-remove")]
+    assert [release.n_records for release in found] == [20_000, None]
+    assert all(0.05 < release.background_weight < 0.15 for release in found)
+    alone = fitted(X, method="slices", neighbouring="add-remove")
+    assert alone.n_records is None and 0.02 < alone.background_weight < 0.15
+
+
+def test_no_law_of_components_is_that_of_exponential_times():
+    """A fifth of them seems to be in no component: .08 nats a record are lost with it, .21 without."""
     x = np.clip(np.random.default_rng(1).exponential(20.0, (20_000, 1)), 0, 100)
-    assert fitted(x, bounds=(0, 100)).background is None
+    release = fitted(x, bounds=(0, 100))
+    held_out = np.random.default_rng(2).exponential(20.0, (20_000, 1))
+    held_out = held_out[held_out[:, 0] < 99]
+    lost = (-math.log(20.0) - held_out[:, 0] / 20 - release.log_density(held_out)).mean()
+    assert 0.1 < release.background_weight < MOST and lost < 0.1
 
 
 def test_so_few_records_that_counts_say_little_have_some():
     X = PLANE.sample(150, rng=np.random.default_rng(1))
-    assert 0 < fitted(X).background_weight < DOUBT
-    assert 0 < fitted(X, method="slices").background_weight < DOUBT
-    assert fitted(X[:, :1]).background is None
+    assert 0.01 < fitted(X).background_weight < DOUBT
+    assert 0.01 < fitted(X, method="slices").background_weight < DOUBT
 
 
-@pytest.mark.parametrize(
-    "gain, weight, error", [(5.0, 0.5, 1e-4), (5_000.0, 0.5, 1e-4), (5.0, 0.05, np.inf), (-9.0, 0.05, 0.01)]
-)
-def test_what_is_no_background_leaves_the_doubt(gain, weight, error, monkeypatch):
-    """A weight far beyond the most has no density below it, whose logarithm would be lost with the doubt."""
-    release = fitted(PLANE.sample(150, rng=np.random.default_rng(1)))
-    monkeypatch.setattr(
-        background,
-        "fit_beside",
-        lambda *given, **named: replace(fit_beside(*given, **named), gain=gain, weight=weight, error=error),
-    )
-    _, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
-    assert found is not None and 0 < found[0] < DOUBT
-
-
-def test_a_fit_that_fails_leaves_the_mixture_and_the_doubt(monkeypatch):
+@pytest.mark.parametrize("method, fit", [("histogram", "fit_beside"), ("slices", "mean_weight")])
+def test_a_fit_that_fails_leaves_the_mixture_and_the_doubt(method, fit, monkeypatch):
     """One `try` over all of it lost the doubt with the background."""
 
     def fails(*given, **named):
         raise np.linalg.LinAlgError("Matrix is not positive definite")
 
-    release = fitted(PLANE.sample(150, rng=np.random.default_rng(1)))
-    monkeypatch.setattr(background, "fit_beside", fails)
-    mixture, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
-    assert mixture is release.mixture and found is not None and 0 < found[0] < DOUBT
+    one = fitted(PLANE.sample(150, rng=np.random.default_rng(1)), method=method)
+    monkeypatch.setattr(background, fit, fails)
+    if method == "slices":
+        mixture, found = background.beside_slices(one.raw, one.noise, one.mixture, n_records=150)
+    else:
+        silent = {"n_records": 150, "progress": lambda *_: None}
+        mixture, found = background.beside_histogram(one.raw, one.noise, one.mixture, **silent)
+    assert mixture is one.mixture and found is not None and 0 < found[0] < DOUBT
 
 
-@pytest.mark.parametrize("gain, chance", [(1.6, 0), (1.75, 0.26504), (9.0, 0.99803)])
-def test_the_weight_is_a_mean_over_a_background_and_none(gain, chance, monkeypatch):
-    """By hand: for a weight of .04 that is known to .01 odds are exp(gain) sqrt(2 pi) .01 / .1 / 4."""
-    release = fitted(TWO.sample(2_000, rng=np.random.default_rng(0)))
-    made = fit_beside(
-        release.raw["counts"].astype(int),
-        BOX[:1],
-        release.mixture,
-        as_wide_as(BOX[:1]),
-        noise_scale=release.noise["scale"],
-        progress=lambda *_: None,
+# ---------------------------------------------------------------------- weights
+GRID = [NoisyGrid(np.full(4, 2.5e4), BOX[:1], 4, 2.0, 10**5)]
+
+
+def parabola(peak, error, height=0.0):
+    """Log-likelihood of a weight."""
+    return lambda grids, own, wide, weight, form: height - (weight - peak) ** 2 / (2 * error**2)
+
+
+@pytest.mark.parametrize("peak, error", [(0.04, 0.01), (0.04, 0.001), (0.1, 0.05), (-0.1, 0.03), (0.26, 0.2)])
+def test_the_weight_is_its_posterior_mean(peak, error, monkeypatch):
+    """By numerical integrals: none has the odds 1 / ODDS, and weights up to MOST an exponential law."""
+    monkeypatch.setattr(background, "_of_weight", parabola(peak, error))
+
+    def integral(power):
+        def under(w):
+            return w**power * math.exp(-((w - peak) ** 2) / (2 * error**2) - w / TYPICAL) / TYPICAL
+
+        return ODDS * integrate.quad(under, 0, MOST, points=[min(max(peak, 0), MOST)], epsabs=1e-13, limit=200)[0]
+
+    wanted = integral(1) / (integral(0) + math.exp(-(peak**2) / (2 * error**2)))
+    _, found = background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)])
+    assert found == pytest.approx(wanted, rel=0.02)
+
+
+def test_what_surely_holds_more_is_no_background(monkeypatch):
+    monkeypatch.setattr(background, "_of_weight", parabola(0.5, 0.05))
+    assert background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)]) == (0, 0.0)
+    monkeypatch.setattr(background, "_of_weight", parabola(0.3, 0.05))  # half a nat beyond
+    assert 0.1 < background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)])[1] < MOST
+
+
+def test_the_likelier_mixture_is_taken_and_a_background_of_no_record_is_none(monkeypatch):
+    monkeypatch.setattr(
+        background, "_of_weight", lambda grids, own, wide, weight, form: own - (weight - 0.05) ** 2 / 2e-4
     )
-    monkeypatch.setattr(background, "fit_beside", lambda *_, **__: replace(made, gain=gain, weight=0.04, error=0.01))
-    _, found = background.beside_histogram(release.raw, release.noise, release.mixture, lambda *_: None)
-    assert (0.0 if found is None else found[0]) == pytest.approx(0.04 * chance, rel=1e-3)
+    assert [background.mean_weight(GRID, own, [])[0] for own in ([0.0, 1.0], [1.0, 0.0])] == [1, 0]
+    monkeypatch.setattr(background, "_of_weight", parabola(-0.1, 0.001))
+    assert background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)]) == (0, 0.0)
 
 
 def test_slices_that_contradict_the_mixture_have_a_little():
     X = with_tail(20_000, 0.2)
     release = fitted(X, 1, method="slices")
-    assert release.background_weight == LITTLE and release.background.means.tolist() == [[2.0, 1.0]]
-    assert fitted(PLANE.sample(20_000, rng=np.random.default_rng(1)), method="slices").background is None
+    assert release.background_weight >= LITTLE and release.background.means.tolist() == [[2.0, 1.0]]
 
 
-def test_a_known_weight_is_found_within_its_error():
-    """Ten draws, 4 errors: false alarms below 1e-3."""
-    known, away = as_wide_as(BOX[:1]), []
+@pytest.mark.parametrize("public", [True, False])
+def test_a_known_weight_is_found_within_its_error(public):
+    """Ten draws; the mean is within .003 of .05 and no one is off by .015, where the noise alone has .004."""
+    known, found = as_wide_as(BOX[:1], REACH), []
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        far = known.sample(600, rng=rng)
+        far = known.sample(900, rng=rng)
         x = np.concatenate([TWO.sample(9_500, rng=rng), far[np.abs(far - 2) < 8][:500, None]])
         counts = np.histogram(x, 64, BOX[0])[0] + rng.geometric(0.4, 64) - rng.geometric(0.4, 64)
         plain = fit_counts(counts, BOX[:1], 2, noise_scale=2.0, progress=lambda *_: None)
-        found = fit_beside(counts, BOX[:1], plain, known, noise_scale=2.0, progress=lambda *_: None)
-        assert found.gain > 5 and 0.002 < found.error < 0.02
-        away.append((found.weight - 500 / 10_000) / found.error)
-    assert np.abs(away).max() < 4
+        raw = {"counts": counts.astype(float), "bounds": BOX[:1]}
+        _, one = background.beside_histogram(
+            raw, {"scale": 2.0}, plain, n_records=10_000 if public else None, progress=lambda *_: None
+        )
+        found.append(one[0])
+    assert np.mean(found) == pytest.approx(0.05, abs=0.003) and np.abs(np.array(found) - 0.05).max() < 0.015
 
 
 def test_the_check_of_the_counts_takes_the_whole_density(tailed):

@@ -135,7 +135,7 @@ def test_progress_counts_public_starts_and_steps_of_what_follows():
     raw = {"counts": np.array([5.0, 9.0, 2.0, 1.0]), "bounds": np.array([[0.0, 1.0]])}
     relation = Neighbouring.REPLACE_ONE
     guarantee = Guarantee(1.0, 0.0, relation, "words", histogram_loss(epsilon=1.0, neighbouring=relation))
-    fitted(guarantee, raw, law, 1, lambda *at: seen.append(at))
+    fitted(guarantee, raw, law, 1, None, lambda *at: seen.append(at))
     done, totals = zip(*seen, strict=True)
     assert list(done) == sorted(done) and done[0] == 1 and done[-1] == totals[-1] and len(set(totals)) == 1
     assert len(set(done)) >= 12
