@@ -32,8 +32,8 @@ MOST = 0.25  # of the density: what holds more is no background, but a component
 SURELY_MORE = 2.0  # nats: rise of the log-likelihood beyond that
 LEAST_RECORDS = 0.5  # a background of fewer says nothing
 N_REFITS, WORTH = 2, 0.005  # of slices beside a background, and the weight of it from which on they are worth it
-N_WEIGHTS, N_ROUNDS = 21, 4  # that are tried, and how often among fewer
-FLAT = 15.0  # nats below the best, from which on a weight is left out
+N_WEIGHTS, N_ROUNDS = 31, 3  # that are tried, and how often among fewer
+FLAT = 10.0  # nats below the best, from which on a weight is left out
 MOST_EXACT = 200_000  # counts for each weight, beyond which their Gaussian law does
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
@@ -146,7 +146,8 @@ def mean_weight(
     form = "gaussian" if size * (1 if grids[0].n_records is not None else MOST_TOTALS) > MOST_EXACT else "exact"
 
     def log_likelihoods(weights: FloatArray) -> FloatArray:  # (number of weights, number of mixtures)
-        return np.array([[_of_weight(grids, one, wide, w, form) for one in own] for w in weights])
+        found = np.array([[_of_weight(grids, one, wide, w, form) for one in own] for w in weights])
+        return np.where(np.isnan(found), -np.inf, found)
 
     none, edge = log_likelihoods(np.array([0.0, MOST]))
     if log_likelihoods(np.linspace(MOST, 1.0, N_WEIGHTS)).max() - edge.max() > SURELY_MORE:
@@ -155,14 +156,17 @@ def mean_weight(
     for _ in range(N_ROUNDS):
         weights = np.linspace(low, high, N_WEIGHTS)
         found = log_likelihoods(weights)
+        if found.max() == -np.inf:
+            return 0, 0.0
         near = np.flatnonzero(found.max(axis=1) > found.max() - FLAT)
         low, high = weights[max(near[0] - 1, 0)], weights[min(near[-1] + 1, N_WEIGHTS - 1)]
-    ratios = np.exp(found - found.max() - weights[:, None] / TYPICAL) / TYPICAL
-    masses = ratios.max(axis=1) * (weights[1] - weights[0]) * ODDS
+    masses = np.exp(found - found.max() - weights[:, None] / TYPICAL) / TYPICAL * (weights[1] - weights[0]) * ODDS
     masses[[0, -1]] /= 2  # the trapezoidal rule
-    weight = float(masses @ weights) / (float(masses.sum()) + math.exp(none[0] - found.max()))
+    of_weights, of_mixtures, of_none = masses.max(axis=1), masses.sum(axis=0), math.exp(none[0] - found.max())
+    of_mixtures[0] += of_none
+    weight = float(of_weights @ weights / (of_weights.sum() + of_none))
     n_records = max(float(sum(grid.counts.sum() for grid in grids)) / len(grids), 1.0)
-    return (int(ratios.sum(axis=0).argmax()), weight) if weight * n_records >= LEAST_RECORDS else (0, 0.0)
+    return (int(of_mixtures.argmax()), weight) if weight * n_records >= LEAST_RECORDS else (0, 0.0)
 
 
 def _of_weight(
