@@ -191,8 +191,8 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
     Raises
     ------
     TypeError, ValueError
-        If not exactly one claim is given, its values are no probabilities, or a guarantee's own curve is above its
-        delta.
+        If not exactly one claim is given, its values are below 0 or no numbers (above 1 they count as 1, as bounds
+        may be), or a guarantee's own curve is above its delta.
 
     Examples
     --------

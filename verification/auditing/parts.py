@@ -52,6 +52,8 @@ def checked_part(part: Any) -> NDArray[Any]:
         raise OutputTypeError(f"mechanism must return numbers, got {shown(part)}: {error}") from error
     except OverflowError as error:
         raise OutputError(f"integer outputs must lie within 2^53, got {shown(part)}") from error
+    if array.dtype == object and array.size and all(isinstance(v, (int, np.integer)) for v in array.ravel()):
+        _raise_beyond(array.min(), array.max())  # of more than 64 bits
     if not _is_of_numpy(array.dtype):
         raise OutputTypeError(
             f"mechanism must return numbers (NaN for failure), got dtype {array.dtype}: {shown(part)}"
@@ -200,5 +202,5 @@ def _check_integers_among_floats(part: Any, array: NDArray[Any]) -> None:
 def _raise_beyond(least: Any, largest: Any) -> None:
     raise OutputError(
         "integer outputs must lie within 2^53, beyond which low digits would go unseen; return high and low"
-        f" parts, got values from {least} to {largest}"
+        f" parts, got values from {shown(least)} to {shown(largest)}"
     )
