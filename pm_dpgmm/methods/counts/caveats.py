@@ -41,7 +41,7 @@ MISPLACED = 0.15  # weight of all components together that could be wider, from 
 MOSTLY = 0.15  # weight of all components together that are as narrow as bins, from which on a misfit counts as theirs
 PER_AXIS, COSTS = 1.0, 0.1  # nats: what a record loses where a deviation is a fifth of the fitted, and what is told
 FAR_BINS = 0.5  # records that the mixture expects in all bins together in which it has next to none
-FAR = 0.002  # share of the records there from which on it is told
+FAR_NATS, FAR_COSTS = 12.0, 0.024  # most that a record is taken to lose there, and loss of all from which on it is told
 FAR_SURE, FAR_SURE_ALONE = 3.3, 5.0  # noise deviations that it takes: of many bins together, and of one
 MOST_WORK = 2e7  # probabilities of bins, a second or two: a file with more is not judged
 
@@ -296,8 +296,9 @@ def far_records(fit: Judged) -> str | None:
             weights = np.repeat([n_near / len(values), n_far / len(values)], [n_far, n_near])
         spread = math.sqrt(float((weights**2).sum()) * variance)
         sure = (_sure_of_sum(weights) + math.log(len(fit.counts.starts)) / FAR_SURE) * spread
-        beyond = found - expected[far].sum()
-        shares.append(found / fit.n_records if beyond > max(sure, FAR * fit.n_records) else 0.0)
+        there = float(expected[far].sum())
+        lost = min(math.log(max(found, 1e-9) / max(there, 1e-9)), FAR_NATS) * found / fit.n_records
+        shares.append(found / fit.n_records if found - there > sure and lost > FAR_COSTS else 0.0)
     share = min(max(shares), 1.0)  # noise on few records may count more
     if share == 0:
         return None

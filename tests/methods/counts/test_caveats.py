@@ -98,6 +98,32 @@ def test_far_records_are_told_where_noise_does_not_explain_them(noise_scale, tol
     assert (caveats.far_records(fit) is not None) == told
 
 
+@pytest.mark.parametrize("weight, n_records, told", [(0.0, None, True), (0.024, None, False), (0.001, 10_204, True)])
+def test_far_records_are_told_where_they_cost_something(weight, n_records, told):
+    """About .014 of the records; a background that has most of them leaves little to lose, however sure that is."""
+    one, broad = dpg.Mixture([1.0], [[0.0]], [[[0.0625]]]), dpg.Mixture([1.0], [[0.0]], [[[9.0]]])
+    grid = np.zeros(120)
+    grid[40:80] = 10_000 * np.diff(stats.norm.cdf(np.linspace(-4, 4, 41)))
+    grid += 10_000 * 0.03 * np.diff(stats.norm.cdf(np.linspace(-1, 1, 121)))
+    raw = {"counts": grid, "bounds": np.array([[-3.0, 3.0]])}
+    fit = Judged.of(Counts.of(raw, {"scale": 0.3}), one, (weight, broad) if weight else None, n_records)
+    assert (caveats.far_records(fit) is not None) == told
+
+
+def test_a_public_number_tells_of_far_records_that_the_sum_of_their_bins_hides():
+    """A hundred of 1,000 in 990 bins: 3.2 deviations of the noise there, and 32 of that in the ten others."""
+    rng = np.random.default_rng(0)
+    grid = np.r_[np.zeros(495), 900 * np.diff(stats.norm.cdf(np.linspace(-4, 4, 11))), np.zeros(495)]
+    noise = rng.laplace(0, 1.0 / np.sqrt(2), 1_000)
+    noise -= noise.mean()  # so that the sum says what is stated
+    grid[:495] += 50 / 495
+    grid[505:] += 50 / 495
+    one = dpg.Mixture([1.0], [[500.0]], [[[1.25**2]]])
+    raw = {"counts": np.round(grid + noise), "bounds": np.array([[0.0, 1_000.0]])}
+    public, private = (Judged.of(Counts.of(raw, {"scale": 1.0}), one, None, n) for n in (1_000, None))
+    assert "about 1" in caveats.far_records(public) and caveats.far_records(private) is None
+
+
 @pytest.mark.thorough(quick=["1-1000"])
 @pytest.mark.parametrize("d, n", [(1, 1_000), (1, 100_000), (2, 5_000), (3, 10_000), (3, 100_000)])
 def test_a_good_fit_is_silent(d, n):
