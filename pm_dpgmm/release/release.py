@@ -48,8 +48,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, Pres
     n_records : int or None
         Public under replace-one neighbours, None otherwise.
     background_weight : float
-        Share of the records that no component describes, 0 unless the method found some (outliers, heavy tails) or had
-        so few records that they may be where no component is.
+        Share of the records that no component describes (outliers, heavy tails): 0 unless the method found some, or its
+        counts ("histogram", "slices") leave open that there are; then the mean of what they leave open.
     background : Mixture or None
         One broad Gaussian for them; never one of the K components, but part of ``density`` and of all that has it:
         ``log_density``, ``sample``, ``marginal``, ``conditional``, ``prior``, ``as_prior``, ``prior_dist``. What is of

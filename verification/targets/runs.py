@@ -42,13 +42,13 @@ def rows_of(run: Callable[[], Sequence[float] | FloatArray], n_samples: int) -> 
         return np.array([run() for _ in range(n_samples)], dtype=float)
 
 
-def nothing_to_say(*released: Any) -> list[str]:
+def nothing_to_say(*released: Any, **named: Any) -> list[str]:
     """In the place of the caveats of a fit, which take longer than the mechanism: of quick fits there are none."""
     return []
 
 
-def as_it_is(raw: Any, noise: Any, mixture: Any, progress: Any) -> tuple[Any, None]:
-    """In the place of the background of a fit to a histogram, for the same reason."""
+def as_it_is(raw: Any, noise: Any, mixture: Any, **named: Any) -> tuple[Any, None]:
+    """In the place of the background of a fit to counts, for the same reason."""
     return mixture, None
 
 

@@ -1,4 +1,4 @@
-"""The background of a mixture fitted to noisy counts: whether there is one, and how much of the density it holds.
+"""The background of a mixture fitted to noisy counts: how much of the density it holds.
 
 Post-processing: no record is seen. A mixture leaves out what real tables have besides, tails and rows far from every
 component, where its log-density is minus dozens; a few rows in a hundred decide what such a density is worth. The
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,30 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, Counts, judged, signal
 from pm_dpgmm.methods.counts.histogram_fit import bin_shares, fit_beside
-from pm_dpgmm.methods.counts.histogram_law import MOST_TOTALS, NoisyGrid, log_density
+from pm_dpgmm.methods.counts.histogram_law import (
+    LEAST_EXPECTED,
+    LEAST_VARIANCE,
+    noise_variance,
+    numpy_log_count,
+    true_counts,
+)
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT, fit_beside as fit_beside_slices
 from pm_dpgmm.methods.outcome import Progress
 from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.noise import IntArray
 
 Background = tuple[float, Mixture]  # weight and law
 
 ODDS = 0.25  # before the counts are seen, that some records are in no component
 TYPICAL = 0.05  # of the density is there then, on average: an exponential law of the weight
 REACH = 2.0  # deviations of a background from its mean to the bounds
-MOST = 0.25  # of the density: what holds more is no background, but a component that the mixture has or lacks
-SURELY_MORE = 2.0  # nats: rise of the log-likelihood beyond that
+MOST = 0.25  # of the density: what holds more is a component that the mixture lacks
+AS_WIDE, NOTABLE = 0.7, 0.01  # deviations of a background along every axis, and weight, of a component that is one
 LEAST_RECORDS = 0.5  # a background of fewer says nothing
 N_REFITS, WORTH = 2, 0.005  # of slices beside a background, and the weight of it from which on they are worth it
-N_WEIGHTS, N_ROUNDS = 31, 3  # that are tried, and how often among fewer
+N_TRIED = (13, 13, 25)  # weights, the first ones from 0 to MOST, the others where the likelihood is
 FLAT = 10.0  # nats below the best, from which on a weight is left out
-MOST_EXACT = 200_000  # counts for each weight, beyond which their Gaussian law does
 DOUBT = 0.05  # most weight where counts hardly rise above their noise; it falls to 0 where they tell all parameters
 LITTLE = 0.01  # of the density is a background where slices contradict the mixture
 
@@ -51,21 +58,16 @@ def beside_histogram(
 
     None counts as 0 there, so a little is left wherever noise may hide it. Where counts hardly rise above their noise
     they say nothing of where no component is: then it is :func:`doubt` at least.
+
+    Beside a component that is as wide (:func:`has_one`) counts hardly tell it, and it is :func:`doubt` alone.
     """
     bounds = np.asarray(raw["bounds"])
     broad = as_wide_as(bounds, REACH)
     found, weight = mixture, 0.0
     with np.errstate(all="ignore"):
         try:
-            counts, scale = np.asarray(raw["counts"]).astype(np.int64), float(noise["scale"])
-            n_cells = counts.shape[0]
-            other = fit_beside(
-                counts, bounds, mixture, broad, noise_scale=scale, n_records=n_records, progress=progress
-            )
-            grid = NoisyGrid(counts.ravel().astype(float), bounds, n_cells, scale, n_records)
-            *own, wide = ([bin_shares(one, bounds, n_cells)] for one in (mixture, other, broad))
-            which, weight = mean_weight([grid], own, wide)
-            found = (mixture, other)[which]
+            if not has_one(mixture, broad):
+                found, weight = _refitted_to_bins(raw, float(noise["scale"]), mixture, broad, n_records, progress)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, or a file is odd: go on
             pass
         weight = max(weight, doubt(raw, noise, found))
@@ -85,95 +87,135 @@ def beside_slices(
     with np.errstate(all="ignore"):
         try:
             counts = Counts.of(raw, noise)
-            if counts is not None:
-                found, weight = _refitted(counts, float(noise["scale"]), mixture, broad, n_records, not contradicted)
+            if counts is not None and not has_one(mixture, broad):
+                scale, again = float(noise["scale"]), not contradicted
+                found, weight = _refitted_to_slices(counts, scale, mixture, broad, n_records, again)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # as above
             pass
         weight = max(weight, LITTLE if contradicted else 0.0, doubt(raw, noise, found))
     return found, (weight, broad) if weight > 0 else None
 
 
-def _refitted(
+def has_one(mixture: Mixture, broad: Mixture) -> bool:
+    """Whether a component of the mixture is about as wide as the background along every axis: none is needed then."""
+    unit = np.sqrt(np.diagonal(broad.covariances[0]))
+    narrowest = np.linalg.eigvalsh(mixture.covariances / np.outer(unit, unit))[:, 0]
+    return bool((mixture.weights[narrowest > AS_WIDE**2] > NOTABLE).any())
+
+
+def _refitted_to_bins(
+    raw: Mapping[str, FloatArray],
+    scale: float,
+    mixture: Mixture,
+    broad: Mixture,
+    n_records: int | None,
+    progress: Progress,
+) -> tuple[Mixture, float]:
+    """The likelier of a mixture and one that is fitted beside a background, and the background's weight."""
+    bounds, counts = np.asarray(raw["bounds"]), np.asarray(raw["counts"]).astype(np.int64)
+    other = fit_beside(counts, bounds, mixture, broad, noise_scale=scale, n_records=n_records, progress=progress)
+    seen = Histograms(counts.ravel().astype(float), np.zeros(1, dtype=np.int64), scale, n_records)
+    *own, wide = (bin_shares(one, bounds, counts.shape[0]) for one in (mixture, other, broad))
+    which, weight = mean_weight(seen, own, wide)
+    return (mixture, other)[which], weight
+
+
+def _refitted_to_slices(
     counts: Counts, scale: float, mixture: Mixture, broad: Mixture, n_records: int | None, again: bool
 ) -> tuple[Mixture, float]:
-    """The likelier of a mixture and, ``again``, one that is fitted beside a background, and the background's weight.
+    """The same of slices, fitted ``again`` or not, as in several steps from the weight that was found.
 
     Where the counts contradict a mixture their likelihood is a poor guide, and it is not fitted again.
     """
     assert counts.slices is not None
-    rows = np.split(counts.values, counts.starts[1:])
-    grids = [NoisyGrid(row, counts.bounds, counts.n_cells, scale, n_records) for row in rows]
+    seen = Histograms(counts.values, counts.starts, scale, n_records)
     wide = _slice_shares(counts, broad)
-    size = max(counts.values.sum() / len(rows), 1.0) if n_records is None else n_records
-    tried = [mixture]
-    own = [_slice_shares(counts, mixture)]
-    which, weight = mean_weight(grids, own, wide)
+    size = max(counts.values.sum() / len(counts.starts), 1.0) if n_records is None else n_records
+    tried, own = [mixture], [_slice_shares(counts, mixture)]
+    which, weight = mean_weight(seen, own, wide)
     for _ in range(N_REFITS if again else 0):
         if weight <= WORTH:
             break
-        values, known = counts.values.astype(np.int64), weight * size * np.concatenate(wide)
+        values = counts.values.astype(np.int64)
+        known = weight * size * wide
         tried.append(fit_beside_slices(values, counts.slices, counts.bounds, tried[-1], known, noise_scale=scale))
         own.append(_slice_shares(counts, tried[-1]))
-        which, weight = mean_weight(grids, own, wide)
+        which, weight = mean_weight(seen, own, wide)
     return tried[which], weight
 
 
-def _slice_shares(counts: Counts, mixture: Mixture) -> list[FloatArray]:
-    """Probabilities of the slices of each histogram, of a record within the bounds."""
+def _slice_shares(counts: Counts, mixture: Mixture) -> FloatArray:
+    """Probabilities of the slices (M,) of a record within the bounds, which add up to 1 in each histogram."""
     pairs = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
-    shares = sum(weight * counts.shares(mean, covariance) for weight, mean, covariance in pairs)
-    return [row / row.sum() for row in np.split(np.asarray(shares), counts.starts[1:])]
+    shares = np.sum([weight * counts.shares(mean, covariance) for weight, mean, covariance in pairs], axis=0)
+    totals = np.add.reduceat(shares, counts.starts)
+    return np.asarray(shares / np.repeat(totals, np.diff([*counts.starts, shares.size])))
 
 
-def mean_weight(
-    grids: Sequence[NoisyGrid], own: Sequence[Sequence[FloatArray]], wide: Sequence[FloatArray]
-) -> tuple[int, float]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Histograms:
+    """Noisy counts of the same records, in one histogram or several."""
+
+    values: FloatArray  # (M,)
+    starts: IntArray  # where each histogram starts
+    noise_scale: float
+    n_records: int | None  # where it is public
+
+    def log_likelihood(self, shares: FloatArray) -> float:
+        """At probabilities of the bins (M,), as if histograms were independent, which their noise is.
+
+        With a public number of records as :func:`histogram_law.log_density` has it, else at about the likeliest number.
+        """
+        variance = noise_variance(self.noise_scale)
+        if self.n_records is None:
+            guess = max(self.values.sum() / len(self.starts), 1.0)
+            precise = shares / (variance + guess * shares + LEAST_EXPECTED)
+            size = max(float(precise @ self.values) / max(float(precise @ shares), LEAST_EXPECTED), 1.0)
+            return float(
+                numpy_log_count(self.values, np.maximum(size * shares, LEAST_EXPECTED), self.noise_scale).sum()
+            )
+        expected = np.maximum(self.n_records * shares, LEAST_EXPECTED)
+        logs = [numpy_log_count(self.values - r, expected, self.noise_scale) for r in range(3)]
+        moments = true_counts(self.values, expected, variance, logs)
+        mean, spread = (np.add.reduceat(moment, self.starts) for moment in moments)
+        spread = np.maximum(spread, LEAST_VARIANCE)
+        of_totals = -0.5 * ((self.n_records - mean) ** 2 / spread + np.log(spread / self.n_records))
+        return float(logs[0].sum() + of_totals.sum())
+
+
+def mean_weight(seen: Histograms, own: Sequence[FloatArray], wide: FloatArray) -> tuple[int, float]:
     """Which of several mixtures is likeliest beside a background, and the posterior mean of the background's weight.
 
-    0 where the counts say that it is more than ``MOST``, and where it is of next to no records. A weight has the
-    largest of the mixtures' likelihoods, and none that of the first.
+    0 where it is of next to no records. A weight has the largest of the mixtures' likelihoods, and none that of the
+    first.
 
     Parameters
     ----------
-    grids : sequence of NoisyGrid
-        Histograms of the same records.
-    own : sequence of sequences of ndarray
-        Probabilities of the bins of each histogram, for every mixture; the first was fitted alone.
-    wide : sequence of ndarray
+    seen : Histograms
+    own : sequence of ndarray, shape (M,)
+        Probabilities of the bins, for every mixture; the first was fitted alone.
+    wide : ndarray, shape (M,)
         The same of the background.
     """
-    size = sum(grid.counts.size for grid in grids)
-    form = "gaussian" if size * (1 if grids[0].n_records is not None else MOST_TOTALS) > MOST_EXACT else "exact"
-
-    def log_likelihoods(weights: FloatArray) -> FloatArray:  # (number of weights, number of mixtures)
-        found = np.array([[_of_weight(grids, one, wide, w, form) for one in own] for w in weights])
-        return np.where(np.isnan(found), -np.inf, found)
-
-    none, edge = log_likelihoods(np.array([0.0, MOST]))
-    if log_likelihoods(np.linspace(MOST, 1.0, N_WEIGHTS)).max() - edge.max() > SURELY_MORE:
-        return 0, 0.0
     low, high = 0.0, MOST
-    for _ in range(N_ROUNDS):
-        weights = np.linspace(low, high, N_WEIGHTS)
-        found = log_likelihoods(weights)
+    none = seen.log_likelihood(own[0])
+
+    for n_tried in N_TRIED:
+        weights = np.linspace(low, high, n_tried)
+        found = np.array([[seen.log_likelihood((1 - w) * one + w * wide) for one in own] for w in weights])
+        found = np.where(np.isnan(found), -np.inf, found)
         if found.max() == -np.inf:
             return 0, 0.0
         near = np.flatnonzero(found.max(axis=1) > found.max() - FLAT)
-        low, high = weights[max(near[0] - 1, 0)], weights[min(near[-1] + 1, N_WEIGHTS - 1)]
-    masses = np.exp(found - found.max() - weights[:, None] / TYPICAL) / TYPICAL * (weights[1] - weights[0]) * ODDS
+        low, high = weights[max(near[0] - 1, 0)], weights[min(near[-1] + 1, n_tried - 1)]
+    best = max(found.max(), none)
+    masses = np.exp(found - best - weights[:, None] / TYPICAL) / TYPICAL * (weights[1] - weights[0]) * ODDS
     masses[[0, -1]] /= 2  # the trapezoidal rule
-    of_weights, of_mixtures, of_none = masses.max(axis=1), masses.sum(axis=0), math.exp(none[0] - found.max())
+    of_weights, of_mixtures, of_none = masses.max(axis=1), masses.sum(axis=0), math.exp(none - best)
     of_mixtures[0] += of_none
     weight = float(of_weights @ weights / (of_weights.sum() + of_none))
-    n_records = max(float(sum(grid.counts.sum() for grid in grids)) / len(grids), 1.0)
+    n_records = seen.n_records or max(float(seen.values.sum()) / len(seen.starts), 1.0)
     return (int(of_mixtures.argmax()), weight) if weight * n_records >= LEAST_RECORDS else (0, 0.0)
-
-
-def _of_weight(
-    grids: Sequence[NoisyGrid], own: Sequence[FloatArray], wide: Sequence[FloatArray], weight: float, form: str
-) -> float:
-    parts = zip(grids, own, wide, strict=True)
-    return sum(float(log_density(grid, (1 - weight) * one + weight * other, form=form)) for grid, one, other in parts)
 
 
 def doubt(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_VARIANCE
+from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_VARIANCE, noise_variance, predicted
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -223,12 +223,12 @@ def _given_the_total(grid: _Grid, expected: FloatArray, true: FloatArray) -> tup
     was expected is theirs in proportion to their variances (:func:`histogram_law.log_density` has the same law).
     """
     assert grid.n_records is not None
-    noise = 0.5 / math.sinh(0.5 / grid.noise_scale) ** 2
+    noise = noise_variance(grid.noise_scale)
     # E[y (y - 1) | c] = m^2 P[c - 2]/P[c]; where rounding would be squared, the best linear prediction
     _, slope = count_log_likelihood(grid.heights - 1, expected, noise_scale=grid.noise_scale)
     mean = expected * true
     exact = expected**2 * true * (1 + slope) + mean - mean**2
-    linear = expected * noise / (expected + noise)
+    _, linear = predicted(grid.heights, expected, noise)
     variances = np.maximum(np.where(expected > max(LARGE_COUNT, 10 * noise), linear, exact), 0.0)
     spread = max(float(variances.sum()), LEAST_VARIANCE)
     surprise = grid.n_records - float(mean.sum())

@@ -6,7 +6,7 @@ Written once for NumPy and PyTensor: ``xp`` is either module. Counts: methods/co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,12 @@ class NoisyGrid:
 
     @property
     def noise_variance(self) -> float:
-        """Of discrete Laplace noise of scale b: 2 q/(1 - q)^2, q = exp(-1/b)."""
-        return 0.5 / math.sinh(0.5 / self.noise_scale) ** 2
+        return noise_variance(self.noise_scale)
+
+
+def noise_variance(scale: float) -> float:
+    """Of discrete Laplace noise of scale b: 2 q/(1 - q)^2, q = exp(-1/b)."""
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
 def numpy_log_count(counts: Any, expected: Any, noise_scale: float) -> Any:
@@ -100,21 +104,33 @@ def log_density(
         return top + xp.log(xp.exp(heights - top[..., None]).sum(axis=-1)) + log_step
 
     expected = xp.maximum(grid.n_records * probabilities, LEAST_EXPECTED)
-    # mean and variance of the true count of a bin, given its noisy one: by the best linear prediction
-    share = expected / (expected + noise)
-    mean, variance = expected + share * (grid.counts - expected), expected * (1 - share)
     if form == "gaussian":
-        parts = gaussian_cells(expected)
+        parts, (mean, variance) = gaussian_cells(expected), predicted(grid.counts, expected, noise)
     else:
-        # factorial moments: E[y (y - 1) ... (y - r + 1) | c] = m^r P[c - r]/P[c]
-        parts, one_less, two_less = (log_count(grid.counts - r, expected, scale) for r in range(3))
-        exact = expected * xp.exp(one_less - parts)
-        large = expected > max(LARGE_COUNT, 10 * noise)  # rounding would be squared, and the prediction is good
-        variance = xp.where(large, variance, expected**2 * xp.exp(two_less - parts) + exact - exact**2)
-        mean = xp.where(large, mean, exact)
+        logs = [log_count(grid.counts - r, expected, scale) for r in range(3)]
+        parts, (mean, variance) = logs[0], true_counts(grid.counts, expected, noise, logs, xp=xp)
     surprise, spread = grid.n_records - mean.sum(axis=-1), xp.maximum(variance.sum(axis=-1), LEAST_VARIANCE)
     log_total = -0.5 * (surprise**2 / spread + xp.log(spread / grid.n_records))
     return parts.sum(axis=-1) + log_total
+
+
+def predicted(counts: Any, expected: Any, variance: float) -> tuple[Any, Any]:
+    """Mean and variance of the true count of a bin, given its noisy one: by the best linear prediction."""
+    share = expected / (expected + variance)
+    return expected + share * (counts - expected), expected * (1 - share)
+
+
+def true_counts(counts: Any, expected: Any, variance: float, logs: Sequence[Any], *, xp: Any = np) -> tuple[Any, Any]:
+    """The same exactly, from log P[c], log P[c - 1] and log P[c - 2] of a noisy count c.
+
+    Factorial moments are E[y (y - 1) ... (y - r + 1) | c] = m^r P[c - r]/P[c].
+    """
+    parts, one_less, two_less = logs
+    exact = expected * xp.exp(one_less - parts)
+    large = expected > max(LARGE_COUNT, 10 * variance)  # rounding would be squared, and the prediction is good
+    mean, spread = predicted(counts, expected, variance)
+    spread = xp.where(large, spread, expected**2 * xp.exp(two_less - parts) + exact - exact**2)
+    return xp.where(large, mean, exact), spread
 
 
 def totals_of(grid: NoisyGrid) -> tuple[FloatArray, float]:

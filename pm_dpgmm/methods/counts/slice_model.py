@@ -128,8 +128,8 @@ def _cloud(points: FloatArray, found: Components) -> tuple[float, Components]:
 
 
 def dispersion(data: SliceData, found: Components) -> float:
-    """Mean squared residual in units of noise and sampling: about 1 when the mixture fits the counts."""
-    expected = found.rates @ expected_shares(data, found)[0] + data.known + SMALLEST_EXPECTED
+    """Mean squared residual in units of noise and sampling: about 1 when the components alone fit the counts."""
+    expected = found.rates @ expected_shares(data, found)[0] + SMALLEST_EXPECTED
     return float(np.mean((data.counts - expected) ** 2 / (2 * data.noise_scale**2 + expected)))
 
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
-from pm_dpgmm.methods.counts import background
-from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, MOST, ODDS, REACH, TYPICAL
+from pm_dpgmm.mechanisms.slices import Slices
+from pm_dpgmm.methods.counts import background, histogram, histogram_fit, slices
+from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, MOST, ODDS, REACH, TYPICAL, Histograms
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
-from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density
+from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
+from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.release.fit_check import check_counts
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 TWO = dpg.Mixture([0.6, 0.4], [[-2.0], [2.0]], [[[1.0]], [[0.5]]])
 PLANE = dpg.Mixture([0.5, 0.5], [[0.0, 0.0], [4.0, 1.0]], [np.eye(2), [[1.0, 0.4], [0.4, 0.6]]])
 BOX = np.array([[-6.0, 10.0], [-6.0, 8.0]])
+DERIVED = ("caveats", "far_rows", "dispersion")  # of the law of a release: what the fit adds
 
 
 def with_tail(n_records, share, seed=1):
@@ -37,6 +40,11 @@ def with_tail(n_records, share, seed=1):
 def fitted(X, n_components=2, **settings):
     known = {"epsilon": 1.0, "bounds": BOX[: X.shape[1]], "random_seed": 1, "progress": False}
     return dpg.fit_gmm(X, n_components, **(known | settings))
+
+
+def told_of(release):
+    """What a fit is made from, but for numbers of components and records."""
+    return release.guarantee, release.raw, {k: v for k, v in release.noise.items() if k not in DERIVED}
 
 
 @pytest.fixture(scope="module")
@@ -181,44 +189,150 @@ def test_a_fit_that_fails_leaves_the_mixture_and_the_doubt(method, fit, monkeypa
 
 
 # ---------------------------------------------------------------------- weights
-GRID = [NoisyGrid(np.full(4, 2.5e4), BOX[:1], 4, 2.0, 10**5)]
+SEEN = Histograms(np.full(4, 2.5e4), np.zeros(1, dtype=int), 2.0, 10**5)
+OWN, WIDE = np.array([0.0, 0.0]), np.array([1.0, 0.0])  # so that the first share is the weight
 
 
-def parabola(peak, error, height=0.0):
-    """Log-likelihood of a weight."""
-    return lambda grids, own, wide, weight, form: height - (weight - peak) ** 2 / (2 * error**2)
+def parabola(peak, error):
+    """Log-likelihood of a weight, and of the mixture by what the second share was."""
+    return lambda self, shares: shares[1] / max(1 - shares[0], 1e-9) - (shares[0] - peak) ** 2 / (2 * error**2)
 
 
 @pytest.mark.parametrize("peak, error", [(0.04, 0.01), (0.04, 0.001), (0.1, 0.05), (-0.1, 0.03), (0.26, 0.2)])
-def test_the_weight_is_its_posterior_mean(peak, error, monkeypatch):
-    """By numerical integrals: none has the odds 1 / ODDS, and weights up to MOST an exponential law."""
-    monkeypatch.setattr(background, "_of_weight", parabola(peak, error))
+@pytest.mark.parametrize("height", [0.0, 2.0])
+def test_the_weight_is_its_posterior_mean(peak, error, height, monkeypatch):
+    """By numerical integrals: none has the odds 1 / ODDS, and weights up to MOST an exponential law.
+
+    A second mixture is likelier by ``height``, but it was not fitted alone: none has the likelihood of the first.
+    """
+    monkeypatch.setattr(Histograms, "log_likelihood", parabola(peak, error))
 
     def integral(power):
         def under(w):
             return w**power * math.exp(-((w - peak) ** 2) / (2 * error**2) - w / TYPICAL) / TYPICAL
 
-        return ODDS * integrate.quad(under, 0, MOST, points=[min(max(peak, 0), MOST)], epsabs=1e-13, limit=200)[0]
+        return (
+            ODDS
+            * math.exp(height)
+            * integrate.quad(under, 0, MOST, points=[min(max(peak, 0), MOST)], epsabs=1e-13, limit=200)[0]
+        )
 
     wanted = integral(1) / (integral(0) + math.exp(-(peak**2) / (2 * error**2)))
-    _, found = background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)])
-    assert found == pytest.approx(wanted, rel=0.02)
+    assert background.mean_weight(SEEN, [OWN, np.array([0.0, height])], WIDE)[1] == pytest.approx(wanted, rel=0.02)
 
 
-def test_what_surely_holds_more_is_no_background(monkeypatch):
-    monkeypatch.setattr(background, "_of_weight", parabola(0.5, 0.05))
-    assert background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)]) == (0, 0.0)
-    monkeypatch.setattr(background, "_of_weight", parabola(0.3, 0.05))  # half a nat beyond
-    assert 0.1 < background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)])[1] < MOST
+def test_slices_are_fitted_again_beside_as_many_records_as_the_background_has(monkeypatch):
+    known = []
+
+    def spied(counts, slices, bounds, mixture, beside, **named):
+        known.append(beside)
+        return mixture
+
+    monkeypatch.setattr(background, "fit_beside_slices", spied)
+    weights = iter([(0, 0.1), (0, 0.12), (0, 0.12)])
+    monkeypatch.setattr(background, "mean_weight", lambda *given: next(weights))
+    release = fitted(with_tail(2_000, 0.1), method="slices")
+    sizes = release.raw["sizes"].astype(int)
+    for beside, share in zip(known, (0.1, 0.12), strict=True):
+        assert np.add.reduceat(beside, np.r_[0, np.cumsum(sizes)[:-1]]) == pytest.approx(2_000 * share)
+    assert release.background_weight == 0.12
+
+
+def test_what_surely_holds_more_has_the_most(monkeypatch):
+    monkeypatch.setattr(Histograms, "log_likelihood", parabola(0.5, 0.05))
+    assert 0.9 * MOST < background.mean_weight(SEEN, [OWN], WIDE)[1] < MOST
 
 
 def test_the_likelier_mixture_is_taken_and_a_background_of_no_record_is_none(monkeypatch):
-    monkeypatch.setattr(
-        background, "_of_weight", lambda grids, own, wide, weight, form: own - (weight - 0.05) ** 2 / 2e-4
+    monkeypatch.setattr(Histograms, "log_likelihood", parabola(0.05, 0.01))
+    likelier = np.array([0.0, 1.0])
+    assert [background.mean_weight(SEEN, own, WIDE)[0] for own in ([OWN, likelier], [likelier, OWN])] == [1, 0]
+    monkeypatch.setattr(Histograms, "log_likelihood", parabola(-0.1, 0.001))
+    assert background.mean_weight(SEEN, [OWN, likelier], WIDE) == (0, 0.0)
+    monkeypatch.setattr(Histograms, "log_likelihood", lambda self, shares: math.nan)
+    assert background.mean_weight(SEEN, [OWN], WIDE) == (0, 0.0)
+
+
+@pytest.mark.parametrize("n_bins", [64, 7])
+def test_the_law_of_a_histogram_is_that_of_its_evidence(n_bins):
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet(np.ones(n_bins))
+    values = (rng.multinomial(500, shares) + rng.geometric(0.4, n_bins) - rng.geometric(0.4, n_bins)).astype(float)
+    one = Histograms(values, np.zeros(1, dtype=int), 2.0, 500)
+    assert one.log_likelihood(shares) == pytest.approx(
+        log_density(NoisyGrid(values, BOX[:1], n_bins, 2.0, 500), shares)
     )
-    assert [background.mean_weight(GRID, own, [])[0] for own in ([0.0, 1.0], [1.0, 0.0])] == [1, 0]
-    monkeypatch.setattr(background, "_of_weight", parabola(-0.1, 0.001))
-    assert background.mean_weight(GRID, [[np.ones(4)]], [np.ones(4)]) == (0, 0.0)
+    two = Histograms(np.r_[values, values], np.array([0, n_bins]), 2.0, 500)
+    assert two.log_likelihood(np.r_[shares, shares]) == pytest.approx(2 * one.log_likelihood(shares))
+
+
+def test_an_unknown_number_of_records_is_about_the_likeliest():
+    rng = np.random.default_rng(2)
+    shares = rng.dirichlet(np.ones(64))
+    values = (rng.poisson(5_000 * shares) + rng.geometric(0.4, 64) - rng.geometric(0.4, 64)).astype(float)
+    found = Histograms(values, np.zeros(1, dtype=int), 2.0, None).log_likelihood(shares)
+    sizes = [numpy_log_count(values, n * shares, 2.0).sum() for n in np.linspace(4_500, 5_500, 201)]
+    assert max(sizes) - 0.05 < found < max(sizes) + 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.WeakGuarantee")
+@pytest.mark.parametrize("epsilon", [0.001, 1_000.0, 5_000.0])
+@pytest.mark.parametrize("neighbouring", ["replace-one", "add-remove"])
+def test_far_rows_are_found_at_any_budget(epsilon, neighbouring):
+    """The variance of noise of a scale below .0014 overflowed, and the background was lost."""
+    rng = np.random.default_rng(0)
+    x = np.r_[rng.normal(-15, 2, 600), rng.normal(15, 2, 400), rng.uniform(-40, 40, 80)][:, None]
+    found = fitted(x, bounds=(-40, 40), epsilon=epsilon, neighbouring=neighbouring).background_weight
+    assert 0.04 < found < 0.12 if epsilon > 1 else 0 < found < MOST
+
+
+def test_true_counts_given_their_sum_are_those_of_all_that_could_be():
+    """By enumeration: three bins of few records and discrete Laplace noise. Gaussian sums are right to a tenth here."""
+    expected, noisy, n_records, scale = np.array([3.0, 5.0, 2.0]), np.array([4.0, 3.0, 5.0]), 13, 1.5
+    counts = np.array([(i, j, n_records - i - j) for i in range(n_records + 1) for j in range(n_records + 1 - i)])
+    logs = stats.poisson.logpmf(counts, expected).sum(axis=1) - np.abs(counts - noisy).sum(axis=1) / scale
+    wanted = np.exp(logs - logs.max()) @ counts / np.exp(logs - logs.max()).sum()
+    grid = replace(histogram_fit._grid(noisy.astype(int), 1, scale), n_records=n_records)
+    _, slope = count_log_likelihood(noisy, expected, noise_scale=scale)
+    free, (found, _) = expected * (1 + slope), histogram_fit._given_the_total(grid, expected, 1 + slope)
+    assert expected @ found == pytest.approx(n_records)
+    assert expected * found == pytest.approx(wanted, rel=0.1) and np.abs(free - wanted).max() > 0.5
+
+
+def test_the_given_sum_has_the_law_of_the_evidence():
+    rng = np.random.default_rng(3)
+    expected = 400 * rng.dirichlet(np.ones(50))
+    noisy = (rng.poisson(expected) + rng.geometric(0.4, 50) - rng.geometric(0.4, 50)).astype(float)
+    grid = replace(histogram_fit._grid(noisy.astype(int), 1, 2.0), n_records=400)
+    log_likelihood, slope = count_log_likelihood(noisy, expected, noise_scale=2.0)
+    _, of_total = histogram_fit._given_the_total(grid, expected, 1 + slope)
+    wanted = log_density(NoisyGrid(noisy, BOX[:1], 50, 2.0, 400), expected / 400)
+    assert log_likelihood.sum() + 50 * log_noise_height(2.0) + of_total == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("method", ["histogram", "slices"])
+@pytest.mark.parametrize("neighbouring, public", [("replace-one", True), ("add-remove", False)])
+def test_a_private_number_of_records_does_not_enter_the_fit(method, neighbouring, public):
+    """What was released gives the same fit bit for bit; a wrong number gives another where it is used at all."""
+    release = fitted(with_tail(2_000, 0.1), method=method, neighbouring=neighbouring)
+    assert release.n_records == (2_000 if public else None)
+
+    def again(n_records):
+        told = (release.guarantee, release.raw, {k: v for k, v in release.noise.items() if k not in DERIVED})
+        if method == "slices":
+            return slices.fitted(
+                *told, Slices(np.asarray(release.raw["directions"]), 24), 2, n_records, lambda *_: None
+            )
+        return histogram.fitted(*told, 2, n_records, lambda *_: None)
+
+    same, other = again(release.n_records), again(1_500)
+    assert same.mixture.means.tolist() == release.mixture.means.tolist()
+    assert same.background[0] == release.background_weight != (other.background or (0.0, None))[0]
+    assert list(same.noise["caveats"]) == list(release.warnings)
+    if method == "histogram":
+        refit, found = release.refit(3), histogram.fitted(*told_of(release), 3, release.n_records, lambda *_: None)
+        assert refit.background_weight == (found.background or (0.0, None))[0]
+        assert refit.means.tolist() == found.mixture.means.tolist()
 
 
 def test_slices_that_contradict_the_mixture_have_a_little():

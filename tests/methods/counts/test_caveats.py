@@ -110,6 +110,18 @@ def test_far_records_are_told_where_they_cost_something(weight, n_records, told)
     assert (caveats.far_records(fit) is not None) == told
 
 
+def test_noise_alone_tells_of_far_records_as_rarely_with_a_public_number():
+    """4,000 draws, half of the bins with records: at most four deviations above one in 2,000."""
+    rng, one = np.random.default_rng(4), dpg.Mixture([1.0], [[0.0]], [[[2.25]]])
+    shares = np.diff(stats.norm.cdf(np.linspace(-6, 6, 65) / 1.5))
+    told = 0
+    for _ in range(4_000):
+        counts = rng.multinomial(1_000, shares / shares.sum()) + rng.geometric(0.4, 64) - rng.geometric(0.4, 64)
+        raw = {"counts": counts.astype(float), "bounds": np.array([[-6.0, 6.0]])}
+        told += caveats.far_records(Judged.of(Counts.of(raw, {"scale": 2.0}), one, None, 1_000)) is not None
+    assert told <= 2 + 4 * np.sqrt(2)
+
+
 def test_a_public_number_tells_of_far_records_that_the_sum_of_their_bins_hides():
     """A hundred of 1,000 in 990 bins: 3.2 deviations of the noise there, and 32 of that in the ten others."""
     rng = np.random.default_rng(0)
