@@ -297,8 +297,10 @@ def far_records(fit: Judged) -> str | None:
         spread = math.sqrt(float((weights**2).sum()) * variance)
         sure = (_sure_of_sum(weights) + math.log(len(fit.counts.starts)) / FAR_SURE) * spread
         there = float(expected[far].sum())
-        lost = min(math.log(max(found, 1e-9) / max(there, 1e-9)), FAR_NATS) * found / fit.n_records
-        shares.append(found / fit.n_records if found - there > sure and lost > FAR_COSTS else 0.0)
+        # divergence, to first order, of a density that has too few records there and as many too many elsewhere
+        lost = found * min(math.log(max(found, 1e-9) / max(there, 1e-9)), FAR_NATS) - (found - there)
+        notable = found - there > sure and lost > FAR_COSTS * fit.n_records
+        shares.append(found / fit.n_records if notable else 0.0)
     share = min(max(shares), 1.0)  # noise on few records may count more
     if share == 0:
         return None
