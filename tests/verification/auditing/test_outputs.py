@@ -151,6 +151,8 @@ def test_floats_of_other_packages_are_refused_whatever_they_call_their_kind():
         (lambda d, n, r: (Boxed(r.random(n)), r.random(n)), TypeError, "got a Boxed, whose labels"),
         (lambda d, n, r: [2**53 + 1, *r.random(n - 1)], ValueError, "within 2\\^53"),
         (lambda d, n, r: [2**63, -1] * (n // 2), ValueError, "within 2\\^53"),
+        (lambda d, n, r: [2**70] * n, ValueError, "within 2\\^53, beyond which low digits"),
+        (lambda d, n, r: [-(10**400), 0] * (n // 2), ValueError, "within 2\\^53, beyond which low digits"),
         (lambda d, n, r: (r.random(n), ["a"] * n), TypeError, "must return numbers .* got dtype <U1"),
         (
             lambda d, n, r: (r.random(n), r.random(n - 1)),
