@@ -324,7 +324,7 @@ def without(outcome, **changes):
         (lambda outcome: without(outcome, more=float("nan")), "not JSON compliant"),
         (lambda outcome: replace(outcome, raw={"counts": np.array([np.nan])}), r"raw\['counts'\] must be finite"),
         (
-            lambda outcome: replace(outcome, mixture=Mixture([1.0], [[0.0] * 2], [np.eye(2)])),
+            lambda outcome: replace(outcome, mixture=Mixture([1.0], [[0.0] * 2], [np.eye(2)]), background=None),
             "feature_names must have 2",
         ),
     ],

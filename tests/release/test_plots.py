@@ -56,7 +56,7 @@ def test_components_that_are_narrow_against_their_range_are_drawn():
     """Two of deviations .002 and 800, 40,000 apart, as "gaps" finds them: equal steps alone would meet neither."""
     scales = np.array([2e-3, 800.0])
     narrow = Mixture([0.5, 0.5], [[0.0], [40_000.0]], (scales**2)[:, None, None])
-    ax = dataclasses.replace(release(1), mixture=narrow, background=None).plot()
+    ax = dataclasses.replace(release(1), mixture=narrow, background=None, background_weight=0.0).plot()
     curve = next(line for line in ax.lines if line.get_label() == "released density")
     assert np.trapezoid(curve.get_ydata(), curve.get_xdata()) == pytest.approx(1, abs=0.01)
     assert curve.get_ydata().max() == pytest.approx(0.5 / np.sqrt(2 * np.pi) / 2e-3, rel=0.01)
