@@ -35,7 +35,8 @@ def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale, low,
     assert isinstance(mixture, Mixture) and mixture.n_components == n_components
     slack = 1e-6 * width + 1e-9 * abs(low)
     assert (mixture.means >= bounds[:, 0] - slack).all() and (mixture.means <= bounds[:, 1] + slack).all()
-    found, background = beside_histogram({"counts": counts, "bounds": bounds}, {"scale": noise_scale}, mixture, quiet)
+    raw = {"counts": counts, "bounds": bounds}
+    found, background = beside_histogram(raw, {"scale": noise_scale}, mixture, n_records=None, progress=quiet)
     assert joined(found, background).n_components == n_components + (background is not None)
     assert background is None or 0 < background[0] <= MOST
 
