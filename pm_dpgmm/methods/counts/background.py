@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, Counts, judged, signal
+from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, Counts, judged, likely_number, signal
 from pm_dpgmm.methods.counts.histogram_fit import bin_shares, fit_beside
 from pm_dpgmm.methods.counts.histogram_law import (
     LEAST_EXPECTED,
-    LEAST_VARIANCE,
+    log_total,
     noise_variance,
     numpy_log_count,
     true_counts,
@@ -168,19 +168,14 @@ class Histograms:
         """
         variance = noise_variance(self.noise_scale)
         if self.n_records is None:
-            guess = max(self.values.sum() / len(self.starts), 1.0)
-            precise = shares / (variance + guess * shares + LEAST_EXPECTED)
-            size = max(float(precise @ self.values) / max(float(precise @ shares), LEAST_EXPECTED), 1.0)
-            return float(
-                numpy_log_count(self.values, np.maximum(size * shares, LEAST_EXPECTED), self.noise_scale).sum()
-            )
+            size = likely_number(self.values, shares, variance + LEAST_EXPECTED, len(self.starts))
+            expected = np.maximum(size * shares, LEAST_EXPECTED)
+            return float(numpy_log_count(self.values, expected, self.noise_scale).sum())
         expected = np.maximum(self.n_records * shares, LEAST_EXPECTED)
         logs = [numpy_log_count(self.values - r, expected, self.noise_scale) for r in range(3)]
         moments = true_counts(self.values, expected, variance, logs)
         mean, spread = (np.add.reduceat(moment, self.starts) for moment in moments)
-        spread = np.maximum(spread, LEAST_VARIANCE)
-        of_totals = -0.5 * ((self.n_records - mean) ** 2 / spread + np.log(spread / self.n_records))
-        return float(logs[0].sum() + of_totals.sum())
+        return float(logs[0].sum() + log_total(self.n_records, mean, spread).sum())
 
 
 def mean_weight(seen: Histograms, own: Sequence[FloatArray], wide: FloatArray) -> tuple[int, float]:
@@ -199,7 +194,6 @@ def mean_weight(seen: Histograms, own: Sequence[FloatArray], wide: FloatArray) -
     """
     low, high = 0.0, MOST
     none = seen.log_likelihood(own[0])
-
     for n_tried in N_TRIED:
         weights = np.linspace(low, high, n_tried)
         found = np.array([[seen.log_likelihood((1 - w) * one + w * wide) for one in own] for w in weights])

@@ -19,6 +19,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_VARIANCE as GRID_VARIANCE
+from pm_dpgmm.methods.counts.histogram_law import noise_variance
 from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
 from pm_dpgmm.methods.sketch.checks.misfit import counted
 from pm_dpgmm.methods.sketch.estimate import MEASURED
@@ -74,7 +75,6 @@ class Counts:
         if not ({"counts", "bounds"} <= set(raw) and "scale" in noise):
             return None
         counts, bounds = np.asarray(raw["counts"]), np.asarray(raw["bounds"])
-        ratio = math.exp(-1 / noise["scale"])
         slices = None
         n_cells = counts.shape[0]
         if "directions" in raw:  # the first directions are the axes
@@ -82,7 +82,7 @@ class Counts:
             slices = Slices(np.asarray(raw["directions"]), n_cells)
             if not np.array_equal(slices.sizes, raw["sizes"]):
                 return None
-        return cls(counts.ravel().astype(float), 2 * ratio / (1 - ratio) ** 2, bounds, n_cells, slices)
+        return cls(counts.ravel().astype(float), noise_variance(float(noise["scale"])), bounds, n_cells, slices)
 
     @property
     def width(self) -> FloatArray:
@@ -128,7 +128,7 @@ class Judged:
         background: tuple[float, Mixture] | None = None,
         n_records: int | None = None,
     ) -> Judged:
-        """A private number of records by weighted least squares, the weights from a first guess, their total."""
+        """Counts beside a mixture and a background; ``n_records`` where it is public."""
         pairs = zip(mixture.means, mixture.covariances, strict=True)
         shares = np.array([counts.shares(mean, covariance) for mean, covariance in pairs])
         weight, broad = background or (0.0, None)
@@ -136,12 +136,9 @@ class Judged:
         rest = 0.0 if broad is None else weight * counts.shares(broad.means[0], broad.covariances[0])
         if n_records is not None:
             return cls(counts, mixture, weights, shares, rest, float(n_records), True)
-        p = weights @ shares + rest
-        guess = max(counts.values.sum() / len(counts.starts), 1.0)
-        precise = p / (max(counts.noise_variance, LEAST_VARIANCE) + guess * p)
-        slope = float(precise @ p)
-        estimate = float(precise @ counts.values) / slope if slope > 0 else 1.0
-        return cls(counts, mixture, weights, shares, rest, max(estimate, 1.0), False)
+        variance = max(counts.noise_variance, LEAST_VARIANCE)
+        found = likely_number(counts.values, weights @ shares + rest, variance, len(counts.starts))
+        return cls(counts, mixture, weights, shares, rest, found, False)
 
     @property
     def expected(self) -> FloatArray:
@@ -157,6 +154,14 @@ class Judged:
         """Of chi-square, where one component has other shares (M,) of its records in the bins, and all else stays."""
         step = self.n_records * self.weights[i] * (shares - self.shares[i])
         return float(((step - 2 * (self.counts.values - self.expected)) * step / self.variances).sum())
+
+
+def likely_number(values: FloatArray, shares: FloatArray, variance: float, n_histograms: int) -> float:
+    """Of records, at least 1, by weighted least squares, the weights from a first guess, the sum of the counts."""
+    guess = max(values.sum() / n_histograms, 1.0)
+    precise = shares / (variance + guess * shares)
+    slope = float(precise @ shares)
+    return max(float(precise @ values) / slope if slope > 0 else 1.0, 1.0)
 
 
 def count_caveats(

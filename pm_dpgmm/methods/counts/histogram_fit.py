@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_VARIANCE, noise_variance, predicted
+from pm_dpgmm.methods.counts.histogram_law import LEAST_VARIANCE, log_total, noise_variance, true_counts
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -223,17 +223,15 @@ def _given_the_total(grid: _Grid, expected: FloatArray, true: FloatArray) -> tup
     was expected is theirs in proportion to their variances (:func:`histogram_law.log_density` has the same law).
     """
     assert grid.n_records is not None
-    noise = noise_variance(grid.noise_scale)
-    # E[y (y - 1) | c] = m^2 P[c - 2]/P[c]; where rounding would be squared, the best linear prediction
+    # true counts over expected ones are P[c - 1]/P[c], so that a step lower they are P[c - 2]/P[c - 1]
     _, slope = count_log_likelihood(grid.heights - 1, expected, noise_scale=grid.noise_scale)
-    mean = expected * true
-    exact = expected**2 * true * (1 + slope) + mean - mean**2
-    _, linear = predicted(grid.heights, expected, noise)
-    variances = np.maximum(np.where(expected > max(LARGE_COUNT, 10 * noise), linear, exact), 0.0)
-    spread = max(float(variances.sum()), LEAST_VARIANCE)
-    surprise = grid.n_records - float(mean.sum())
-    found = np.maximum(mean + variances * (surprise / spread), 0.0) / expected
-    return found, -0.5 * (surprise**2 / spread + math.log(spread / grid.n_records))
+    with np.errstate(divide="ignore"):
+        logs = np.zeros(len(expected)), np.log(true), np.log(true) + np.log1p(slope)
+    _, variances = true_counts(grid.heights, expected, noise_variance(grid.noise_scale), logs)
+    mean, variances = expected * true, np.maximum(variances, 0.0)
+    total, spread = float(mean.sum()), float(variances.sum())
+    moved = variances * ((grid.n_records - total) / max(spread, LEAST_VARIANCE))
+    return np.maximum(mean + moved, 0.0) / expected, float(log_total(grid.n_records, total, spread))
 
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:

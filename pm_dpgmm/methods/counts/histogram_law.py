@@ -109,9 +109,16 @@ def log_density(
     else:
         logs = [log_count(grid.counts - r, expected, scale) for r in range(3)]
         parts, (mean, variance) = logs[0], true_counts(grid.counts, expected, noise, logs, xp=xp)
-    surprise, spread = grid.n_records - mean.sum(axis=-1), xp.maximum(variance.sum(axis=-1), LEAST_VARIANCE)
-    log_total = -0.5 * (surprise**2 / spread + xp.log(spread / grid.n_records))
-    return parts.sum(axis=-1) + log_total
+    return parts.sum(axis=-1) + log_total(grid.n_records, mean.sum(axis=-1), variance.sum(axis=-1), xp=xp)
+
+
+def log_total(n_records: int, mean: Any, variance: Any, *, xp: Any = np) -> Any:
+    """Log probability of a public number of records given the noisy counts, over that without them; both Gaussian.
+
+    ``mean``, ``variance``: of the sum of the true counts given the noisy ones.
+    """
+    spread = xp.maximum(variance, LEAST_VARIANCE)
+    return -0.5 * ((n_records - mean) ** 2 / spread + xp.log(spread / n_records))
 
 
 def predicted(counts: Any, expected: Any, variance: float) -> tuple[Any, Any]:

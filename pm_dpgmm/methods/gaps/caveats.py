@@ -10,6 +10,7 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.counts.caveats import MATTERS, TIMES, Counts, Judged, excess
+from pm_dpgmm.methods.counts.histogram_law import noise_variance
 from pm_dpgmm.methods.gaps.bin_fit import masses
 from pm_dpgmm.methods.gaps.groups import groups_of
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
@@ -43,9 +44,8 @@ def gap_caveats(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture
 def judged(found: GapStatistics, mixture: Mixture) -> Judged:
     """The counts of the bins beside what the mixture expects."""
     bins = found.bins
-    ratio = np.exp(-1 / bins.noise_scale)
     bounds = np.array([[bins.edges[0], bins.edges[-1]]])
-    counts = Counts(bins.counts, float(2 * ratio / (1 - ratio) ** 2), bounds, len(bins.counts), None)
+    counts = Counts(bins.counts, noise_variance(bins.noise_scale), bounds, len(bins.counts), None)
     deviations = np.sqrt(mixture.covariances[:, 0, 0])
     shares, _ = masses(bins, mixture.means[None, :, 0], deviations[None])
     total = float(found.n_records) if found.n_records is not None else float(bins.counts.sum())

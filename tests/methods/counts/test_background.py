@@ -318,7 +318,7 @@ def test_a_private_number_of_records_does_not_enter_the_fit(method, neighbouring
     assert release.n_records == (2_000 if public else None)
 
     def again(n_records):
-        told = (release.guarantee, release.raw, {k: v for k, v in release.noise.items() if k not in DERIVED})
+        told = told_of(release)
         if method == "slices":
             return slices.fitted(
                 *told, Slices(np.asarray(release.raw["directions"]), 24), 2, n_records, lambda *_: None
