@@ -299,6 +299,16 @@ def test_true_counts_given_their_sum_are_those_of_all_that_could_be():
     assert expected * found == pytest.approx(wanted, rel=0.1) and np.abs(free - wanted).max() > 0.5
 
 
+@pytest.mark.parametrize("n_records, wanted", [(1_000, 1_000), (None, 1_300)])
+def test_a_fit_that_is_given_the_sum_has_as_many_records(n_records, wanted):
+    """Without it the rates are what the noisy counts add up to, here 300 more."""
+    counts = np.r_[np.full(50, 3), 150, 700, 150, np.full(50, 3)]
+    grid = replace(histogram_fit._grid(counts, 1, 20.0), n_records=n_records)
+    start = np.array([900.0, 100.0]), np.array([[51.5], [51.5]]), np.array([[[1.0]], [[900.0]]])
+    _, (rates, _, _) = histogram_fit._em(replace(grid, n_fixed=1), start, 500)
+    assert rates.sum() == pytest.approx(wanted, rel=0.05)
+
+
 def test_the_given_sum_has_the_law_of_the_evidence():
     rng = np.random.default_rng(3)
     expected = 400 * rng.dirichlet(np.ones(50))

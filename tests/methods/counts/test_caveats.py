@@ -111,9 +111,9 @@ def test_far_records_are_told_where_they_cost_something(weight, n_records, told)
 
 
 def test_noise_alone_tells_of_far_records_as_rarely_with_a_public_number():
-    """4,000 draws, half of the bins with records: at most four deviations above one in 2,000."""
-    rng, one = np.random.default_rng(4), dpg.Mixture([1.0], [[0.0]], [[[2.25]]])
-    shares = np.diff(stats.norm.cdf(np.linspace(-6, 6, 65) / 1.5))
+    """4,000 draws, a quarter of the bins with records: at most four deviations above one in 2,000."""
+    rng, one = np.random.default_rng(4), dpg.Mixture([1.0], [[0.0]], [[[0.16]]])
+    shares = np.diff(stats.norm.cdf(np.linspace(-6, 6, 65) / 0.4))
     told = 0
     for _ in range(4_000):
         counts = rng.multinomial(1_000, shares / shares.sum()) + rng.geometric(0.4, 64) - rng.geometric(0.4, 64)
