@@ -17,7 +17,7 @@ from pm_dpgmm.methods.counts import histogram
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from verification.specimens import Specimen
 from verification.targets.releases import HISTOGRAM_EPSILON, fit_once, published
-from verification.targets.runs import as_it_is, at_bits, nothing_to_say, rows_of
+from verification.targets.runs import as_it_is, at_bits, no_gain, nothing_to_say, rows_of
 
 MODULE = "by_level.py"
 LEVELS = (0, 1)
@@ -50,6 +50,7 @@ def whole(
         for place, name, there in (
             (histogram, "fit_counts", fit_once),
             (histogram, "beside_histogram", as_it_is),
+            (histogram, "gain_of_one_more", no_gain),
             (histogram, "count_caveats", nothing_to_say),
             (by_level, "rows_at", rows_at),
             (by_level, "ADD_REMOVE", relation),

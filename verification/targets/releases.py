@@ -28,7 +28,7 @@ from pm_dpgmm.privacy.curves import GeometricProfile, TruncatedLaplaceProfile
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import IntArray, Rng
 from verification.specimens import Specimen
-from verification.targets.runs import as_it_is, at_bits, fits_here, nothing_to_say, rows_of
+from verification.targets.runs import as_it_is, at_bits, fits_here, no_gain, nothing_to_say, rows_of
 
 HISTOGRAM, POPULOUS = "methods/counts/histogram.py", "methods/populous_single/method.py"
 HISTOGRAM_EPSILON = 2.0
@@ -69,6 +69,7 @@ def by_histogram(records: FloatArray, n_samples: int, rng: np.random.Generator, 
         mock.patch.object(histogram, "fit_counts", fit_once),
         mock.patch.object(histogram, "noisy_counts", noise),
         mock.patch.object(histogram, "beside_histogram", as_it_is),
+        mock.patch.object(histogram, "gain_of_one_more", no_gain),
         mock.patch.object(histogram, "count_caveats", nothing_to_say),
     ):
         return rows_of(run, n_samples)

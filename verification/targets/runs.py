@@ -47,6 +47,11 @@ def nothing_to_say(*released: Any, **named: Any) -> list[str]:
     return []
 
 
+def no_gain(*released: Any, **named: Any) -> float:
+    """In the place of what one component more would gain, for the same reason."""
+    return 0.0
+
+
 def as_it_is(raw: Any, noise: Any, mixture: Any, **named: Any) -> tuple[Any, None]:
     """In the place of the background of a fit to counts, for the same reason."""
     return mixture, None

@@ -22,7 +22,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import Neighbouring
 from pm_dpgmm.privacy.noise import IntArray
 from verification.specimens import Specimen
-from verification.targets.runs import EPSILON, Prepared, as_it_is, at_bits, nothing_to_say, rows_of
+from verification.targets.runs import EPSILON, Prepared, as_it_is, at_bits, no_gain, nothing_to_say, rows_of
 
 MECHANISM, METHOD = "mechanisms/slices.py", "methods/counts/slices.py"
 BOUNDS = np.array([[0.0, 1.0]] * 2)
@@ -89,6 +89,7 @@ def by_slices(
         mock.patch.object(method, "fit_slices", fixed),
         mock.patch.object(method, "noisy_counts", noise),
         mock.patch.object(method, "beside_slices", as_it_is),
+        mock.patch.object(method, "gain_of_one_more", no_gain),
         mock.patch.object(method, "count_caveats", nothing_to_say),
     ):
         return rows_of(run, n_samples)

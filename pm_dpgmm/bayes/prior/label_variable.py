@@ -31,7 +31,7 @@ class MixtureLabelRV(CategoricalRV):
 
     The mixture and the names of the other two variables travel with the operation, so that copies of a model
     (``pm.do``, ``pm.observe``) and pickled ones keep them. The density can be evaluated only while ``licences_of`` the
-    variable are above 0.
+    variable, or the ``contexts_of`` its operation, are above 0.
     """
 
     __props__ = (*CategoricalRV.__props__, "mixture", "latent", "offset")
@@ -68,11 +68,20 @@ class Licence:
 _HOLDERS: WeakKeyDictionary[Any, WeakSet[Licence]] = WeakKeyDictionary()
 # By the random generator of a label: the operation is shared by the copies of a model, the generator is each one's own.
 _LICENCES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+# By operation: PyMC evaluates priors in a copy of the model, which is made where a context is open already.
+_CONTEXTS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def licences_of(label: Any) -> Any:
-    """Shared scalar: how many steps for this ``label`` live, and ``label_density`` contexts of its model are open."""
+    """Shared scalar: how many steps for this ``label`` live."""
     return _licences(label.owner.inputs[0])
+
+
+def contexts_of(op: MixtureLabelRV) -> Any:
+    """Shared scalar: how many ``label_density`` contexts are open, of a model with this label or of a copy of it."""
+    if op not in _CONTEXTS:
+        _CONTEXTS[op] = pytensor.shared(np.array(0, dtype=np.int64), name="label_contexts")
+    return _CONTEXTS[op]
 
 
 def _licences(generator: Any) -> Any:
@@ -104,7 +113,7 @@ def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: 
     if is_known(value):
         return found
     withdraw_finished(inputs[0])  # whoever builds a density is about to evaluate it
-    licensed = _licences(inputs[0]) > 0
+    licensed = _licences(inputs[0]) + contexts_of(op) > 0
     # PyTensor leaves checks out where it compiles with JAX; NUTS then stops at a density that is no number
     found = pt.switch(licensed, found, np.nan)
     return CheckAndRaise(pm.exceptions.SamplingError, REFUSAL.format(op.latent))(found, licensed)
@@ -112,7 +121,7 @@ def _label_log_density(op: MixtureLabelRV, values: Any, *inputs: Any, **kwargs: 
 
 @contextmanager
 def label_density(model: Any = None) -> Iterator[None]:
-    """Context in which the log density of a model with labelled mixture priors can be evaluated.
+    """Context in which the log density of a model with labelled mixture priors can be evaluated, and of its copies.
 
     Elsewhere it raises ``pymc.exceptions.SamplingError`` unless ``MixtureLabels`` moves the labels: other samplers get
     the posterior of a labelled prior wrong without a sign of it. Not meant for sampling.
@@ -120,7 +129,8 @@ def label_density(model: Any = None) -> Iterator[None]:
     Parameters
     ----------
     model : pymc.Model, optional
-        The model on the context stack by default. Models without labels are left as they are.
+        The model on the context stack by default. Models without labels are left as they are. Copies, as
+        ``pm.compute_log_prior`` makes one, are meant too.
 
     Examples
     --------
@@ -136,9 +146,9 @@ def label_density(model: Any = None) -> Iterator[None]:
     with ExitStack() as stack:
         for variable in model_of(model, frozen=True).basic_RVs:
             if variable.owner is not None and isinstance(variable.owner.op, MixtureLabelRV):
-                licences = licences_of(variable)
-                license_density(licences, 1)
-                stack.callback(license_density, licences, -1)
+                contexts = contexts_of(variable.owner.op)
+                license_density(contexts, 1)
+                stack.callback(license_density, contexts, -1)
         yield
 
 

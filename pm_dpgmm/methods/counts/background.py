@@ -17,7 +17,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, Counts, judged, likely_number, signal
-from pm_dpgmm.methods.counts.histogram_fit import bin_shares, fit_beside
+from pm_dpgmm.methods.counts.histogram_fit import fit_beside, shares_of_bins
 from pm_dpgmm.methods.counts.histogram_law import (
     LEAST_EXPECTED,
     log_total,
@@ -115,7 +115,7 @@ def _refitted_to_bins(
     bounds, counts = np.asarray(raw["bounds"]), np.asarray(raw["counts"]).astype(np.int64)
     other = fit_beside(counts, bounds, mixture, broad, noise_scale=scale, n_records=n_records, progress=progress)
     seen = Histograms(counts.ravel().astype(float), np.zeros(1, dtype=np.int64), scale, n_records)
-    *own, wide = (bin_shares(one, bounds, counts.shape[0]) for one in (mixture, other, broad))
+    *own, wide = (shares_of_bins(one, bounds, counts.shape[0]) for one in (mixture, other, broad))
     which, weight = mean_weight(seen, own, wide)
     return (mixture, other)[which], weight
 
@@ -129,9 +129,9 @@ def _refitted_to_slices(
     """
     assert counts.slices is not None
     seen = Histograms(counts.values, counts.starts, scale, n_records)
-    wide = _slice_shares(counts, broad)
+    wide = shares_of_slices(counts, broad)
     size = max(counts.values.sum() / len(counts.starts), 1.0) if n_records is None else n_records
-    tried, own = [mixture], [_slice_shares(counts, mixture)]
+    tried, own = [mixture], [shares_of_slices(counts, mixture)]
     which, weight = mean_weight(seen, own, wide)
     for _ in range(N_REFITS if again else 0):
         if weight <= WORTH:
@@ -139,12 +139,12 @@ def _refitted_to_slices(
         values = counts.values.astype(np.int64)
         known = weight * size * wide
         tried.append(fit_beside_slices(values, counts.slices, counts.bounds, tried[-1], known, noise_scale=scale))
-        own.append(_slice_shares(counts, tried[-1]))
+        own.append(shares_of_slices(counts, tried[-1]))
         which, weight = mean_weight(seen, own, wide)
     return tried[which], weight
 
 
-def _slice_shares(counts: Counts, mixture: Mixture) -> FloatArray:
+def shares_of_slices(counts: Counts, mixture: Mixture) -> FloatArray:
     """Probabilities of the slices (M,) of a record within the bounds, which add up to 1 in each histogram."""
     pairs = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
     shares = np.sum([weight * counts.shares(mean, covariance) for weight, mean, covariance in pairs], axis=0)

@@ -31,6 +31,7 @@ from pm_dpgmm.privacy.noise import IntArray
 # so; of S histograms it is log(S) more, as squares of Laplace noise fall off about so
 SURE = 6.0
 MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
+ONE_MORE = 0.1  # nats per record that one component more must gain to be told
 MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the bins allow: counts show a part of it only
 NARROW = 1.3  # times the least deviation that a fit allows
 AT_LEAST = 1.01  # the same, where nothing but the limit holds it there
@@ -171,6 +172,7 @@ def count_caveats(
     background: tuple[float, Mixture] | None = None,
     *,
     n_records: int | None = None,
+    gain: float = 0.0,
 ) -> list[str]:
     """What noisy counts leave open or contradict in a mixture, one text for each reason.
 
@@ -184,6 +186,8 @@ def count_caveats(
         What the density has besides.
     n_records : int, optional
         Where it is public.
+    gain : float
+        Of one component more, in nats per record, if that was found out.
 
     Returns
     -------
@@ -199,7 +203,7 @@ def count_caveats(
         if fit is None:
             return []
         with np.errstate(all="ignore"):
-            found = [misfit(fit), far_records(fit), too_few(fit), unmeasured_width(fit)]
+            found = [misfit(fit, gain), far_records(fit), too_few(fit), unmeasured_width(fit)]
     except (LookupError, TypeError, ValueError, ArithmeticError):  # the budget is spent, or a file is odd: go on
         return []
     return [text for text in found if text]
@@ -227,8 +231,8 @@ def signal(fit: Judged) -> float:
     return float((fit.expected**2 / fit.variances).sum()) / (k * (1 + d + d * (d + 1) // 2))
 
 
-def misfit(fit: Judged) -> str | None:
-    """That the counts contradict the mixture, and that it matters.
+def misfit(fit: Judged, gain: float = 0.0) -> str | None:
+    """That the counts contradict the mixture, and that it matters; or that one component more gains much.
 
     The excess of a chi-square over its mean, divided by twice the number of records, estimates the divergence of the
     mixture from the records in nats, of what the bins show of them and where sampling is more than the noise: less
@@ -236,14 +240,20 @@ def misfit(fit: Judged) -> str | None:
     """
     size, narrow = excess(fit), as_narrow_as_cells(fit)
     mostly_narrow = bool(fit.mixture.weights[narrow].sum() > MOSTLY)
+    k = fit.mixture.n_components
     if size < (MATTERS_IF_NARROW if mostly_narrow else MATTERS):
-        return None
+        if gain < ONE_MORE:
+            return None
+        return (
+            f"a mixture of {counted(k, 'component')} does not fit the released counts: one of {k + 1} describes records"
+            f" better, by about {gain:.2g} nats each; more components or, with delta, method 'sketch' may help"
+        )
     help_ = "another number of components, bounds that fit the columns, other bins (n_bins)"
     if mostly_narrow:
         help_ = f"{listed(narrow)} came out as narrow as bins allow, so tighter bounds, more bins (n_bins)"
     told = f"{size:.2g}" if size < 1 else "1"
     return (
-        f"a mixture of {counted(fit.mixture.n_components, 'component')} does not fit the released counts: they alone"
+        f"a mixture of {counted(k, 'component')} does not fit the released counts: they alone"
         f" show that it is off by {told} nats per record or more; {help_} or, with delta, method 'sketch' may help"
     )
 

@@ -14,6 +14,7 @@ from pm_dpgmm.methods.counts.background import beside_histogram
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.histogram_fit import N_PARTS, fit_counts
+from pm_dpgmm.methods.counts.one_more import gain_of_one_more
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -169,5 +170,6 @@ def fitted(
     mixture = fit_counts(counts, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress)
     mixture, background = beside_histogram(raw, noise, mixture, n_records=n_records, progress=progress)
     progress(N_PARTS, N_PARTS)
-    told = dict(noise) | {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records)}
+    gain = gain_of_one_more(raw, noise, mixture, background, n_records=n_records)
+    told = dict(noise) | {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records, gain=gain)}
     return Outcome(mixture, guarantee, raw, told | far_rows(raw["bounds"], float(counts.sum())), background)

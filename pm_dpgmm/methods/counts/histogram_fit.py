@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.histogram_law import LEAST_VARIANCE, log_total, noise_variance, true_counts
+from pm_dpgmm.methods.counts.moves import Parameters, moved, without_one
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -26,6 +28,7 @@ PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each uni
 LONG = 10  # steps of a long run that are a part of the progress
 N_PARTS = N_STARTS + 2 * MAX_STEPS // LONG
 FIRST_SHARE = 0.05  # of a known component, to start from
+BLOCKS, ADD_STEPS = (1, 2, 4, 8), 5  # bins along a side where another component may be, steps to choose one
 SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
@@ -84,7 +87,14 @@ def fit_counts(
         runs.append(_em(grid, _start(grid, covariance, rng), START_STEPS))
         progress(done + 1, N_PARTS)
     best = max(runs, key=lambda run: run[0])[1]
-    _, found = _em(grid, best, MAX_STEPS, lambda step: progress(N_STARTS + step // LONG, N_PARTS))
+    run = _em(grid, best, MAX_STEPS, lambda step: progress(N_STARTS + step // LONG, N_PARTS))
+    _, found = moved(
+        run,
+        grown=lambda fit: _grown(grid, fit),
+        fewer=lambda fit: list(without_one(*fit)),
+        value=lambda fit: _em(grid, fit, 1)[0],
+        improved=lambda fit: _em(grid, fit, MAX_STEPS),
+    )
     return _in_records(found, bounds, n_cells)
 
 
@@ -130,7 +140,31 @@ def fit_beside(
     return _in_records((rates[:-1], means[:-1], blurred[:-1]), bounds, counts.shape[0])
 
 
-def bin_shares(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatArray:
+def fit_larger(
+    counts: IntArray,
+    bounds: FloatArray,
+    mixture: Mixture,
+    background: tuple[float, Mixture] | None,
+    *,
+    noise_scale: float,
+) -> Mixture:
+    """What :func:`fit_counts` found with one component more, where counts are left over; without the background."""
+    n_cells, n_expected = counts.shape[0], max(float(counts.sum()), 1.0)
+    weight = 0.0 if background is None else background[0]
+    parameters = _in_bins(mixture, bounds, n_cells, (1 - weight) * n_expected)
+    grid = _grid(counts, mixture.n_components, noise_scale)
+    if background is not None:
+        grid = replace(grid, n_fixed=1)
+        other = _in_bins(background[1], bounds, n_cells, weight * n_expected)
+        rates, means, blurred = (np.concatenate(pair) for pair in zip(parameters, other, strict=True))
+        parameters = rates, means, blurred
+    larger = replace(grid, n_components=grid.n_components + 1)
+    _, found = _em(larger, _grown(grid, parameters), MAX_STEPS)
+    rates, means, blurred = (rows[: larger.n_components] for rows in found)
+    return _in_records((rates, means, blurred), bounds, n_cells)
+
+
+def shares_of_bins(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatArray:
     """Probabilities of the bins as the fit takes them, shape (n_cells ** D,), of a record within the bounds."""
     parameters = _in_bins(mixture, bounds, n_cells, 1.0)
     parts, _ = _densities(cell_centres(np.array([[0.0, n_cells]] * len(bounds)), n_cells), parameters)
@@ -156,13 +190,11 @@ def _in_bins(mixture: Mixture, bounds: FloatArray, n_cells: int, n_records: floa
     return mixture.weights * n_records, (mixture.means - bounds[:, 0]) / width, blurred
 
 
-Parameters = tuple[FloatArray, FloatArray, FloatArray]  # rates (K,), means (K, D), blurred covariances (K, D, D)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grid:
     """Noisy counts in units of a bin."""
 
+    n_cells: int  # along a column
     centres: FloatArray  # (M, D)
     heights: FloatArray  # (M,)
     noise_scale: float
@@ -188,7 +220,7 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
     mass = excess / excess.sum()
     centred = centres[prominent] - mass @ centres[prominent]
     spread = ((centred.T * mass) @ centred + np.eye(d)) / n_components ** (2 / d)
-    return _Grid(centres, heights, noise_scale, n_components, prominent, excess, spread)
+    return _Grid(n_cells, centres, heights, noise_scale, n_components, prominent, excess, spread)
 
 
 def _em(
@@ -232,6 +264,35 @@ def _given_the_total(grid: _Grid, expected: FloatArray, true: FloatArray) -> tup
     total, spread = float(mean.sum()), float(variances.sum())
     moved = variances * ((grid.n_records - total) / max(spread, LEAST_VARIANCE))
     return np.maximum(mean + moved, 0.0) / expected, float(log_total(grid.n_records, total, spread))
+
+
+def _grown(grid: _Grid, parameters: Parameters) -> Parameters:
+    """With one component more, from where the counts exceed those expected most, at one of several sizes."""
+    larger = replace(grid, n_components=grid.n_components + 1)
+    starts = [_added(grid, parameters, size) for size in BLOCKS if size <= grid.n_cells]
+    best = max((_em(larger, start, ADD_STEPS) for start in starts), key=lambda run: run[0])
+    return _em(larger, best[1], START_STEPS)[1]
+
+
+def _added(grid: _Grid, parameters: Parameters, size: int) -> Parameters:
+    """With a component in the block of so many bins along a side where the excess is most deviations."""
+    expected = _densities(grid.centres, parameters)[0].sum(axis=0)
+    shape = (grid.n_cells,) * grid.centres.shape[1]
+    n_bins = size ** len(shape)
+
+    def pooled(values: FloatArray) -> FloatArray:
+        return np.asarray(ndimage.uniform_filter(values.reshape(shape), size, mode="constant").ravel() * n_bins)
+
+    excess = pooled(grid.heights - expected)
+    variance = pooled(expected) + n_bins * noise_variance(grid.noise_scale)
+    at = int((excess / np.sqrt(np.maximum(variance, LEAST_VARIANCE))).argmax())
+    covariance = (size**2 * CELL_VARIANCE + SMALLEST_VARIANCE) * np.eye(len(shape))
+    new = np.array([max(excess[at], 1.0)]), grid.centres[[at]], covariance[None]
+    before = slice(grid.n_components), slice(grid.n_components, None)  # a fixed component stays the last
+    rates, means, covariances = (
+        np.concatenate([old[before[0]], one, old[before[1]]]) for old, one in zip(parameters, new, strict=True)
+    )
+    return rates, means, covariances
 
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:

@@ -20,12 +20,16 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.mechanisms.slices import Slices
+from pm_dpgmm.methods.counts.histogram_law import LEAST_VARIANCE, noise_variance
+from pm_dpgmm.methods.counts.moves import moved, without_one
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.counts.slice_model import (
     SMALLEST_EXPECTED,
+    SMALLEST_VARIANCE,
     Components,
     SliceData,
     dispersion,
+    expected_shares,
     improved,
     objective,
 )
@@ -39,6 +43,8 @@ N_STARTS, START_STEPS, SWAP_STEPS, MAX_STEPS = 6, 40, 40, 300
 CLOUD_RECORDS = 0.1  # pseudo-records of the cloud, for each unit of the noise scale
 BAD_FIT = 1.5  # dispersion above which the cloud counts for more
 CROSSING = 1.5  # projected means closer than this many deviations cross
+WINDOWS, ADD_STEPS = (1, 3, 6), 5  # slices that another component may be wide, steps to choose one
+N_CLIMBS, CLIMBS, ENOUGH = 100, 3, 4.0  # points, rounds of a search for its place; deviations that count as so many
 MOST_SWAPS, TRIED_SWAPS, WORTH = 6, 4, 0.05  # rounds; refits in a round; gain in nats
 
 
@@ -87,6 +93,13 @@ def fit_slices(
 
     progress(1, steps)
     best = _swapped(data, best_of_starts(light), light)
+    best = moved(
+        best,
+        grown=lambda fit: _grown(data, fit, light),
+        fewer=lambda fit: [Components.of(*one) for one in without_one(fit.rates, fit.means, fit.covariances)],
+        value=lambda fit: objective(data, fit, light)[0],
+        improved=lambda fit: improved(data, fit, light, steps=START_STEPS),
+    )
     progress(N_STARTS, steps)
     for _ in range(2):  # the second time whitened by the first
         best = improved(data, best[1], light, steps=MAX_STEPS)
@@ -110,14 +123,36 @@ def fit_beside(
 ) -> Mixture:
     """Improve what :func:`fit_slices` found, beside ``known`` expected counts (M,) that belong to no component."""
     data, n_records = _with_cloud(counts, slices, noise_scale)
+    start = _in_slices(mixture, slices, bounds, n_records)
+    light = CLOUD_RECORDS * max(1.0, noise_scale)
+    return _mixture(improved(replace(data, known=known), start, light, steps=MAX_STEPS)[1], slices, bounds)
+
+
+def fit_larger(
+    counts: IntArray,
+    slices: Slices,
+    bounds: FloatArray,
+    mixture: Mixture,
+    known: FloatArray | float,
+    *,
+    noise_scale: float,
+) -> Mixture:
+    """What :func:`fit_slices` found with one component more, where counts are left over."""
+    data, n_records = _with_cloud(counts, slices, noise_scale)
+    start = _in_slices(mixture, slices, bounds, n_records)
+    light = CLOUD_RECORDS * max(1.0, noise_scale)
+    data = replace(data, known=known)
+    return _mixture(improved(data, _grown(data, start, light), light, steps=MAX_STEPS)[1], slices, bounds)
+
+
+def _in_slices(mixture: Mixture, slices: Slices, bounds: FloatArray, n_records: float) -> Components:
+    """A mixture of so many records, in units of a bin."""
     width = (bounds[:, 1] - bounds[:, 0]) / slices.n_cells
-    start = Components.of(
+    return Components.of(
         mixture.weights * max(n_records, 1.0),
         (mixture.means - bounds[:, 0]) / width - slices.n_cells / 2,
         mixture.covariances / (width[:, None] * width),
     )
-    light = CLOUD_RECORDS * max(1.0, noise_scale)
-    return _mixture(improved(replace(data, known=known), start, light, steps=MAX_STEPS)[1], slices, bounds)
 
 
 def _with_cloud(counts: IntArray, slices: Slices, noise_scale: float) -> tuple[SliceData, float]:
@@ -234,6 +269,49 @@ def _swapped(data: SliceData, best: tuple[float, Components], cloud_weight: floa
         else:
             return best
     return best
+
+
+def _grown(data: SliceData, found: Components, cloud_weight: float) -> Components:
+    """With one component more, from where counts exceed those expected in all directions, at one of several sizes."""
+    starts = _added(data, found)
+    best = max((improved(data, start, cloud_weight, steps=ADD_STEPS) for start in starts), key=lambda run: run[0])
+    return improved(data, best[1], cloud_weight, steps=START_STEPS)[1]
+
+
+def _added(data: SliceData, found: Components) -> list[Components]:
+    """With a component where slices of all directions have more than is expected: one for each size."""
+    expected = found.rates @ expected_shares(data, found)[0] + data.known + SMALLEST_EXPECTED
+    cuts = data.slices.offsets[1:-1]
+    added = []
+    for window in WINDOWS:
+        excess, variance = (
+            np.concatenate([np.convolve(part, np.ones(window), "same") for part in np.split(values, cuts)])
+            for values in (data.counts - expected, expected + noise_variance(data.noise_scale))
+        )
+        mean = _peak(data.slices, np.clip(excess / np.sqrt(np.maximum(variance, LEAST_VARIANCE)), -ENOUGH, ENOUGH))
+        rate = max(float(np.median(excess[data.slices.index(mean[None])])), 1.0)
+        covariance = (window**2 / 12 + SMALLEST_VARIANCE + 0.05) * np.eye(len(mean))
+        covariances = np.concatenate([found.covariances, covariance[None]])
+        added.append(Components.of(np.append(found.rates, rate), np.vstack([found.means, mean]), covariances))
+    return added
+
+
+def _peak(slices: Slices, values: FloatArray) -> FloatArray:
+    """A point of the box whose slices have the largest mean of ``values`` (M,), by ascent along one column at a time.
+
+    From points whose columns are drawn alone, in proportion to the squares of positive values in their slices.
+    """
+    d, n_cells = slices.directions.shape[1], slices.n_cells
+    centres = np.arange(n_cells) + 0.5 - n_cells / 2
+    rng = np.random.default_rng(FIT_SEED)
+    heights = np.square(np.maximum(values[: d * n_cells], 0.0)).reshape(d, n_cells) + 1e-3  # the first directions
+    points = np.column_stack([rng.choice(centres, N_CLIMBS, p=row / row.sum()) for row in heights])
+    for _, column in itertools.product(range(CLIMBS), range(d)):
+        tried = np.repeat(points[:, None, :], n_cells, axis=1)
+        tried[:, :, column] = centres
+        scores = values[slices.index(tried.reshape(-1, d))].mean(axis=1).reshape(N_CLIMBS, n_cells)
+        points = tried[np.arange(N_CLIMBS), scores.argmax(axis=1)]
+    return np.asarray(points[values[slices.index(points)].mean(axis=1).argmax()])
 
 
 def _dual(directions: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods.counts.background import beside_slices
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
+from pm_dpgmm.methods.counts.one_more import gain_of_one_more
 from pm_dpgmm.methods.counts.slice_fit import fit_slices
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture.far_rows import far_rows
@@ -155,6 +156,7 @@ def fitted(
     )
     told = dict(noise) | {"dispersion": dispersion}
     mixture, background = beside_slices(raw, told, mixture, n_records=n_records)
-    told |= {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records)}
+    gain = gain_of_one_more(raw, noise, mixture, background, n_records=n_records)
+    told |= {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records, gain=gain)}
     told |= far_rows(np.asarray(raw["bounds"]), float(counts.sum()) / len(slices.directions))
     return Outcome(mixture, guarantee, raw, told, background)
