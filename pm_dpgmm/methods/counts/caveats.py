@@ -31,7 +31,7 @@ from pm_dpgmm.privacy.noise import IntArray
 # so; of S histograms it is log(S) more, as squares of Laplace noise fall off about so
 SURE = 6.0
 MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
-ONE_MORE = 0.1  # nats per record that one component more must gain to be told
+ONE_MORE = 0.06  # nats per record that one component more must gain to be told
 MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the bins allow: counts show a part of it only
 NARROW = 1.3  # times the least deviation that a fit allows
 AT_LEAST = 1.01  # the same, where nothing but the limit holds it there

@@ -48,7 +48,7 @@ def test_a_gain_is_told_from_the_stated_size_on_and_only_once(monkeypatch):
 
 @pytest.mark.parametrize("rise, gains", [(3.9, False), (4.1, True)])
 def test_the_larger_mixture_must_be_surer_than_noise_makes_it(rise, gains, monkeypatch):
-    X, law = table_with_a_small_group(2, 5_000, seed=2)
+    X, _ = table_with_a_small_group(2, 5_000, seed=2)
     release = fitted(X, "histogram")
     n_bins = release.raw["counts"].size
     likelihoods = iter([rise + np.log(n_bins), 0.0])
