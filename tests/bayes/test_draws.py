@@ -73,6 +73,11 @@ def idata(request, model):
         return SAMPLERS[request.param]()
 
 
+def n_labels(release):
+    """Its background is a label of a mixture prior."""
+    return release.n_components + (release.background is not None)
+
+
 def test_every_function_that_takes_draws_reads_every_form_of_them(release, model, idata, monkeypatch):
     monkeypatch.setattr(modes, "POINTS", 8)  # each evaluation is dear in the mode of PyTensor that compiles fast
     rows = [[0.0], [3.0], [np.nan]]
@@ -87,7 +92,7 @@ def test_every_function_that_takes_draws_reads_every_form_of_them(release, model
         if form == "whole":
             assert group_names(again) == group_names(idata)
         check = dpg.check_modes(draws, release, name="x", random_seed=1)
-        assert check.name == "x" and check.occupancy.shape == (1, release.n_components)
+        assert check.name == "x" and check.occupancy.shape == (1, n_labels(release))
         with_model = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=FAST)
         assert with_model.source == "model" and with_model.occupancy.shape == check.occupancy.shape
         assert len(mixtures_of(draws, name=None, n_draws=7)) == 7
@@ -163,7 +168,7 @@ def test_draws_of_a_labelled_prior_with_everything_that_pymc_puts_beside_them(re
         draws = of(idata)
         for model in (None, labelled):
             check = dpg.check_modes(draws, release, name="x", model=model, random_seed=1, compile_kwargs=FAST)
-            assert check.occupancy.shape == (1, 2), form
+            assert check.occupancy.shape == (1, n_labels(release)), form
         again = dpg.relabel(draws, to=release)
         assert posterior_of(again)["x_label"].dtype.kind == "i" and type(again) is type(draws)
     assert group_names(dpg.relabel(idata, to=release)) == group_names(idata)
