@@ -6,6 +6,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts.moves import MOST_MOVES, TRIED, WORTH, moved, without_one
 from pm_dpgmm.mixture.mixture import Mixture
+from tests.builders.small_group import table_with_a_small_group
 
 
 def test_without_one_keeps_the_records_and_merges_by_moments():
@@ -51,16 +52,6 @@ def test_moves_go_on_as_long_as_the_objective_rises():
     start = 0.0, 8
     assert climb(8, lambda fit: WORTH * (fit == 15))[0] == start  # so little is not worth it
     assert climb(8, lambda fit: np.nan if fit == 15 else -abs(fit - 8.0))[0] == start
-
-
-GROUPS = [[30.0, 40.0, 50.0, 45.0], [65.0, 60.0, 40.0, 60.0], [88.0, 12.0, 90.0, 10.0]]
-
-
-def table_with_a_small_group(d, n, seed, weight=0.04):
-    """Two wide groups and a narrow one that holds few records, and the law of them."""
-    covariances = [np.eye(d) * deviation**2 for deviation in (7.0, 7.0, 3.0)]
-    law = Mixture([0.6 * (1 - weight), 0.4 * (1 - weight), weight], np.array(GROUPS)[:, :d], covariances)
-    return law.sample(n, rng=seed), law
 
 
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")

@@ -6,7 +6,7 @@ import pytest
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.counts import caveats, histogram, one_more, slices
 from pm_dpgmm.methods.counts.one_more import gain_of_one_more
-from tests.methods.counts.test_moves import table_with_a_small_group
+from tests.builders.small_group import table_with_a_small_group
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 
