@@ -29,7 +29,7 @@ def moved(
     value: Callable[[Fit], float],
     improved: Callable[[Fit], tuple[float, Fit]],
 ) -> tuple[float, Fit]:
-    """Add a component and take one away, as long as the objective rises.
+    """Add a component and take one away, as long as the objective rises; where that overflows, what was found before.
 
     Parameters
     ----------
@@ -43,8 +43,12 @@ def moved(
         Objective of a mixture, and the best near one with its objective.
     """
     for _ in range(MOST_MOVES):
-        tried = sorted(fewer(grown(best[1])), key=value, reverse=True)[:TRIED]
-        other = max((improved(fit) for fit in tried), key=lambda run: run[0])
+        with np.errstate(all="ignore"):
+            try:
+                tried = sorted(fewer(grown(best[1])), key=value, reverse=True)[:TRIED]
+                other = max((improved(fit) for fit in tried), key=lambda run: run[0])
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent: go on
+                break
         if not other[0] > best[0] + WORTH:
             break
         best = other

@@ -19,9 +19,7 @@ from pm_dpgmm.methods.counts.histogram_fit import fit_larger
 from pm_dpgmm.methods.counts.slice_fit import fit_larger as fit_larger_to_slices
 from pm_dpgmm.mixture.mixture import Mixture, joined
 
-SURE = (
-    4.0  # nats that the likelihood must rise by besides the logarithm of the number of bins, which noise alone reaches
-)
+SURE = 4.0  # nats that the likelihood must rise by beyond the logarithm of the number of bins, which noise reaches
 HIGHEST = 5.0  # nats: a larger log ratio of densities counts as this, as few records where there is only noise give it
 N_DRAWS, DRAW_SEED = 4000, 20265  # of the larger mixture; public
 

@@ -283,7 +283,7 @@ def _added(data: SliceData, found: Components) -> list[Components]:
     expected = found.rates @ expected_shares(data, found)[0] + data.known + SMALLEST_EXPECTED
     cuts = data.slices.offsets[1:-1]
     added = []
-    for window in WINDOWS:
+    for window in (size for size in WINDOWS if size <= data.slices.n_cells):
         excess, variance = (
             np.concatenate([np.convolve(part, np.ones(window), "same") for part in np.split(values, cuts)])
             for values in (data.counts - expected, expected + noise_variance(data.noise_scale))

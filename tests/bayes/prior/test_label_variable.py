@@ -9,10 +9,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.model.transform.optimization import freeze_dims_and_data
+from pymc.stats.log_density import compute_log_prior
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes import MixtureLabels, label_density, mixture_prior, pymc_compat
-from pm_dpgmm.bayes.arviz_compat import posterior_of
+from pm_dpgmm.bayes.arviz_compat import group_of, posterior_of, with_group
 from pm_dpgmm.bayes.prior import label_step
 from pm_dpgmm.bayes.prior.label_variable import licences_of
 from pm_dpgmm.mixture.mixture import Mixture
@@ -159,8 +160,7 @@ def test_copies_refuse_and_can_be_sampled(model):
     step = MixtureLabels([model["x_label"]], model=model, compile_kwargs=FAST)
     pickled = cloudpickle.loads(cloudpickle.dumps(model))
     assert refuses(pickled) and licences(model) == 1  # a copy made while a step lives has no step
-    with label_density(model):
-        assert all(refuses(other) for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()))
+    assert all(refuses(other) for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()))
     del step
     gc.collect()
     for other in (pm.do(model, {"s": 1.0}), freeze_dims_and_data(model), model.copy()):
@@ -198,3 +198,15 @@ def test_worker_processes_have_the_licence_of_their_step(model, context):
 
 def test_the_package_offers_the_context():
     assert dpg.bayes.label_density is label_density
+
+
+def test_copies_of_a_model_are_open_inside_label_density_and_shut_afterwards(model):
+    # PyMC evaluates priors in a copy that it makes itself
+    copy = model.copy()
+    drawn = pm.sample_prior_predictive(2, model=model, random_seed=1, compile_kwargs=dict(FAST))
+    drawn = with_group(drawn, "posterior", group_of(drawn, "prior"))
+    with label_density(model):
+        assert logp(copy) == logp(model)
+        found = group_of(compute_log_prior(drawn, model=model, progressbar=False), "log_prior")
+    assert refuses(copy) and refuses(model)
+    np.testing.assert_allclose(found["x_label"], np.log(0.5))

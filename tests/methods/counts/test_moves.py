@@ -68,3 +68,24 @@ def test_a_small_group_that_was_asked_for_is_found(method, d, n, seed):
     release = dpg.fit_gmm(X, 3, epsilon=1.0, bounds=(0, 100), method=method, random_seed=seed, progress=False)
     fresh = law.sample(20_000, rng=99)
     assert np.mean(law.log_density(fresh) - release.log_density(fresh)) < 0.06
+
+
+def test_a_move_that_overflows_leaves_what_was_found():
+    def fails(fit):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+    best = 1.0, 8
+    for broken in ({"grown": fails}, {"improved": fails}, {"value": fails}):
+        steps = {"grown": int, "fewer": lambda fit: [fit], "value": float, "improved": lambda fit: (9.0, fit)}
+        assert moved(best, **steps | broken) == best
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+@pytest.mark.parametrize("n_bins", [2, 3, 5])
+def test_blocks_are_no_larger_than_the_grid(n_bins):
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    for method in ("histogram", "slices"):
+        release = dpg.fit_gmm(
+            X, 1, epsilon=1.0, bounds=(-4, 4), method=method, n_bins=n_bins, random_seed=1, progress=False
+        )
+        assert abs(release.means).max() < 1
