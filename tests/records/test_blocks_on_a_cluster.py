@@ -52,7 +52,7 @@ def test_killed_workers_change_no_bit_and_draw_no_noise(tmp_path, monkeypatch):
     frames = RieszProduct(np.random.default_rng(1).normal(size=(2, 3, 2)), np.zeros(2))
     settings = {"distributed.worker.daemon": False, "distributed.scheduler.allowed-failures": 9}
     with (
-        suppress(TimeoutError),  # of closing: Dask waits seconds for its workers to end, and a busy machine takes longer
+        suppress(TimeoutError),  # of closing: on a busy machine workers take longer to end than Dask waits
         dask.config.set(settings),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster),
