@@ -105,11 +105,9 @@ def test_without_a_name_density_and_draws_are_those_of_the_mixture(release):
     assert unnamed.name is None
     points = pm.draw(unnamed, random_seed=1, mode="FAST_COMPILE")
     assert points.shape == (500, 2)
-    expected = release.mixture.log_density(points)
+    expected = release.law.log_density(points)
     np.testing.assert_allclose(pm.logp(unnamed, points).eval(mode="FAST_COMPILE"), expected, rtol=1e-12, atol=1e-10)
-    error = np.linalg.solve(
-        np.linalg.cholesky(release.mixture.covariance() / 500), points.mean(0) - release.mixture.mean()
-    )
+    error = np.linalg.solve(np.linalg.cholesky(release.law.covariance() / 500), points.mean(0) - release.law.mean())
     assert error @ error < 28  # chi-square with 2 degrees of freedom: false alarm 1e-6
     wide = mixture_dist(CLOSE, inflate=9.0)
     inflated = Mixture(CLOSE.weights, CLOSE.means, 9 * CLOSE.covariances)
