@@ -23,7 +23,7 @@ def test_without_one_keeps_the_records_and_merges_by_moments():
         np.testing.assert_allclose(merged.covariance(), whole.covariance())
 
 
-def climb(start, heights, **counted):
+def climb(start, heights):
     """``moved`` on whole numbers: growing doubles one, taking away gives its neighbours."""
     calls = {"grown": 0, "improved": 0}
 
@@ -58,9 +58,9 @@ def test_moves_go_on_as_long_as_the_objective_rises():
 @pytest.mark.parametrize(
     "method, d, n, seed",
     [
-        ("histogram", 2, 1_000, 0),  # 40 records in a dozen bins; without moves .35, .16 and .35 were lost
-        ("slices", 3, 5_000, 1),
-        pytest.param("slices", 4, 50_000, 1, marks=pytest.mark.thorough),  # .46: no point of the cloud was near
+        ("histogram", 2, 1_000, 0),  # 40 records in a dozen bins; without moves .36, .38 and .48 are lost
+        ("slices", 3, 5_000, 0),
+        pytest.param("slices", 4, 50_000, 1, marks=pytest.mark.thorough),  # no point of the cloud was near
     ],
 )
 def test_a_small_group_that_was_asked_for_is_found(method, d, n, seed):
