@@ -130,14 +130,13 @@ def _refitted_to_slices(
     assert counts.slices is not None
     seen = Histograms(counts.values, counts.starts, scale, n_records)
     wide = shares_of_slices(counts, broad)
-    size = max(counts.values.sum() / len(counts.starts), 1.0) if n_records is None else n_records
     tried, own = [mixture], [shares_of_slices(counts, mixture)]
     which, weight = mean_weight(seen, own, wide)
     for _ in range(N_REFITS if again else 0):
         if weight <= WORTH:
             break
         values = counts.values.astype(np.int64)
-        known = weight * size * wide
+        known = weight * seen.n_expected * wide
         tried.append(fit_beside_slices(values, counts.slices, counts.bounds, tried[-1], known, noise_scale=scale))
         own.append(shares_of_slices(counts, tried[-1]))
         which, weight = mean_weight(seen, own, wide)
@@ -160,6 +159,11 @@ class Histograms:
     starts: IntArray  # where each histogram starts
     noise_scale: float
     n_records: int | None  # where it is public
+
+    @property
+    def n_expected(self) -> float:
+        """The public number of records, or about what the counts add up to, at least 1."""
+        return float(self.n_records or max(self.values.sum() / len(self.starts), 1.0))
 
     def log_likelihood(self, shares: FloatArray) -> float:
         """At probabilities of the bins (M,), as if histograms were independent, which their noise is.
@@ -208,8 +212,7 @@ def mean_weight(seen: Histograms, own: Sequence[FloatArray], wide: FloatArray) -
     of_weights, of_mixtures, of_none = masses.max(axis=1), masses.sum(axis=0), math.exp(none - best)
     of_mixtures[0] += of_none
     weight = float(of_weights @ weights / (of_weights.sum() + of_none))
-    n_records = seen.n_records or max(float(seen.values.sum()) / len(seen.starts), 1.0)
-    return (int(of_mixtures.argmax()), weight) if weight * n_records >= LEAST_RECORDS else (0, 0.0)
+    return (int(of_mixtures.argmax()), weight) if weight * seen.n_expected >= LEAST_RECORDS else (0, 0.0)
 
 
 def doubt(raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture) -> float:

@@ -57,7 +57,7 @@ def gain_of_one_more(
             larger, shares = (
                 _grid(raw, scale, mixture, background)
                 if counts.slices is None
-                else _slices(counts, scale, mixture, background, n_records)
+                else _slices(counts, seen, mixture, background)
             )
             return _gain(seen, shares, mixture, larger, background)
         except (LookupError, TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
@@ -73,15 +73,14 @@ def _grid(
 
 
 def _slices(
-    counts: Counts, scale: float, mixture: Mixture, background: Background | None, n_records: int | None
+    counts: Counts, seen: Histograms, mixture: Mixture, background: Background | None
 ) -> tuple[Mixture, Shares]:
     assert counts.slices is not None
     known: FloatArray | float = 0.0
     if background is not None:
-        size = max(counts.values.sum() / len(counts.starts), 1.0) if n_records is None else n_records
-        known = background[0] * size * shares_of_slices(counts, background[1])
+        known = background[0] * seen.n_expected * shares_of_slices(counts, background[1])
     values = counts.values.astype(np.int64)
-    larger = fit_larger_to_slices(values, counts.slices, counts.bounds, mixture, known, noise_scale=scale)
+    larger = fit_larger_to_slices(values, counts.slices, counts.bounds, mixture, known, noise_scale=seen.noise_scale)
     return larger, lambda found: shares_of_slices(counts, found)
 
 
