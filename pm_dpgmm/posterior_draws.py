@@ -65,7 +65,7 @@ def posterior_of(idata: Any) -> xarray.Dataset:
     TypeError
         If ``idata`` is no inference data.
     ValueError
-        If it has no group "posterior".
+        If it has no group "posterior", or no draws by chain: stacked ones, or those of one chain.
 
     Examples
     --------
@@ -76,8 +76,13 @@ def posterior_of(idata: Any) -> xarray.Dataset:
     [(1, 2), (1, 2), (1, 2)]
     """
     if is_dataset(idata):
-        return idata
-    return idata.to_dataset() if is_group(idata) else group_of(idata, "posterior")
+        found = idata
+    else:
+        found = idata.to_dataset() if is_group(idata) else group_of(idata, "posterior")
+    if found.data_vars and not {"chain", "draw"} <= set(found.dims):
+        rule = "idata must hold draws with the dimensions 'chain' and 'draw', not stacked and not of one chain alone"
+        raise ValueError(f"{rule}, got {shown(tuple(found.dims))}")
+    return found
 
 
 def last_labels(variable: xarray.DataArray) -> list[Any] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,37 +128,60 @@ class RecordBlocks:
         return f"<RecordBlocks: {self.n_features} features, at most {self.rows_per_block} rows to a block>"
 
 
+Piece = tuple[
+    FloatArray, tuple[str, ...] | None, Path | None
+]  # numbers, names of columns, file where it is one of many
+
+
 def _checked(source: Any, n_rows: int, columns: Sequence[str] | None) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
     """Blocks of finite numbers, perhaps empty, with the names of their columns: the same names for all."""
     first: tuple[str, ...] = ()
-    n_records = 0
-    for records, found in _pieces(source, n_rows, columns):
-        if records.shape[1] == 0:
-            raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
-        if found is None and columns is not None:
-            found = names_given(columns, records.shape[1])
-        names = names_of_features(found, records.shape[1])
-        first = first or names
-        if names != first:
-            raise ValueError(f"X must have the same columns in every part, got {shown(names)} after {shown(first)}")
-        check_finite(records, names, first_row=n_records)
+    n_records = n_before = 0
+    file: Path | None = None
+    for records, found, of_file in _pieces(source, n_rows, columns):
+        if of_file != file:
+            file, n_before = of_file, n_records
+        with _named(file):
+            if records.shape[1] == 0:
+                raise ValueError(f"X must have at least one row and one column, got shape {records.shape}")
+            if found is None and columns is not None:
+                found = names_given(columns, records.shape[1])
+            names = names_of_features(found, records.shape[1])
+            first = first or names
+            if names != first:
+                raise ValueError(f"X must have the same columns in every part, got {shown(names)} after {shown(first)}")
+            check_finite(records, names, first_row=n_records - (n_before if file else 0))
         n_records += len(records)
         yield records, names
 
 
-def _pieces(
-    source: Any, n_rows: int, columns: Sequence[str] | None
-) -> Iterator[tuple[FloatArray, tuple[str, ...] | None]]:
-    """Numbers of at most ``n_rows`` rows, one after the other, with the names of their columns; unchecked."""
+@contextmanager
+def _named(file: Path | None) -> Iterator[None]:
+    """Errors about values say which file they are about; None: it is the only one."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if file is None or repr(str(file)) in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error}; this is in {str(file)!r}") from None
+
+
+def _pieces(source: Any, n_rows: int, columns: Sequence[str] | None, *, one_of_many: bool = False) -> Iterator[Piece]:
+    """At most ``n_rows`` rows, one piece after the other; unchecked."""
     if isinstance(source, (str, Path)):
-        for file in _files(Path(source)):
-            yield from file_blocks(file, n_rows=n_rows, columns=columns)
+        files = _files(Path(source))
+        for file in files:
+            name = file if one_of_many or len(files) > 1 else None
+            with _named(name):
+                for numbers, found in file_blocks(file, n_rows=n_rows, columns=columns):
+                    yield numbers, found, name
     elif _is_list_of_tables(source):
         for part in source:
-            yield from _pieces(part, n_rows, columns)
+            yield from _pieces(part, n_rows, columns, one_of_many=len(source) > 1)
     elif is_labelled_array(source) and source.chunks is not None:  # of xarray, with an array of Dask in it
         source, names = chosen_columns(source, names_of_records(source), columns)
-        yield from ((numbers, names) for numbers, _ in _pieces(source.data, n_rows, None))
+        yield from ((numbers, names, None) for numbers, _, _ in _pieces(source.data, n_rows, None))
     elif isinstance(getattr(source, "npartitions", None), int):  # Dask
         if not hasattr(source, "partitions"):
             raise TypeError(f"X must be an array or data frame of Dask, got a {type(source).__name__}")
@@ -166,9 +190,9 @@ def _pieces(
             source = source.rechunk({1: -1}) if source.ndim == 2 else source  # whole rows
         names = names_of_records(source)
         for i in range(source.npartitions):
-            yield from _slices(computed(source.partitions[i], names), n_rows, columns)
+            yield from ((*piece, None) for piece in _slices(computed(source.partitions[i], names), n_rows, columns))
     else:
-        yield from _slices(source, n_rows, columns)
+        yield from ((*piece, None) for piece in _slices(source, n_rows, columns))
 
 
 def _placed(source: Any) -> Any:

@@ -49,6 +49,27 @@ def test_with_group_adds_or_replaces_and_leaves_the_original_alone(kind):
     assert "label_probs" not in arviz_compat.group_names(idata)
 
 
+def test_groups_inside_groups_stay():
+    tree = {"/": xr.Dataset(attrs={"a": 1}), "/posterior": dataset(1.0), "/posterior/extra": dataset(2.0)}
+    idata = xr.DataTree.from_dict(tree | {"/warm/up": dataset(3.0)})
+    changed = arviz_compat.with_group(idata, "posterior", dataset(5.0, note="b"))
+    more = arviz_compat.with_group(changed, "label_probs", dataset(7.0))
+    means = {path: float(node["x"].mean()) for path, node in more.subtree_with_keys if "x" in node}
+    assert means == {"posterior": 5.0, "posterior/extra": 2.0, "warm/up": 3.0, "label_probs": 7.0}
+    assert more.attrs == {"a": 1} and arviz_compat.posterior_of(more).attrs == {"note": "b"}
+    assert float(idata["posterior"]["x"].mean()) == 1.0 and "label_probs" not in idata.children
+
+
+def test_draws_without_chains_are_refused():
+    draws = dataset(1.0)
+    for lacking in (draws.stack(sample=("chain", "draw")), draws.isel(chain=0)):
+        for given in (lacking, xr.DataTree.from_dict({"posterior": lacking})):
+            with pytest.raises(
+                ValueError, match="idata must hold draws with the dimensions 'chain' and 'draw', not st"
+            ):
+                arviz_compat.posterior_of(given)
+
+
 def test_a_dataset_is_its_own_posterior():
     draws = dataset(1.0)
     assert arviz_compat.posterior_of(draws) is draws

@@ -342,6 +342,31 @@ def test_parts_with_other_columns_are_refused(tmp_path):
         RecordBlocks([FRAME, FRAME[["c", "b", "a"]]])
 
 
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("a,b\n1,2\n2,x\n", "line 3"),
+        ("a,b\n1,2\n2,inf\n", "row 1,"),
+        ("a,c\n1,2\n", "every part"),
+        ("a,b\n1\n", "line 2"),
+    ],
+)
+def test_errors_about_one_of_many_files_say_which_and_where_in_it(tmp_path, text, place):
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    paths[0].write_text("a,b\n1,2\n3,4\n5,6\n")
+    paths[1].write_text(text)
+    for parts in (paths, [pd.DataFrame({"a": [1.0], "b": [2.0]}), *paths]):
+        for n_rows in (1, 100):
+            with pytest.raises((TypeError, ValueError), match=place) as raised:
+                RecordBlocks(parts, rows_per_block=n_rows)
+            assert str(raised.value).count("second.csv") == 1 and "first.csv" not in str(raised.value)
+
+
+def test_rows_of_arrays_are_counted_over_all_parts():
+    with pytest.raises(ValueError, match=r"row 3, counted from 0"):
+        RecordBlocks([X[:2], np.where([[False], [True]], np.nan, X[2:4])])
+
+
 def test_folders_and_files_that_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"X must be a folder that holds \.parquet files"):

@@ -32,7 +32,7 @@ from verification.auditing.certificate_writing import (
 from verification.auditing.detection_limit import detection_limit, sequential_limit
 from verification.auditing.events import BETS, events_at
 from verification.auditing.guessing import MOST_RUNS
-from verification.auditing.result import AuditResult, in_earlier_words, one_criterion
+from verification.auditing.result import AuditResult, in_earlier_words, one_criterion, statement_of
 
 SAME = 40  # letters with which two texts begin alike that are not both told
 TOLERANCE = 1e-6  # relative; bounds are roots found to 1e-6 or better
@@ -174,7 +174,10 @@ def _recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         raise TypeError(f"looked_for must be a list, got {shown(stored['looked_for'])}")
     fields = {name: stored[name] for name in AuditResult.__slots__ if not name.startswith("histogram")}
     words = AuditResult(**(fields | found), histogram_edges=np.empty(0), histogram=np.empty((2, 0), dtype=np.int64))
-    return found | {"statement": str(words), "looked_for": list(words.looked_for)}, problems
+    return found | {
+        "statement": statement_of(words, stored.get("statement")),
+        "looked_for": list(words.looked_for),
+    }, problems
 
 
 def _numbers(stored: Any) -> list[float]:

@@ -41,7 +41,7 @@ from verification.auditing.curve_guessing import Plan, gaussian_limit, judge
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.events import BETS
 from verification.auditing.guessing import MOST_RUNS
-from verification.auditing.result import LEVELS, scores_of
+from verification.auditing.result import LEVELS, scores_of, statement_of
 
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
@@ -126,7 +126,10 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     fields = {name: stored[name] for name in CurveAuditResult.__slots__ if name != "curve"}
     fields |= {name: math.inf for name in ("epsilon_lower", "detection_limit") if stored[name] == "inf"}
     result = CurveAuditResult(**(fields | {"notes": tuple(stored["notes"])} | found), curve=claim)
-    return found | {"statement": str(result), "looked_for": list(result.looked_for)}, problems
+    return found | {
+        "statement": statement_of(result, stored.get("statement")),
+        "looked_for": list(result.looked_for),
+    }, problems
 
 
 def _epsilon_lower(claim: ClaimedCurve, lower: float, stored: Any) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from verification.auditing.result import (
     plain,
     unlooked_in,
 )
+from verification.auditing.rounding import rounded_down
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -84,19 +86,24 @@ class CurveAuditResult:
         return plain(fields | {"looked_for": list(self.looked_for), "notes": list(self.notes)})
 
     def __str__(self) -> str:
+        return self.said_with(rounded_down)
+
+    def said_with(self, bound_text: Callable[[float], str]) -> str:
+        """The verdict, what is certified and what it is worth; ``bound_text`` writes certified bounds."""
         certified = f"(certified, error probability {self.false_alarm:g})"
         point = f"at epsilon = {self.epsilon_point:.4g}, where {self.delta_claimed:.4g} is claimed"
         notes = in_words(self.notes)
-        family = f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"
+        family = f"no curve with {self.parameter} below {bound_text(self.parameter_lower)} is kept"
         if self.claimed is None:
-            family = f"it is not {self.parameter_lower:.4g}-GDP"
+            family = f"it is not {bound_text(self.parameter_lower)}-GDP"
         if self.epsilon_lower is not None:
-            family += f", and {FAMILY_SAYS if self.family else NOISE_HAS} epsilon >= {self.epsilon_lower:.4g} at delta"
+            epsilon = bound_text(self.epsilon_lower)
+            family += f", and {FAMILY_SAYS if self.family else NOISE_HAS} epsilon >= {epsilon} at delta"
             family += f" = {self.delta:g}{self._of_the_claim()} ({CONDITIONAL})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
             return f"claim {self.claim} refuted{as_bits(self.level)} {certified}: {family}{notes}"
-        bound = f"delta is at least {self.delta_lower:.4g} {point} {certified}"
+        bound = f"delta is at least {bound_text(self.delta_lower)} {point} {certified}"
         if self.refuted:
             return f"claim {self.claim} refuted{as_bits(self.level)}: {bound}; {family}{notes}"
         if self.delta_lower == 0:
@@ -139,8 +146,8 @@ class CurveAuditResult:
         rows = [
             ("claim", self.claim),
             ("tested at", f"epsilon = {self.epsilon_point:.4g}, where delta = {self.delta_claimed:.4g} is claimed"),
-            ("certified", f"delta at least {self.delta_lower:.4g}, error probability {self.false_alarm:g}"),
-            ("so", f"no curve with {self.parameter} below {self.parameter_lower:.4g} is kept"),
+            ("certified", f"delta at least {rounded_down(self.delta_lower)}, error probability {self.false_alarm:g}"),
+            ("so", f"no curve with {self.parameter} below {rounded_down(self.parameter_lower)} is kept"),
             ("would have caught", f"Gaussian noise with mu from {self._limit()} on, where it shows"),
             ("runs", f"{self.n_samples:,}"),
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from verification.auditing import curve_certificate
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling, epsilon_bound, p_value
 from verification.auditing.result import in_words, plain
+from verification.auditing.rounding import rounded_down, to_nearest
 
 NEIGHBOURS = ("add-remove", "replace-one")
 
@@ -62,28 +63,33 @@ class OneRunResult:
         return plain(fields | {"tries": [counts.as_dict() for counts in self.tries], "notes": list(self.notes)})
 
     def __str__(self) -> str:
-        return self._said(self.tries)
+        return self._said(self.tries, rounded_down)
 
-    def _said(self, tries: tuple[OneRunCounts, ...]) -> str:
+    def _said(self, tries: tuple[OneRunCounts, ...], bound_text: Callable[[float], str]) -> str:
         right = ", ".join(f"{counts.correct:,} of {counts.guesses:,}" for counts in tries)
         guessed = f"{right} guesses right, {self.canaries:,} canaries, one run"
         certified = f"(certified, error probability {self.false_alarm:g}; {guessed})"
         bound = "no epsilon is told without a delta"
         if self.epsilon_lower is not None:
-            bound = f"epsilon is at least {self.epsilon_lower:.4g}" + (f" at delta = {self.delta:g}" * bool(self.delta))
+            bound = f"epsilon is at least {bound_text(self.epsilon_lower)}"
+            bound += f" at delta = {self.delta:g}" * bool(self.delta)
         notes = in_words(self.notes)
         if self.refuted:
             return f"claim {self.claim} refuted: {bound} {certified}{notes}"
         most = "" if self.ceiling is None else f"; with every guess right it would have been {self.ceiling:.4g}"
         return f"no violation of {self.claim} found: {bound} {certified}{most}; a pass is not a proof{notes}"
 
-    def in_earlier_words(self) -> str:
-        """What versions said that told the guesses of the p-value alone: their certificates hold, too."""
-        return self._said((self.tries[self.best],))
+    def in_earlier_words(self) -> tuple[str, str]:
+        """What versions said that rounded to the nearest, and before that told the guesses of the p-value alone.
+
+        Their certificates hold, too.
+        """
+        return self._said(self.tries, to_nearest), self._said((self.tries[self.best],), to_nearest)
 
     def summary(self) -> str:
         """A few lines: claim, counts, what is certified and the most that could have been."""
-        lower, most = ("not told" if x is None else f"at least {x:.4g}" for x in (self.epsilon_lower, self.ceiling))
+        ends = (self.epsilon_lower, self.ceiling)
+        lower, most = ("not told" if end is None else f"at least {rounded_down(end)}" for end in ends)
         at = f" at delta = {self.delta:g}" if self.delta else ""
         rows = [
             ("claim", self.claim),
@@ -233,6 +239,5 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     )
     fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
     values = {name: plain(getattr(found, name)) for name in fields}
-    earlier = found.in_earlier_words()
-    statement = earlier if stored.get("statement") == earlier else str(found)
+    statement = stored["statement"] if stored.get("statement") in found.in_earlier_words() else str(found)
     return values | {"notes": list(found.notes), "statement": statement}, []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from verification.auditing.features.bit_planes import NOT_BITS
 from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
 from verification.auditing.features.phases import NOT_GRIDS
+from verification.auditing.rounding import rounded_down, to_nearest
 from verification.auditing.scores import NOT_REGIONS, REGIONS
 
 EXACT_SCORE = "exact log-likelihood ratio"
@@ -147,8 +148,12 @@ class AuditResult:
         return plain(fields)
 
     def __str__(self) -> str:
+        return self.said_with(rounded_down)
+
+    def said_with(self, bound_text: Callable[[float], str]) -> str:
+        """The verdict, what is certified and what it is worth; ``bound_text`` writes the certified bound."""
         claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta > 0 else "")
-        bound = f"epsilon is at least {self.epsilon_lower:.4g}"
+        bound = f"epsilon is at least {bound_text(self.epsilon_lower)}"
         if self.delta > 0:
             bound += f" at delta = {self.delta:g}"
         certified = f"(certified, error probability {self.false_alarm:g})"
@@ -198,7 +203,10 @@ class AuditResult:
         delta = f", delta = {self.delta:g}" if self.delta > 0 else ""
         rows = [
             ("claim", f"epsilon = {self.epsilon:g}{delta}"),
-            ("certified", f"epsilon at least {self.epsilon_lower:.4g}, error probability {self.false_alarm:g}"),
+            (
+                "certified",
+                f"epsilon at least {rounded_down(self.epsilon_lower)}, error probability {self.false_alarm:g}",
+            ),
             ("would have caught", f"epsilon from {self.detection_limit:.4g} on, where it shows"),
             ("runs", f"{self.n_samples:,}"),
             ("event", self.event),
@@ -267,6 +275,12 @@ def _every_kinds() -> list[tuple[str, ...]]:
         for unlooked in itertools.combinations(UNLOOKED, n):
             found |= {kinds_looked_for("", level, unlooked_in(unlooked)) for level in LEVELS}
     return sorted(found, key=len, reverse=True)
+
+
+def statement_of(result: Any, stored: Any) -> str:
+    """The words of a result; as versions wrote them that rounded bounds to the nearest, where ``stored`` has those."""
+    nearest: str = result.said_with(to_nearest)
+    return nearest if stored in (nearest, *in_earlier_words(nearest)) else str(result)
 
 
 def in_earlier_words(text: str) -> tuple[str, ...]:

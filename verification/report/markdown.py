@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from verification.auditing.rounding import rounded_down_to
 from verification.claims import Verdict
 from verification.report.contents import (
     Contents,
@@ -50,7 +51,7 @@ def to_markdown(contents: Contents) -> str:
                 sentence(s),
                 "broken" if s.broken else "sound",
                 claimed(trial),
-                f"{r.epsilon_lower:.3f}",
+                rounded_down_to(3, r.epsilon_lower),
                 f"{s.true_epsilon:.3g}",
                 refuted_or_not(trial) + ("" if trial.right else " (WRONG)"),
                 f"{r.n_samples:,}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from verification.auditing.rounding import rounded_down_to
 from verification.claims import Outcome, Verdict
 from verification.report.contents import (
     Contents,
@@ -219,7 +220,7 @@ def _audits(name: str, title: str, words: str, trials: Sequence[Any] | None) -> 
             f'<td class="what">{escape(sentence(s))}</td>'
             f"<td>{'broken' if s.broken else 'sound'}</td>"
             f'<td class="number">{claimed(trial)}</td>'
-            f'<td class="number">{r.epsilon_lower:.3f}</td><td class="number">{s.true_epsilon:.3g}</td>'
+            f'<td class="number">{rounded_down_to(3, r.epsilon_lower)}</td><td class="number">{s.true_epsilon:.3g}</td>'
             f'<td class="verdict {"false" if r.refuted else "holds"}">{refuted_or_not(trial)}{failed}</td>'
             f'<td class="number">{r.n_samples:,}</td></tr>'
         )

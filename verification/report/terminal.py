@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from verification.auditing.result import json_text
+from verification.auditing.rounding import rounded_down_to
 from verification.claims import Claim, Verdict
 from verification.report.contents import PAPERS
 from verification.specimens import Specimen
@@ -37,7 +38,7 @@ def print_trials(trials: list[Any]) -> None:
             s.name,
             "broken" if s.broken else "sound",
             claim,
-            f"{trial.epsilon_lower:.3f}",
+            rounded_down_to(3, trial.epsilon_lower),
             f"{s.true_epsilon:.3g}",
             f"{trial.would_catch:.3g}",
             verdict,

@@ -16,6 +16,7 @@ from pm_dpgmm.bayes.marks import PRIOR, mark, marks
 from pm_dpgmm.bayes.prior.label_step import mixture_label
 from pm_dpgmm.bayes.prior.separation import recommended_form, without_empty
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from pm_dpgmm.records.transformed_mixture import TransformedMixture
 
 FORMS = ("auto", "mixture", "labelled")
 FEATURES_LAST = (
@@ -46,7 +47,7 @@ def prior_variables(model: Any) -> tuple[PriorVariables, ...]:
 
 def mixture_prior(
     name: str,
-    mixture: Mixture,
+    mixture: Mixture | TransformedMixture,
     *,
     feature_names: Sequence[str] | None = None,
     dims: str | Sequence[str] | None = None,
@@ -62,8 +63,10 @@ def mixture_prior(
     ----------
     name : str
         Name of the latent variable.
-    mixture : Mixture
-        K components in D dimensions, in the unit of the latent vector.
+    mixture : Mixture or TransformedMixture
+        K components in D dimensions, in the unit of the latent vector. Of a law with transformations, such as a
+        ``release.marginal``, ``{name}_transformed`` has the mixture and ``name`` is a Deterministic of it in the unit
+        of the records.
     feature_names : sequence of str, length D, optional
         Coordinate values for the feature dimension when the model does not have it yet.
     dims : str or sequence of str, optional
@@ -91,7 +94,7 @@ def mixture_prior(
     Raises
     ------
     TypeError
-        If ``mixture`` is not a Mixture, ``dims`` holds something other than names, or ``inflate`` is no number.
+        If ``mixture`` is neither, ``dims`` holds something other than names, or ``inflate`` is no number.
     ValueError
         If ``form`` or ``inflate`` is out of range, a leading dimension is not in the model, or the feature dimension
         has another length than D or the feature names in another order.
@@ -110,6 +113,11 @@ def mixture_prior(
     >>> sorted(rv.name for rv in model.free_RVs), model.coords["feature"]
     (['x_label', 'x_offset'], ('height', 'weight'))
     """
+    if isinstance(mixture, TransformedMixture):
+        from pm_dpgmm.bayes.prior.transformed_prior import transformed_prior
+
+        given = {"feature_names": feature_names, "dims": dims, "form": form, "inflate": inflate, "model": model}
+        return transformed_prior(name, mixture.mixture, mixture.transformations, **given)
     mixture, form = _checked(mixture, form, inflate)
     with model_of(model) as owner:
         parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
@@ -179,7 +187,8 @@ def _checked(mixture: Mixture, form: str, inflate: float) -> tuple[Mixture, str]
     check_choice(FORMS, form=form)
     check_positive(inflate=inflate)
     if not isinstance(mixture, Mixture):
-        raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}")
+        wanted = "; its attribute mixture is one" if isinstance(mixture, TransformedMixture) else ""
+        raise TypeError(f"mixture must be a Mixture, got {type(mixture).__name__}{wanted}")
     mixture = Mixture(mixture.weights, mixture.means, mixture.covariances * inflate)
     return mixture, recommended_form(mixture) if form == "auto" else form
 

@@ -8,7 +8,7 @@ import pytest
 import xarray
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes import dims
+from pm_dpgmm.bayes import dims, mixture_dist, mixture_prior
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.records.transformed_columns import TransformedColumns
 from tests.builders.transformations import signed_log
@@ -70,6 +70,20 @@ def test_draws_are_in_the_unit_of_the_records(released):
         assert (drawn[:, 0] > 0).all() and ((drawn[:, 1] > 0) & (drawn[:, 1] < 1)).all()
         below = (drawn < expected).mean(axis=0)
         assert below == pytest.approx(0.5, abs=6 * 0.5 / math.sqrt(4_000))
+
+
+def test_a_marginal_of_transformed_columns_is_a_prior_as_well(released):
+    """Shares of 4,000 draws: six standard errors."""
+    law = released.marginal(["x2", "x0"])
+    with pm.Model() as model:
+        x = mixture_prior("x", law, feature_names=("x2", "x0"), dims="feature", form="mixture")
+    assert model.named_vars_to_dims["x"] == ("feature",) and [rv.name for rv in model.free_RVs] == ["x_transformed"]
+    assert model.coords["feature"] == ("x2", "x0")
+    expected = np.quantile(LAW.sample(100_000, rng=np.random.default_rng(2)), 0.5, axis=0)[[2, 0]]
+    below = (pm.draw(x, 4_000, random_seed=1) < expected).mean(axis=0)
+    assert below == pytest.approx(0.5, abs=6 * 0.5 / math.sqrt(4_000))
+    with pytest.raises(TypeError, match="mixture must be a Mixture, got TransformedMixture; its attribute mixture is"):
+        mixture_dist(law)
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import copy
+import dataclasses
 import json
 import math
 import os
@@ -27,6 +28,7 @@ from verification.auditing.certificate_reading import READERS, verify
 from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
 from verification.auditing.result import AS_RUNS_COME, GRIDS, HOW_OFTEN, LEARNERS, UNLOOKED, in_earlier_words
+from verification.auditing.rounding import to_nearest
 
 
 def laplace(scale):
@@ -206,6 +208,30 @@ def test_passes_in_the_words_of_earlier_versions_hold(claim, sequential):
             problems = verify(earlier | {"looked_for": forged}).problems
             assert [problem.split(":")[0] for problem in problems] == ["looked_for"]
     assert len(written) == len(versions) == len(in_earlier_words(""))
+
+
+def test_certified_bounds_are_printed_no_larger_than_they_are():
+    found = dataclasses.replace(result("refuted"), epsilon_lower=1.23456)
+    assert "at least 1.234 (" in str(found) and ">epsilon at least 1.234," in found._repr_html_()
+    curve = audit(laplace(0.3), 0.0, 1.0, profile=GDP(0.5), n_samples=500, rng=np.random.default_rng(1), delta=0.01)
+    found = dataclasses.replace(curve, parameter_lower=0.99999, epsilon_lower=2.00059, delta_lower=0.45678)
+    for text in ("delta is at least 0.4567 ", "mu below 0.9999 is kept", "epsilon >= 2 at"):
+        assert text in str(found)
+    for text in ("delta at least 0.4567,", "mu below 0.9999 is kept"):
+        assert text in found._repr_html_()
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_certificates_whose_bounds_were_rounded_to_the_nearest_hold(name):
+    found = result(name)
+    earlier = json.loads(json.dumps(certificate(found)))
+    earlier["statement"] = nearest = found.said_with(to_nearest)
+    earlier["digest"] = digest_of(earlier)
+    assert verify(earlier).holds and verify(earlier).statement == nearest
+
+
+def test_of_these_certificates_some_had_other_digits():
+    assert any(result(name).said_with(to_nearest) != str(result(name)) for name in AUDITS)
 
 
 def test_texts_that_begin_alike_are_told_from_where_they_part():

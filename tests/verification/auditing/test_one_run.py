@@ -110,7 +110,7 @@ def test_of_several_numbers_of_guesses_all_counts_stand_beside_the_bound():
     stored = certificate(found)
     assert verify(stored).holds
     best = found.tries[found.best]
-    earlier = stored["statement"].replace(counts, f"{best.correct} of {best.guesses}")
+    earlier = found.in_earlier_words()[0].replace(counts, f"{best.correct} of {best.guesses}")
     stored = stored | {"statement": earlier}
     assert earlier != str(found) and verify(stored | {"digest": digest_of(stored)}).holds
     assert not verify(stored | {"statement": earlier.replace("guesses right", "guesses wrong")}).holds
@@ -195,6 +195,18 @@ def test_summary_and_certificate(tmp_path):
             assert not verify(stored | {name: value}).holds
         better = [counts | {"correct": counts["guesses"] // 2} for counts in stored["tries"]]
         assert not verify(stored | {"tries": better}).holds
+
+
+def test_a_certified_bound_is_printed_no_larger_than_it_is(tmp_path):
+    found = audit_sum(4, share=0.1, guesses=(50, 100))
+    higher = replace(found, epsilon_lower=1.23456)
+    assert "at least 1.234 " in str(higher) and "at least 1.234," in higher.summary()
+    assert "at least 1.235 " in higher.in_earlier_words()[0]
+    found.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    for words in found.in_earlier_words():  # rounded to the nearest, and before that of one number of guesses
+        earlier = stored | {"statement": words}
+        assert verify(earlier | {"digest": digest_of(earlier)}).holds
 
 
 def forged(stored, **changes):
