@@ -75,11 +75,7 @@ class PriorMethods:
             "inflate": inflate,
             "model": model,
         }
-        if me.transformations is not None:
-            from pm_dpgmm.bayes.prior.transformed_prior import transformed_prior
-
-            return cast("TensorVariable", transformed_prior(name, me.density, me.transformations, **given))
-        return cast("TensorVariable", mixture_prior(name, me.density, **given))
+        return cast("TensorVariable", mixture_prior(name, me.law, **given))
 
     def prior_dist(
         self, *, shape: int | Sequence[int] | None = None, form: str = "auto", inflate: float = 1.0

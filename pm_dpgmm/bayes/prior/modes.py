@@ -18,8 +18,7 @@ from pm_dpgmm.bayes.prior.label_variable import label_density, read_elsewhere
 from pm_dpgmm.bayes.prior.measurement import density_of
 from pm_dpgmm.bayes.prior.mode_check import EXTRAPOLATED, FROM_MODEL, MARGIN, ModeCheck
 from pm_dpgmm.bayes.prior.occupancy import N_BATCHES, Moments, Proposals, batches_of, standard_normal
-from pm_dpgmm.bayes.prior.priors import PriorVariables, prior_variables
-from pm_dpgmm.bayes.prior.transformed_prior import SUFFIX
+from pm_dpgmm.bayes.prior.priors import SUFFIX, PriorVariables, prior_variables
 from pm_dpgmm.bayes.support import to_unconstrained
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import last_labels

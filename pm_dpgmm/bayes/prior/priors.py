@@ -10,14 +10,16 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from pm_dpgmm._arguments import check_choice, check_positive, shown
+from pm_dpgmm._arguments import check_choice, check_positive, check_text, shown
 from pm_dpgmm.bayes.coords import add_dim, check_apart, check_new, model_of, read_labels, read_shape
 from pm_dpgmm.bayes.marks import PRIOR, mark, marks
 from pm_dpgmm.bayes.prior.label_step import mixture_label
 from pm_dpgmm.bayes.prior.separation import recommended_form, without_empty
+from pm_dpgmm.bayes.rows.transformed import check_graph, in_units
 from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
 from pm_dpgmm.records.transformed_mixture import TransformedMixture
 
+SUFFIX = "_transformed"
 FORMS = ("auto", "mixture", "labelled")
 FEATURES_LAST = (
     "; the last of dims is that of the features, of one column too (dims=('person', 'feature')), and releases of"
@@ -114,10 +116,8 @@ def mixture_prior(
     (['x_label', 'x_offset'], ('height', 'weight'))
     """
     if isinstance(mixture, TransformedMixture):
-        from pm_dpgmm.bayes.prior.transformed_prior import transformed_prior
-
-        given = {"feature_names": feature_names, "dims": dims, "form": form, "inflate": inflate, "model": model}
-        return transformed_prior(name, mixture.mixture, mixture.transformations, **given)
+        given = {"feature_names": feature_names, "dims": dims, "form": form, "inflate": inflate}
+        return _of_transformed(name, mixture, model=model, **given)
     mixture, form = _checked(mixture, form, inflate)
     with model_of(model) as owner:
         parts = () if form == "mixture" else (f"{name}_offset", f"{name}_label")
@@ -132,6 +132,20 @@ def mixture_prior(
             latent, record = _labelled_form(name, mixture, dims, owner)
         mark(owner.root[record.latent or record.offset], PRIOR, record)
     return latent
+
+
+def _of_transformed(name: str, law: TransformedMixture, *, model: Any, **settings: Any) -> Any:
+    """A vector that is sampled in the transformed unit; in that of the records it is a Deterministic.
+
+    Its law there needs no Jacobian: nothing is observed or sampled in that unit.
+    """
+    check_text(name=name)
+    check_graph(law.transformations, "prior")
+    with model_of(model) as owner:
+        check_new(owner, name)
+        inner = mixture_prior(f"{name}{SUFFIX}", law.mixture, model=owner, **settings)
+        dims = owner.root.named_vars_to_dims.get(inner.name)
+        return pm.Deterministic(name, in_units(inner, law.transformations), dims=dims)
 
 
 def mixture_dist(
