@@ -67,6 +67,19 @@ def floating_noise(counts: IntArray, n_samples: int, rng: np.random.Generator) -
 
 
 # ---------------------------------------------------------------------- whole fits
+class NoFits:
+    """In the place of fits to the counts, which are post-processing and take long."""
+
+    @classmethod
+    def to(cls, *given: Any, **named: Any) -> NoFits:
+        """Make none."""
+        return cls()
+
+    def alone(self, *given: Any) -> tuple[Mixture, float]:
+        """Any mixture, and that it fits."""
+        return ANY_MIXTURE, 1.0
+
+
 def by_slices(
     records: FloatArray,
     n_samples: int,
@@ -82,11 +95,8 @@ def by_slices(
     def run() -> FloatArray:
         return np.asarray(fit_gmm(records, 1, epsilon=FIT_EPSILON, **settings).raw["counts"])
 
-    def fixed(*arguments: Any, **named: Any) -> tuple[Mixture, float]:
-        return ANY_MIXTURE, 1.0
-
     with (
-        mock.patch.object(method, "fit_slices", fixed),
+        mock.patch.object(method, "SliceFits", NoFits),
         mock.patch.object(method, "noisy_counts", noise),
         mock.patch.object(method, "beside_slices", as_it_is),
         mock.patch.object(method, "gain_of_one_more", no_gain),

@@ -25,7 +25,7 @@ from pm_dpgmm.methods.counts.histogram_law import (
     numpy_log_count,
     true_counts,
 )
-from pm_dpgmm.methods.counts.slice_fit import BAD_FIT, fit_beside as fit_beside_slices
+from pm_dpgmm.methods.counts.slice_fit import BAD_FIT, SliceFits
 from pm_dpgmm.methods.outcome import Progress
 from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.mixture.mixture import Mixture
@@ -75,7 +75,7 @@ def beside_histogram(
 
 
 def beside_slices(
-    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, *, n_records: int | None
+    raw: Mapping[str, FloatArray], noise: Mapping[str, Any], mixture: Mixture, fits: SliceFits, *, n_records: int | None
 ) -> tuple[Mixture, Background | None]:
     """The same of slices, whose histograms count as independent.
 
@@ -88,8 +88,8 @@ def beside_slices(
         try:
             counts = Counts.of(raw, noise)
             if counts is not None and not has_one(mixture, broad):
-                scale, again = float(noise["scale"]), not contradicted
-                found, weight = _refitted_to_slices(counts, scale, mixture, broad, n_records, again)
+                again = not contradicted
+                found, weight = _refitted_to_slices(counts, fits, mixture, broad, n_records, again)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # as above
             pass
         weight = max(weight, LITTLE if contradicted else 0.0, doubt(raw, noise, found))
@@ -121,23 +121,20 @@ def _refitted_to_bins(
 
 
 def _refitted_to_slices(
-    counts: Counts, scale: float, mixture: Mixture, broad: Mixture, n_records: int | None, again: bool
+    counts: Counts, fits: SliceFits, mixture: Mixture, broad: Mixture, n_records: int | None, again: bool
 ) -> tuple[Mixture, float]:
     """The same of slices, fitted ``again`` or not, as in several steps from the weight that was found.
 
     Where the counts contradict a mixture their likelihood is a poor guide, and it is not fitted again.
     """
-    assert counts.slices is not None
-    seen = Histograms(counts.values, counts.starts, scale, n_records)
+    seen = Histograms(counts.values, counts.starts, fits.data.noise_scale, n_records)
     wide = shares_of_slices(counts, broad)
     tried, own = [mixture], [shares_of_slices(counts, mixture)]
     which, weight = mean_weight(seen, own, wide)
     for _ in range(N_REFITS if again else 0):
         if weight <= WORTH:
             break
-        values = counts.values.astype(np.int64)
-        known = weight * seen.n_expected * wide
-        tried.append(fit_beside_slices(values, counts.slices, counts.bounds, tried[-1], known, noise_scale=scale))
+        tried.append(fits.beside(tried[-1], weight * seen.n_expected * wide))
         own.append(shares_of_slices(counts, tried[-1]))
         which, weight = mean_weight(seen, own, wide)
     return tried[which], weight

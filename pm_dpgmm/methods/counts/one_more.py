@@ -16,7 +16,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.background import Background, Histograms, shares_of_bins, shares_of_slices
 from pm_dpgmm.methods.counts.caveats import Counts
 from pm_dpgmm.methods.counts.histogram_fit import fit_larger
-from pm_dpgmm.methods.counts.slice_fit import fit_larger as fit_larger_to_slices
+from pm_dpgmm.methods.counts.slice_fit import SliceFits
 from pm_dpgmm.mixture.mixture import Mixture, joined
 
 SURE = 4.0  # nats that the likelihood must rise by beyond the logarithm of the number of bins, which noise reaches
@@ -33,6 +33,7 @@ def gain_of_one_more(
     background: Background | None,
     *,
     n_records: int | None,
+    fits: SliceFits | None = None,
 ) -> float:
     """Mean log-density under a mixture of one component more, over its own draws, less that under ``mixture``.
 
@@ -46,6 +47,8 @@ def gain_of_one_more(
         That were fitted to it.
     n_records : int or None
         Where it is public.
+    fits : SliceFits or None
+        To the counts, of method "slices".
     """
     with np.errstate(all="ignore"):
         try:
@@ -56,8 +59,8 @@ def gain_of_one_more(
             seen = Histograms(counts.values, counts.starts, scale, n_records)
             larger, shares = (
                 _grid(raw, scale, mixture, background)
-                if counts.slices is None
-                else _slices(counts, seen, mixture, background)
+                if fits is None
+                else _slices(fits, counts, seen, mixture, background)
             )
             return _gain(seen, shares, mixture, larger, background)
         except (LookupError, TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
@@ -73,15 +76,12 @@ def _grid(
 
 
 def _slices(
-    counts: Counts, seen: Histograms, mixture: Mixture, background: Background | None
+    fits: SliceFits, counts: Counts, seen: Histograms, mixture: Mixture, background: Background | None
 ) -> tuple[Mixture, Shares]:
-    assert counts.slices is not None
     known: FloatArray | float = 0.0
     if background is not None:
         known = background[0] * seen.n_expected * shares_of_slices(counts, background[1])
-    values = counts.values.astype(np.int64)
-    larger = fit_larger_to_slices(values, counts.slices, counts.bounds, mixture, known, noise_scale=seen.noise_scale)
-    return larger, lambda found: shares_of_slices(counts, found)
+    return fits.larger(mixture, known), lambda found: shares_of_slices(counts, found)
 
 
 def _gain(seen: Histograms, shares: Shares, mixture: Mixture, larger: Mixture, background: Background | None) -> float:

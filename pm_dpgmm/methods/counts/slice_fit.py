@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,133 +48,122 @@ N_CLIMBS, CLIMBS, ENOUGH = 100, 3, 4.0  # points, rounds of a search for its pla
 MOST_SWAPS, TRIED_SWAPS, WORTH = 6, 4, 0.05  # rounds; refits in a round; gain in nats
 
 
-def fit_slices(
-    counts: IntArray,
-    slices: Slices,
-    bounds: FloatArray,
-    n_components: int,
-    *,
-    noise_scale: float,
-    progress: Callable[[int, int], None],
-) -> tuple[Mixture, float]:
-    """Fit a mixture to noisy slice counts.
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceFits:
+    """Fits to the same noisy slice counts, whose cloud of points is made once."""
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (slices.offsets[-1],)
-        Noisy counts; any integers.
-    slices : Slices
-        Their public slices.
-    bounds : ndarray, shape (D, 2)
-        Public bounds, in the unit of the records.
-    n_components : int
-        Components to fit.
-    noise_scale : float
-        Scale b of the Laplace noise in the counts.
-    progress : callable
-        Called with (runs done, runs in all).
+    data: SliceData
+    bounds: FloatArray  # (D, 2), public, in the unit of the records
+    n_records: float  # that the cloud stands for
 
-    Returns
-    -------
-    mixture : Mixture
-        In the unit of the records; a function of the arguments alone.
-    dispersion : float
-        Mean squared residual of the counts under the fit by likelihood: about 1 when a mixture of so many components
-        fits, above 1.5 when it does not.
-    """
-    data, n_records = _with_cloud(counts, slices, noise_scale)
-    starts = _starts(data.cloud, n_components, max(n_records, float(n_components)))
-    light = CLOUD_RECORDS * max(1.0, noise_scale)
-    steps = N_STARTS + 2
+    @classmethod
+    def to(cls, counts: IntArray, slices: Slices, bounds: FloatArray, *, noise_scale: float) -> SliceFits:
+        """Make the cloud.
 
-    def best_of_starts(cloud_weight: float) -> tuple[float, Components]:
-        runs = [improved(data, start, cloud_weight, steps=START_STEPS) for start in starts]
-        return max(runs, key=lambda run: run[0])
+        Parameters
+        ----------
+        counts : ndarray of int, shape (slices.offsets[-1],)
+            Noisy counts; any integers.
+        slices : Slices
+            Their public slices.
+        bounds : ndarray, shape (D, 2)
+            Public bounds, in the unit of the records.
+        noise_scale : float
+            Scale b of the Laplace noise in the counts.
+        """
+        rng = np.random.default_rng(FIT_SEED)
+        heights = counts.astype(float)
+        points, weights = _matched(heights, slices, noise_scale, rng)
+        chosen = points[rng.choice(len(points), size=N_CLOUD, p=weights / weights.sum())]
+        cloud = chosen + rng.uniform(-0.5, 0.5, chosen.shape)
+        return cls(SliceData(slices, heights, noise_scale, cloud), bounds, float(weights.sum()))
 
-    progress(1, steps)
-    best = _swapped(data, best_of_starts(light), light)
-    best = moved(
-        best,
-        grown=lambda fit: _grown(data, fit, light),
-        fewer=lambda fit: [Components.of(*one) for one in without_one(fit.rates, fit.means, fit.covariances)],
-        value=lambda fit: objective(data, fit, light)[0],
-        improved=lambda fit: improved(data, fit, light, steps=START_STEPS),
-    )
-    progress(N_STARTS, steps)
-    for _ in range(2):  # the second time whitened by the first
-        best = improved(data, best[1], light, steps=MAX_STEPS)
-    misfit = dispersion(data, best[1])
-    progress(N_STARTS + 1, steps)
-    if misfit > BAD_FIT:
-        heavy = min(light * misfit**2, 10 * n_records + light)
-        best = improved(data, best_of_starts(heavy)[1], heavy, steps=MAX_STEPS)
-    progress(steps, steps)
-    return _mixture(best[1], slices, bounds), misfit
+    @property
+    def light(self) -> float:
+        """Pseudo-records of the cloud, unless the counts contradict the mixture."""
+        return CLOUD_RECORDS * max(1.0, self.data.noise_scale)
 
+    def alone(self, n_components: int, progress: Callable[[int, int], None]) -> tuple[Mixture, float]:
+        """Fit a mixture to the counts.
 
-def fit_beside(
-    counts: IntArray,
-    slices: Slices,
-    bounds: FloatArray,
-    mixture: Mixture,
-    known: FloatArray,
-    *,
-    noise_scale: float,
-) -> Mixture:
-    """Improve what :func:`fit_slices` found, beside ``known`` expected counts (M,) that belong to no component."""
-    data, n_records = _with_cloud(counts, slices, noise_scale)
-    start = _in_slices(mixture, slices, bounds, n_records)
-    light = CLOUD_RECORDS * max(1.0, noise_scale)
-    return _mixture(improved(replace(data, known=known), start, light, steps=MAX_STEPS)[1], slices, bounds)
+        Parameters
+        ----------
+        n_components : int
+            Components to fit.
+        progress : callable
+            Called with (runs done, runs in all).
 
+        Returns
+        -------
+        mixture : Mixture
+            In the unit of the records; a function of the arguments and the counts alone.
+        dispersion : float
+            Mean squared residual of the counts under the fit by likelihood: about 1 when a mixture of so many
+            components fits, above 1.5 when it does not.
+        """
+        data, light = self.data, self.light
+        starts = _starts(data.cloud, n_components, max(self.n_records, float(n_components)))
+        steps = N_STARTS + 2
 
-def fit_larger(
-    counts: IntArray,
-    slices: Slices,
-    bounds: FloatArray,
-    mixture: Mixture,
-    known: FloatArray | float,
-    *,
-    noise_scale: float,
-) -> Mixture:
-    """What :func:`fit_slices` found with one component more, where counts are left over."""
-    data, n_records = _with_cloud(counts, slices, noise_scale)
-    start = _in_slices(mixture, slices, bounds, n_records)
-    light = CLOUD_RECORDS * max(1.0, noise_scale)
-    data = replace(data, known=known)
-    return _mixture(improved(data, _grown(data, start, light), light, steps=MAX_STEPS)[1], slices, bounds)
+        def best_of_starts(cloud_weight: float) -> tuple[float, Components]:
+            runs = [improved(data, start, cloud_weight, steps=START_STEPS) for start in starts]
+            return max(runs, key=lambda run: run[0])
 
+        progress(1, steps)
+        best = _swapped(data, best_of_starts(light), light)
+        best = moved(
+            best,
+            grown=lambda fit: _grown(data, fit, light),
+            fewer=lambda fit: [Components.of(*one) for one in without_one(fit.rates, fit.means, fit.covariances)],
+            value=lambda fit: objective(data, fit, light)[0],
+            improved=lambda fit: improved(data, fit, light, steps=START_STEPS),
+        )
+        progress(N_STARTS, steps)
+        for _ in range(2):  # the second time whitened by the first
+            best = improved(data, best[1], light, steps=MAX_STEPS)
+        misfit = dispersion(data, best[1])
+        progress(N_STARTS + 1, steps)
+        if misfit > BAD_FIT:
+            heavy = min(light * misfit**2, 10 * self.n_records + light)
+            best = improved(data, best_of_starts(heavy)[1], heavy, steps=MAX_STEPS)
+        progress(steps, steps)
+        return self._in_records(best[1]), misfit
 
-def _in_slices(mixture: Mixture, slices: Slices, bounds: FloatArray, n_records: float) -> Components:
-    """A mixture of so many records, in units of a bin."""
-    width = (bounds[:, 1] - bounds[:, 0]) / slices.n_cells
-    return Components.of(
-        mixture.weights * max(n_records, 1.0),
-        (mixture.means - bounds[:, 0]) / width - slices.n_cells / 2,
-        mixture.covariances / (width[:, None] * width),
-    )
+    def beside(self, mixture: Mixture, known: FloatArray) -> Mixture:
+        """Improve what :meth:`alone` found, beside ``known`` expected counts (M,) that belong to no component."""
+        data = replace(self.data, known=known)
+        return self._in_records(improved(data, self._in_slices(mixture), self.light, steps=MAX_STEPS)[1])
 
+    def larger(self, mixture: Mixture, known: FloatArray | float) -> Mixture:
+        """What :meth:`alone` found with one component more, where counts are left over."""
+        data = replace(self.data, known=known)
+        start = _grown(data, self._in_slices(mixture), self.light)
+        return self._in_records(improved(data, start, self.light, steps=MAX_STEPS)[1])
 
-def _with_cloud(counts: IntArray, slices: Slices, noise_scale: float) -> tuple[SliceData, float]:
-    """The counts with a cloud of points, and how many records these stand for."""
-    rng = np.random.default_rng(FIT_SEED)
-    heights = counts.astype(float)
-    points, weights = _matched(heights, slices, noise_scale, rng)
-    chosen = points[rng.choice(len(points), size=N_CLOUD, p=weights / weights.sum())]
-    cloud = chosen + rng.uniform(-0.5, 0.5, chosen.shape)
-    return SliceData(slices, heights, noise_scale, cloud), float(weights.sum())
+    @property
+    def _width(self) -> FloatArray:
+        """Of a bin, in the unit of the records."""
+        return np.asarray((self.bounds[:, 1] - self.bounds[:, 0]) / self.data.slices.n_cells)
 
+    def _in_slices(self, mixture: Mixture) -> Components:
+        """A mixture of all records, in units of a bin."""
+        width = self._width
+        return Components.of(
+            mixture.weights * max(self.n_records, 1.0),
+            (mixture.means - self.bounds[:, 0]) / width - self.data.slices.n_cells / 2,
+            mixture.covariances / (width[:, None] * width),
+        )
 
-def _mixture(found: Components, slices: Slices, bounds: FloatArray) -> Mixture:
-    """In the unit of the records."""
-    width = (bounds[:, 1] - bounds[:, 0]) / slices.n_cells
-    weights = np.maximum(found.rates / found.rates.sum(), 1e-6)
-    covariances = found.covariances * (width[:, None] * width)
-    return Mixture(
-        weights / weights.sum(),
-        found.means * width + (bounds[:, 0] + width * slices.n_cells / 2),
-        (covariances + covariances.swapaxes(1, 2)) / 2,
-    )
+    def _in_records(self, found: Components) -> Mixture:
+        """In the unit of the records."""
+        width = self._width
+        weights = np.maximum(found.rates / found.rates.sum(), 1e-6)
+        covariances = found.covariances * (width[:, None] * width)
+        return Mixture(
+            weights / weights.sum(),
+            found.means * width + (self.bounds[:, 0] + width * self.data.slices.n_cells / 2),
+            (covariances + covariances.swapaxes(1, 2)) / 2,
+        )
 
 
 # ---------------------------------------------------------------------- cloud

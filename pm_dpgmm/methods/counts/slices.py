@@ -15,7 +15,7 @@ from pm_dpgmm.methods.counts.background import beside_slices
 from pm_dpgmm.methods.counts.bins import read_bins
 from pm_dpgmm.methods.counts.caveats import count_caveats
 from pm_dpgmm.methods.counts.one_more import gain_of_one_more
-from pm_dpgmm.methods.counts.slice_fit import fit_slices
+from pm_dpgmm.methods.counts.slice_fit import SliceFits
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, kept_by_nobody
 from pm_dpgmm.mixture.far_rows import far_rows
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -151,12 +151,11 @@ def fitted(
     if slices.n_cells < 2 * n_components:
         raise ValueError(f"n_components must be at most {slices.n_cells // 2} for {slices.n_cells} slices")
     counts = np.asarray(raw["counts"]).astype(np.int64)
-    mixture, dispersion = fit_slices(
-        counts, slices, raw["bounds"], n_components, noise_scale=noise["scale"], progress=progress
-    )
+    fits = SliceFits.to(counts, slices, raw["bounds"], noise_scale=noise["scale"])
+    mixture, dispersion = fits.alone(n_components, progress)
     told = dict(noise) | {"dispersion": dispersion}
-    mixture, background = beside_slices(raw, told, mixture, n_records=n_records)
-    gain = gain_of_one_more(raw, noise, mixture, background, n_records=n_records)
+    mixture, background = beside_slices(raw, told, mixture, fits, n_records=n_records)
+    gain = gain_of_one_more(raw, noise, mixture, background, n_records=n_records, fits=fits)
     told |= {"caveats": count_caveats(raw, noise, mixture, background, n_records=n_records, gain=gain)}
     told |= far_rows(np.asarray(raw["bounds"]), float(counts.sum()) / len(slices.directions))
     return Outcome(mixture, guarantee, raw, told, background)

@@ -16,6 +16,7 @@ from pm_dpgmm.methods.counts.background import DOUBT, LITTLE, MOST, ODDS, REACH,
 from pm_dpgmm.methods.counts.histogram_fit import fit_counts
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
+from pm_dpgmm.methods.counts.slice_fit import SliceFits
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.far_rows import as_wide_as
 from pm_dpgmm.release.fit_check import check_counts
@@ -181,7 +182,9 @@ def test_a_fit_that_fails_leaves_the_mixture_and_the_doubt(method, fit, monkeypa
     one = fitted(PLANE.sample(150, rng=np.random.default_rng(1)), method=method)
     monkeypatch.setattr(background, fit, fails)
     if method == "slices":
-        mixture, found = background.beside_slices(one.raw, one.noise, one.mixture, n_records=150)
+        counts, sizes = one.raw["counts"].astype(int), one.raw["sizes"].astype(int)
+        fits = SliceFits.to(counts, Slices(one.raw["directions"], sizes[0]), BOX, noise_scale=one.noise["scale"])
+        mixture, found = background.beside_slices(one.raw, one.noise, one.mixture, fits, n_records=150)
     else:
         silent = {"n_records": 150, "progress": lambda *_: None}
         mixture, found = background.beside_histogram(one.raw, one.noise, one.mixture, **silent)
@@ -224,11 +227,11 @@ def test_the_weight_is_its_posterior_mean(peak, error, height, monkeypatch):
 def test_slices_are_fitted_again_beside_as_many_records_as_the_background_has(monkeypatch):
     known = []
 
-    def spied(counts, slices, bounds, mixture, beside, **named):
+    def spied(fits, mixture, beside):
         known.append(beside)
         return mixture
 
-    monkeypatch.setattr(background, "fit_beside_slices", spied)
+    monkeypatch.setattr(SliceFits, "beside", spied)
     weights = iter([(0, 0.1), (0, 0.12), (0, 0.12)])
     monkeypatch.setattr(background, "mean_weight", lambda *given: next(weights))
     release = fitted(with_tail(2_000, 0.1), method="slices")

@@ -10,6 +10,7 @@ from scipy import optimize
 import pm_dpgmm as dpg
 from pm_dpgmm.mechanisms.slices import Slices, slice_counts, slice_directions
 from pm_dpgmm.methods.counts import slice_fit
+from pm_dpgmm.methods.counts.slice_fit import SliceFits
 from pm_dpgmm.methods.counts.slice_model import Components, SliceData, dispersion, expected_shares, improved, objective
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import discrete_laplace
@@ -103,9 +104,8 @@ def test_any_counts_give_a_valid_mixture(counts, n_components, noise_scale):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setattr(slice_fit, name, value)
-        mixture, misfit = slice_fit.fit_slices(
-            noisy, slices, np.array([[0.0, 1.0], [-5.0, 9.0]]), n_components, noise_scale=noise_scale, progress=quiet
-        )
+        fits = SliceFits.to(noisy, slices, np.array([[0.0, 1.0], [-5.0, 9.0]]), noise_scale=noise_scale)
+        mixture, misfit = fits.alone(n_components, quiet)
     assert mixture.n_components == n_components and np.isfinite(misfit)
 
 
@@ -133,9 +133,8 @@ def test_a_release_says_what_was_released_and_the_mixture_follows_from_it(tmp_pa
     again = dpg.load(release.save(tmp_path / "release.json"))
     slices = Slices(again.raw["directions"], 24)
     assert (slices.sizes == again.raw["sizes"]).all() and len(again.raw["counts"]) == slices.offsets[-1]
-    mixture, misfit = slice_fit.fit_slices(
-        again.raw["counts"].astype(np.int64), slices, again.raw["bounds"], 2, noise_scale=18.0, progress=quiet
-    )
+    counts = again.raw["counts"].astype(np.int64)
+    mixture, misfit = SliceFits.to(counts, slices, again.raw["bounds"], noise_scale=18.0).alone(2, quiet)
     assert np.allclose(mixture.means, release.means) and np.allclose(mixture.covariances, release.covariances)
     assert misfit == pytest.approx(release.noise["dispersion"])
     json.dumps(dict(again.noise))
