@@ -30,6 +30,7 @@ STUDIES: dict[str, tuple[str, str]] = {
     "central-k3-d1": ("verification.calibration.em_method", "central_three"),
     "histogram-d1": ("verification.calibration.histogram", "histogram_d1"),
     "histogram-d2": ("verification.calibration.histogram", "histogram_d2"),
+    "histogram-far": ("verification.calibration.histogram", "histogram_far"),
     "masks-d1": ("verification.calibration.masks", "masks_d1"),
     "masks-d2": ("verification.calibration.masks", "masks_d2"),
     "lifted-d1": ("verification.calibration.masks", "lifted_d1"),

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
+from pm_dpgmm.bayes.likelihoods.far_rows import FarRows
 from pm_dpgmm.bayes.likelihoods.known_component import beside
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
@@ -37,7 +38,13 @@ def statistics(release: Released) -> NoisyGrid:
 
 
 def log_likelihood(
-    release: Released, weights: Any, means: Any, chol: Any, *, likelihood: str = "auto"
+    release: Released,
+    weights: Any,
+    means: Any,
+    chol: Any,
+    *,
+    likelihood: str = "auto",
+    far: FarRows | None = None,
 ) -> TensorVariable:
     """Log density of the noisy counts at a mixture.
 
@@ -51,6 +58,9 @@ def log_likelihood(
         "exact", which "auto" takes: a multinomial or Poisson count with discrete Laplace noise in every bin.
         "gaussian": the Gaussian law with the same mean and covariance; cheaper, and wider where bins are nearly empty.
         :func:`pm_dpgmm.methods.counts.histogram_law.log_density` has the laws.
+    far : FarRows, optional
+        How many records are in the background of the release and of which shape it is; by default it is taken as it was
+        released.
 
     Returns
     -------
@@ -69,7 +79,7 @@ def log_likelihood(
     -----
     Records outside the bounds were counted in the nearest bin, and the bins at the edge are taken to reach to
     infinity, so nothing is cut off. The number of records is public under replace-one neighbours; under add-remove it
-    is integrated out with a flat prior. A background of the release is taken as it was released.
+    is integrated out with a flat prior.
     """
     check_choice(("auto", *LIKELIHOODS), likelihood=likelihood)
     grid = statistics(release)
@@ -78,8 +88,10 @@ def log_likelihood(
     means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
     background = background_of(release)
-    if background is not None:
+    if background is not None and far is None:
         weights, means, chol = beside(background, weights, means, chol)
+    elif far is not None:
+        weights, means, chol = far.beside(weights, means, chol)
     form = "exact" if likelihood == "auto" else likelihood
-    found: TensorVariable = count_density(grid, form, weights, means, chol)
+    found: TensorVariable = count_density(grid, form, weights, means, chol, flat=far is not None)
     return found

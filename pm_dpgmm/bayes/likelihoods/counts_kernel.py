@@ -20,7 +20,7 @@ from pm_dpgmm.methods.counts.histogram_law import LARGE_COUNT, LEAST_EXPECTED, L
 from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, TINY
 from pm_dpgmm.mixture.mixture import LOG_2PI
 
-READ = 6  # numbers of the law that are read
+READ = 7  # numbers of the law that are read
 at_most = scipy_function("gammaincc", 2)
 above = scipy_function("gammainc", 2)
 
@@ -170,12 +170,18 @@ def counts(
     noisy : ndarray, shape (M,)
     law : ndarray, shape (READ,) or longer
         1 for the exact law and 0 for the Gaussian one; the number of records, 0 if it is not public; rate of the noise,
-        its variance and the logarithm of its height; logarithm of the distance of ``totals``.
+        its variance and the logarithm of its height; logarithm of the distance of ``totals``; 1 if the last component
+        is the uniform law of the bins, whatever its mean and factor.
     totals : ndarray, shape (T,)
         Expected numbers of records to integrate over, if theirs is not public.
     """
-    probabilities, below, tails = bins(edges, rule, weights, means, chol)
-    value, of_cells = np.empty(1), np.empty(noisy.shape[0])
+    (k, d), m = means.shape, noisy.shape[0]
+    n = k - 1 if law[6] > 0 else k
+    probabilities, below, tails = bins(edges, rule, weights[:n], means[:n], chol[:n])
+    for c in range(n, k):
+        for j in range(m):
+            probabilities[j] += weights[c] / m
+    value, of_cells = np.empty(1), np.empty(m)
     if has_nan(weights, means, chol):  # which comparisons would lose
         value[0] = np.nan
         of_cells[:] = np.nan
@@ -183,5 +189,10 @@ def counts(
         value[0] = of_known_size(probabilities, noisy, law, of_cells)
     else:
         value[0] = of_unknown_size(probabilities, noisy, law, totals, of_cells)
-    of_weights, of_means, of_chol = bin_slopes(edges, rule, weights, means, chol, below, tails, of_cells)
+    of_weights, of_means, of_chol = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
+    slopes = bin_slopes(edges, rule, weights[:n], means[:n], chol[:n], below, tails, of_cells)
+    of_weights[:n], of_means[:n], of_chol[:n] = slopes
+    for c in range(n, k):
+        for j in range(m):
+            of_weights[c] += of_cells[j] / m
     return value, of_weights, of_means, of_chol

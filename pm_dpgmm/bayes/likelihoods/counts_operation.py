@@ -30,22 +30,27 @@ class CountDensity(ValueWithSlopes):
         weights, means, chol = inputs[:PARAMETERS]
         bounds, scale = law[READ + 1 :].reshape(-1, 2), float(law[READ])
         grid = NoisyGrid(noisy, bounds, edges.shape[1] + 1, scale, int(law[1]) or None)
-        probabilities = cell_probabilities(edges, weights, means, chol, xp=pt)
+        n = -1 if law[6] > 0 else None
+        probabilities = cell_probabilities(edges, weights[:n], means[:n], chol[:n], xp=pt)
+        if n is not None:
+            probabilities += weights[-1] / noisy.size
         return log_density(grid, probabilities, form=FORMS[1 - int(law[0])], xp=pt, log_count=log_count)
 
 
 count_density_of = CountDensity()
 
 
-def count_density(grid: NoisyGrid, form: str, weights: Any, means: Any, chol: Any) -> Any:
+def count_density(grid: NoisyGrid, form: str, weights: Any, means: Any, chol: Any, *, flat: bool = False) -> Any:
     """``histogram_law.log_density`` at a mixture of one or two columns, shape ().
 
-    Its numbers are constants: the graph form depends on them.
+    With ``flat`` the last component is uniform over the bins, whatever its mean and factor. The numbers of the grid are
+    constants: the graph form depends on them.
     """
     check_columns(len(grid.bounds))
     scale = max(grid.noise_scale, SMALLEST_SCALE)
     totals, log_step = totals_of(grid) if grid.n_records is None else (np.zeros(0), 0.0)
     law = [form == "exact", grid.n_records or 0, 1 / scale, grid.noise_variance, log_noise_height(scale), log_step]
+    law += [flat]
     law += [grid.noise_scale, *grid.bounds.ravel()]  # for the graph form
     fixed = (grid.edges, special.roots_legendre(N_NODES), grid.counts, law, totals)
     return value_of(

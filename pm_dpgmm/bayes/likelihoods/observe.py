@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
+from pm_dpgmm.bayes.likelihoods.far_rows import far_rows
 from pm_dpgmm.bayes.likelihoods.matching import in_order_of
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
@@ -43,12 +44,13 @@ class Likelihood:
     forms: Sequence[str]  # what ``likelihood`` may be, beside "auto"
     log_likelihood: Callable[..., TensorVariable]  # (release, weights, means, chol, *, likelihood): a scalar
     ordered: bool = False  # components are compared one by one, in the order of the release
+    far: bool = False  # the background of the release is estimated again: far_rows.py
 
 
 # A kind that has none says why.
 LIKELIHOODS: dict[Statistic, Likelihood | str] = {
     Statistic.SKETCH: Likelihood(sketch.LIKELIHOODS, sketch.log_likelihood),
-    Statistic.GRID_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood),
+    Statistic.GRID_COUNTS: Likelihood(counts.LIKELIHOODS, counts.log_likelihood, far=True),
     Statistic.SLICE_COUNTS: "whose histograms share their records: the joint law of slices along many directions is not"
     " known",
     Statistic.LIFTED_MASK: Likelihood(populous.LIKELIHOODS, populous.log_likelihood, ordered=True),
@@ -83,9 +85,10 @@ def observe(
     th : GMMParams, or any object with the same attributes
         ``weights`` (K,), ``means`` (K, D) and ``chol`` (K, D, D; lower Cholesky factors), in the unit of the records,
         of columns with a transformation in the transformed one: the density that they are taken to have, apart from a
-        background of the release, which stays as it was released (its weight: normal about the released one). Any
-        number of components, but the release's features. Where it or the model's coordinates name the columns of its
-        means, they are in the release's order.
+        background of the release. That of a sketch stays as it was released, its weight normal about the released one;
+        that of a histogram is estimated again, ``{name}_background_weight``: a Gaussian as wide as the bounds, or
+        uniform within them, or some of both (``{name}_background_flat``). Any number of components, but the release's
+        features. Where it or the model's coordinates name the columns of its means, they are in the release's order.
         Of methods "populous", "populous-single" and "aggregate" K is the release's, and components, whose order means
         nothing, are matched with its own: those of anchored ``params`` once, those of any others at every draw, by the
         nearest places and widths (up to 7; of more, component j is taken to be component j of the release).
@@ -162,13 +165,13 @@ def observe(
     check_order(features, release.feature_names, name="th")
     check_unused(owner, release, OBSERVED)
     check_new(owner, name, advice="; every release that is observed has a name= of its own")
-    warn_without_background(
-        release, "observe() takes th for the components alone and keeps the background as released", stacklevel=3
-    )
+    kept = "estimates the background beside them" if found.far else "keeps the background as released"
+    warn_without_background(release, f"observe() takes th for the components alone and {kept}", stacklevel=3)
     with owner:
+        beside = {"far": far_rows(name, release, owner)} if found.far else {}
         if found.ordered:
             weights, means, chol = in_order_of(release, th, (weights, means, chol))
-        value = found.log_likelihood(release, weights, means, chol, likelihood=likelihood)
+        value = found.log_likelihood(release, weights, means, chol, likelihood=likelihood, **beside)
         term = pm.Potential(name, value)
     if not release.private:
         for way in ("str_repr", "_repr_latex_"):  # what IPython and notebooks show of a variable; repr is its name

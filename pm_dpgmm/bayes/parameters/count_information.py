@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 STEP = 1e-4  # of numerical derivatives
+LOG_ODDS = 2.0  # about the prior deviation of those of a background, and of its shape: likelihoods/far_rows.py
+LEAST = 0.002  # weight of a background at which derivatives are taken
 N_TABLE = 60  # expected counts at which the information is computed
 REACH = 40.0  # noise scales beyond which a count says nothing: exp(-40)
 LARGEST_TABLE = 400.0  # expected count above which Poisson is normal
@@ -37,7 +39,7 @@ def bins_covariance(release: Released, mixture: Mixture) -> FloatArray:
         deviations = np.sqrt(near.covariances[None, :, 0, 0])
         return np.asarray(total * near.weights @ masses(bins, near.means[None, :, 0], deviations)[0][0])
 
-    return _covariance(expected, mixture, bins.noise_scale)
+    return _covariance(expected, mixture, bins.noise_scale, np.zeros((0, len(bins.counts))))
 
 
 def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
@@ -53,25 +55,40 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
     background = background_of(release)
 
-    def expected(offsets: FloatArray) -> FloatArray:
-        near = joined(mixture_at(offsets, mixture), background)
+    def expected_counts(near: Mixture) -> FloatArray:
         blurred = Mixture(near.weights, near.means, near.covariances + np.diag(CELL_VARIANCE * width**2))
         return np.asarray(total * np.prod(width) * np.exp(blurred.log_density(centres)))
 
-    return _covariance(expected, mixture, float(release.noise["scale"]))
+    def expected(offsets: FloatArray) -> FloatArray:
+        return expected_counts(joined(mixture_at(offsets, mixture), background))
+
+    far = np.zeros((0, counts.size))
+    if background is not None:
+        own, wide = (expected_counts(one) for one in (mixture, background[1]))
+        share, flat = max(background[0], LEAST), np.full(counts.size, total / counts.size)
+        both = (wide + flat) / 2
+        far = np.stack([share * (1 - share) * (both - own), share / 4 * (flat - wide)])  # by log odds
+    return _covariance(expected, mixture, float(release.noise["scale"]), far)
 
 
-def _covariance(expected: Callable[[FloatArray], FloatArray], mixture: Mixture, noise_scale: float) -> FloatArray:
-    """Inverse information of noisy counts whose expected values are given at offsets from the mixture."""
+def _covariance(
+    expected: Callable[[FloatArray], FloatArray], mixture: Mixture, noise_scale: float, others: FloatArray
+) -> FloatArray:
+    """Inverse information of noisy counts whose expected values are given at offsets from the mixture.
+
+    ``others`` (B, M): derivatives of the expected counts by what else is unknown, in log odds.
+    """
     base = np.zeros(len(weak_deviations(mixture)))
     slopes = np.stack([(expected(base + s) - expected(base - s)) / (2 * STEP) for s in STEP * np.eye(len(base))])
     middle = expected(base) + SMALLEST_EXPECTED
-    slopes = np.vstack([slopes, middle])  # by the logarithm of the total
+    slopes = np.vstack([slopes, others, middle])  # last: by the logarithm of the total
     weighted = slopes * count_information(middle, noise_scale=noise_scale)
     information = weighted @ slopes.T
     index = np.arange(len(base))
     information[index, index] += 1 / weak_deviations(mixture) ** 2
-    return np.asarray(np.linalg.inv(information)[:-1, :-1])
+    beside = len(base) + np.arange(len(others))
+    information[beside, beside] += 1 / LOG_ODDS**2
+    return np.asarray(np.linalg.inv(information)[: len(base), : len(base)])
 
 
 def count_information(expected: FloatArray, *, noise_scale: float) -> FloatArray:
