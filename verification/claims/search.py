@@ -16,6 +16,7 @@ from verification.claims.claim import Effort, Finding
 
 FloatArray = NDArray[np.float64]
 FALSE_ALARM = 1e-6  # of each sampled check
+MOST_ROUNDS = 20  # of climbs in a search by properties
 
 
 def over(
@@ -114,7 +115,7 @@ def by_property(
             raise _Violated
 
     try:
-        with _from_the_seed_alone():
+        with _from_the_seed_alone(), _climbs_that_end():
             compare()
     except _Violated:
         assert violation is not None
@@ -138,6 +139,25 @@ def _from_the_seed_alone() -> Iterator[None]:
         with mock.patch.object(HypothesisProvider, "_maybe_draw_constant", return_value=None):
             yield
     else:
+        yield
+
+
+@contextmanager
+def _climbs_that_end() -> Iterator[None]:
+    """Climbs towards large ratios for so many rounds only, each of which Hypothesis allows twice the improvements.
+
+    It goes on for as long as a round calls the test, and some rounds do so without an end in sight: the same few cases
+    that are too short, for a quarter of an hour.
+    """
+    from hypothesis.internal.conjecture.optimiser import Optimiser
+
+    climb = Optimiser.run
+
+    def run(self: Any) -> None:
+        if self.max_improvements < 2**MOST_ROUNDS:
+            climb(self)
+
+    with mock.patch.object(Optimiser, "run", run):
         yield
 
 

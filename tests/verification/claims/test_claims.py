@@ -19,7 +19,7 @@ import verification.claims
 from verification.__main__ import main
 from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim, run_claims
 from verification.claims.claim import Effort, claim, claims_of
-from verification.claims.search import at_most, by_property, every, maximised, over, worst
+from verification.claims.search import MOST_ROUNDS, at_most, by_property, every, maximised, over, worst
 
 VERDICTS = Path(verification.claims.__file__).with_name("verdicts.csv")
 CHECKED = [claim for claim in all_claims() if claim.check is not None]
@@ -225,6 +225,23 @@ def test_a_check_that_compares_nothing_or_ends_in_nan_is_an_error():
         over([(1.0, 2), (math.nan, 3)])
     with pytest.raises(ValueError, match="NaN"):
         Finding(math.nan, "here", 1)
+
+
+def test_a_search_by_properties_ends_whatever_its_climbs_do(monkeypatch):
+    """Of this claim with the default seed, Hypothesis 6.170 climbed for a quarter of an hour without a new case."""
+    from hypothesis import strategies as st
+    from hypothesis.internal.conjecture.optimiser import Optimiser
+
+    rounds = []
+
+    def never_done(self):
+        rounds.append(self.max_improvements)
+        self.engine.call_count += 1  # as if it had called the test
+
+    monkeypatch.setattr(Optimiser, "run", never_done)
+    assert by_property(st.floats(0, 1), lambda x: x, Effort(np.random.default_rng(1)), quick=100).holds
+    assert 1 < len(rounds) <= MOST_ROUNDS * 100 and max(rounds) < 2**MOST_ROUNDS
+    assert Optimiser.run is never_done
 
 
 def test_the_searches_find_the_maximum_that_is_there():
