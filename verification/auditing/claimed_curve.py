@@ -147,6 +147,13 @@ class ClaimedCurve:
         """Shape (m,): delta for guesses of label 1, of label 0, or of both, where the mean of the two counts."""
         return np.asarray(np.mean([curve for curve, on in zip((self.first, self.second), sides, strict=True) if on], 0))
 
+    def certified_epsilon(self, parameter_lower: float) -> float | None:
+        """What is told of epsilon where no smaller parameter is kept; None without a delta.
+
+        None as well at delta 0, as of a pure guarantee: noise of these families has no epsilon there.
+        """
+        return self.family.certified_epsilon(parameter_lower, self.delta) if self.delta else None
+
     def trade_off(self, false_positives: ArrayLike) -> FloatArray:
         """Smallest share of P outside an event that has ``false_positives`` of Q: the claimed trade-off function.
 

@@ -88,7 +88,7 @@ def _result(
     lower = found.parameter_lower
     if refuted and family.claimed is not None:  # with it all smaller ones; the chords of a claim are a little lower
         lower = max(lower, family.claimed)
-    epsilon_lower = None if claim.delta is None else family.certified_epsilon(lower, claim.delta)
+    epsilon_lower = claim.certified_epsilon(lower)
     return CurveAuditResult(
         refuted=refuted,
         claim=claim.words,
@@ -173,7 +173,7 @@ def _bet(
         delta_claimed=float((first[point] + second[point]) / 2),
         delta_lower=delta_lower,
         delta=claim.delta,
-        epsilon_lower=None if claim.delta is None else family.certified_epsilon(lower, claim.delta),
+        epsilon_lower=claim.certified_epsilon(lower),
         n_samples=batches.n,
         n_certified=batches.n,
         false_alarm=false_alarm,

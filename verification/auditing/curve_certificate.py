@@ -133,8 +133,11 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _epsilon_lower(claim: ClaimedCurve, lower: float, stored: Any) -> float | None:
-    """What is told of epsilon; with a guarantee's slack, as earlier versions did, where four digits are the same."""
-    if claim.delta is None:
+    """What is told of epsilon; as earlier versions told it with a guarantee's slack, where four digits are the same.
+
+    They told one at delta 0, too, where there is none.
+    """
+    if claim.delta is None or (stored is None and claim.delta == 0):
         return None
     found, before = claim.family.certified_epsilon(lower, claim.delta), claim.family.epsilon_at(lower, claim.delta)
     alike = type(stored) is float and f"{stored:.4g}" == f"{found:.4g}"

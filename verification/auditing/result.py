@@ -107,7 +107,9 @@ class AuditResult:
     delta: float  # the claim
     epsilon_lower: float  # certified: the true epsilon at the claimed delta is at least this
     delta_lower: float  # certified: the true delta at the claimed epsilon is at least this
-    p_value: float  # of the claim: at most b with probability at most b if it holds
+    # Of the claim: at most b with probability at most b if it holds. With a delta it may be below ``false_alarm`` where
+    # the claim is not refuted: the verdict is that of ``epsilon_lower``, which is the stricter one
+    p_value: float
     e_value: float | None  # of the claim, with ``sequential``: expectation at most 1 if it holds
     n_samples: int  # runs of the mechanism, both data sets together
     n_certified: int  # of these, the runs behind the bounds

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import json
 import math
 
@@ -16,6 +17,7 @@ from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate, digest_of
 from verification.auditing.claimed_curve import GAUSSIAN, gaussian_family
 from verification.auditing.curve_certificate import recomputed
+from verification.auditing.rounding import rounded_down, to_nearest
 from verification.benchmarks.curve_power import log_density, noisy
 
 GUARANTEE = Guarantee(1.0, 1.01e-6, "replace-one", "Gaussian", GaussianProfile(mu=0.2367, slack=1e-15))
@@ -55,16 +57,34 @@ def test_a_refuted_guarantee_has_a_certificate_that_holds(slack, sequential, tmp
     rng = np.random.default_rng(1)
     result = audit(broken, 1.0, 0.0, guarantee=guarantee, n_samples=2_000, sequential=sequential, rng=rng)
     assert result.refuted and result.epsilon_lower == GAUSSIAN.epsilon_at(result.parameter_lower, 1.3e-6)
-    assert f"Gaussian noise with that mu has epsilon >= {result.epsilon_lower:.4g} at delta" in str(result)
+    assert f"Gaussian noise with that mu has epsilon >= {rounded_down(result.epsilon_lower)} at delta" in str(result)
     result.save(tmp_path / "found.json")
     assert main(["verify", str(tmp_path / "found.json")]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.parametrize("sequential", [False, True])
+def test_of_a_refuted_pure_guarantee_no_epsilon_is_told(sequential):
+    """Noise of no mu has an epsilon at delta 0: "epsilon >= 91.05 at delta = 0" was where a search ended."""
+    guarantee = Guarantee(1.0, 0.0, "replace-one", "Laplace", PointProfile(1.0, 0.0))
+    rng = np.random.default_rng(1)
+    result = audit(broken, 1.0, 0.0, guarantee=guarantee, n_samples=2_000, sequential=sequential, rng=rng)
+    assert result.refuted and result.epsilon_lower is None and "at delta = 0" not in str(result)
+    found = json.loads(json.dumps(certificate(result)))
+    assert verify(found).holds
+    told = dataclasses.replace(result, epsilon_lower=GAUSSIAN.epsilon_at(result.parameter_lower, 0.0))
+    for words in (str(told), told.said_with(to_nearest)):  # as earlier versions told one
+        earlier = json.loads(json.dumps(certificate(told))) | {"statement": words}
+        assert verify(earlier | {"digest": digest_of(earlier)}).holds
+
+
 def before(found, slack):
-    """As versions wrote it that counted the slack in."""
+    """As versions wrote it that counted the slack in, and rounded to the nearest."""
     lower = gaussian_family(found["claimed"], slack, 0.0).epsilon_at(found["parameter_lower"], found["delta"])
     said, words = found["statement"], "Gaussian noise with that mu has epsilon >= "
-    now = f"{words}{found['epsilon_lower']:.4g}"
+    for name in ("delta_lower", "parameter_lower", "epsilon_lower"):
+        assert rounded_down(found[name]) in said
+        said = said.replace(rounded_down(found[name]), to_nearest(found[name]))
+    now = f"{words}{to_nearest(found['epsilon_lower'])}"
     assert now in said
     told = said.replace(now, f"an accountant of that family says epsilon >= {lower:.4g}")
     found |= {"epsilon_lower": "inf" if lower == math.inf else lower, "statement": told}
