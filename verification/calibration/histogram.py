@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 import pm_dpgmm as dpg
-from pm_dpgmm.bayes.likelihoods.far_rows import ONE_SHAPE
 from pm_dpgmm.methods.counts.background import REACH, TYPICAL
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height
@@ -79,8 +78,8 @@ def study(
         share = np.where(has_one, odds / (1 + odds), 0.0)[..., None]
         shapes = (1 - flat)[..., None] * wide + flat[..., None] / wide.size
         counted = log_density(grid, (1 - share) * probabilities + share * shapes, log_count=log_count)
-        # exponential odds by their logarithm, and the Beta law of the shape by its log odds
-        open_ones = log_odds - odds / TYPICAL + ONE_SHAPE * np.log(np.maximum(flat * (1 - flat), 1e-300))
+        # exponential odds by their logarithm, and the uniform law of the shape by its log odds
+        open_ones = log_odds - odds / TYPICAL + np.log(np.maximum(flat * (1 - flat), 1e-300))
         value = separated.log_prior(own, d) + counted + open_ones
         return np.where(np.isfinite(value), value, -np.inf)
 

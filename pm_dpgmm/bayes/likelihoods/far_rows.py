@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 LEAST = 0.002  # weight that a sampler starts at
-ONE_SHAPE = 0.5  # of a Beta law: far rows are of one shape or of the other, rather than of both
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +52,7 @@ def far_rows(name: str, release: Released, model: Any) -> FarRows | None:
     """Free variables of the current model for the background of a release; None where it has none.
 
     ``{name}_background_odds`` (exponential, with the mean that the fit takes a background to have) and
-    ``{name}_background_flat``; ``{name}_background_weight`` is a Deterministic.
+    ``{name}_background_flat`` (uniform); ``{name}_background_weight`` is a Deterministic.
     """
     background = background_of(release)
     if background is None:
@@ -63,4 +62,4 @@ def far_rows(name: str, release: Released, model: Any) -> FarRows | None:
     start = max(background[0], LEAST)
     ratio = pm.Exponential(odds, scale=TYPICAL, initval=start / (1 - start))
     share = pm.Deterministic(weight, ratio / (1 + ratio))
-    return FarRows(share, pm.Beta(flat, ONE_SHAPE, ONE_SHAPE, initval=0.5), background[1])
+    return FarRows(share, pm.Uniform(flat, 0.0, 1.0, initval=0.5), background[1])

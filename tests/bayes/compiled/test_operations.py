@@ -163,19 +163,25 @@ def test_sketch_densities_and_their_derivatives_are_those_of_the_graph(operation
     assert_same(*outputs, inputs, parts(k, d, seed=d))
 
 
-@pytest.mark.thorough(quick=["2-300-exact"])
+@pytest.mark.thorough(quick=["2-300-exact-False", "1-300-exact-True"])
+@pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("form", ["exact", "gaussian"])
 @pytest.mark.parametrize("n_records", [300, None])
 @pytest.mark.parametrize("d", [1, 2])
-def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_records, form):
+def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_records, form, flat):
     """Negative, small and large counts; the far tails of both sides."""
     rng = np.random.default_rng(d)
     bounds, n_cells = np.array([[-3.0, 3.0], [-2.0, 4.0]])[:d], 5
     noisy = np.round(rng.uniform(-5, 200, size=n_cells**d) * (rng.uniform(size=n_cells**d) < 0.5))
     noisy[:2] = -3.0, 5_000.0
     grid, inputs = NoisyGrid(noisy, bounds, n_cells, 1.7, n_records), symbols(2, d)
-    compiled = count_density(grid, form, *inputs)
-    probabilities = cell_probabilities(grid.edges, *inputs[:2], inputs[2] * np.tri(d), xp=pt)
+    compiled = count_density(grid, form, *inputs, flat=flat)
+    weights, means, chol = inputs[0], inputs[1], inputs[2] * np.tri(d)
+    if flat:  # the last component is uniform, and its mean and factor are nobody's
+        of_bins = cell_probabilities(grid.edges, weights[:-1], means[:-1], chol[:-1], xp=pt)
+        probabilities = of_bins + weights[-1] / noisy.size
+    else:
+        probabilities = cell_probabilities(grid.edges, weights, means, chol, xp=pt)
     graph = log_density(grid, probabilities, form=form, xp=pt, log_count=log_count)
     outputs = [[one, *pt.grad(one, inputs)] for one in (compiled, graph)]
     point = parts(2, d, seed=d)

@@ -203,7 +203,9 @@ def test_every_bound_of_a_guarantee_follows_from_its_counts_and_its_family(name,
         changed = copy.deepcopy(found)
         (changed["curve"] if name in ("slack", "failure") else changed)[name] = value
         if name == "epsilon_lower":
-            changed["statement"] = found["statement"].replace(f"{found[name]:.4g}", f"{float(value or 0):.4g}")
+            changed["statement"] = found["statement"].replace(
+                rounded_down(found[name]), rounded_down(float(value or 0))
+            )
         changed["digest"] = digest_of(changed)
         assert not verify(changed).holds, value
 
