@@ -52,7 +52,7 @@ def no_gain(*released: Any, **named: Any) -> float:
     return 0.0
 
 
-def as_it_is(raw: Any, noise: Any, mixture: Any, **named: Any) -> tuple[Any, None]:
+def as_it_is(raw: Any, noise: Any, mixture: Any, *fits: Any, **named: Any) -> tuple[Any, None]:
     """In the place of the background of a fit to counts, for the same reason."""
     return mixture, None
 
