@@ -12,6 +12,11 @@ from pm_dpgmm._arguments import shown
 if TYPE_CHECKING:
     import xarray
 
+WEIGHT, FLAT = (
+    "_background_weight",
+    "_background_flat",
+)  # what ``observe`` of a histogram calls its far rows, after a name
+
 
 def is_dataset(draws: Any) -> bool:
     """Whether ``draws`` is a Dataset of xarray."""

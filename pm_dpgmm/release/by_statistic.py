@@ -16,7 +16,7 @@ from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.release.fit_check import FitCheck, check_counts, check_sketch, mixtures_of
+from pm_dpgmm.release.fit_check import FarRows, FitCheck, check_counts, check_sketch, far_rows_of, mixtures_of
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
@@ -78,6 +78,7 @@ def check_fit(
     release: Released,
     mixtures: Sequence[Mixture] | None = None,
     *,
+    far: FarRows | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> FitCheck:
     """Compare the released numbers with what a mixture predicts for them; see :meth:`pm_dpgmm.Release.check_fit`.
@@ -88,6 +89,8 @@ def check_fit(
         Of a method that releases statistics: "sketch", "two-phase" or "histogram".
     mixtures : sequence of Mixture, optional
         Posterior draws of the mixture. The check then is the posterior predictive one, over all draws.
+    far : pair of ndarray, optional
+        Of a histogram: how many rows of each draw are far from all components, and which part of them is uniform.
     random_seed : int or numpy.random.Generator, optional
         For simulated counts; a sketch needs none.
 
@@ -121,7 +124,8 @@ def check_fit(
     if mixtures is not None:
         mixtures = list(mixtures)
         check_count(n_mixtures=len(mixtures))
-    return replace(check(release, mixtures, generator_of(random_seed)), private=release.private)
+    beside = {} if far is None else {"far": far}
+    return replace(check(release, mixtures, generator_of(random_seed), **beside), private=release.private)
 
 
 def check_fit_of(
@@ -133,7 +137,9 @@ def check_fit_of(
     drawn = mixtures_of(idata, name=name, n_draws=n_draws, features=release.feature_names)
     if drawn[0].n_features != release.n_features:
         raise ValueError(f"idata must have {release.n_features} features as the release, got {drawn[0].n_features}")
-    return check_fit(release, drawn, random_seed=random_seed)
+    counts = release.statistic is Statistic.GRID_COUNTS
+    far = far_rows_of(idata, n_draws=n_draws) if counts else None
+    return check_fit(release, drawn, far=far, random_seed=random_seed)
 
 
 def refit(release: AnyRelease, n_components: int | None = None, *, covariance_type: str | None = None) -> AnyRelease:

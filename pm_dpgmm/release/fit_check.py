@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_flag, check_text, shown
@@ -22,7 +23,7 @@ from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture, joined
-from pm_dpgmm.posterior_draws import last_labels, posterior_of
+from pm_dpgmm.posterior_draws import FLAT, WEIGHT, last_labels, posterior_of
 from pm_dpgmm.privacy.guarantee import seeded_mark
 from pm_dpgmm.records.feature_names import check_order
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 N_SIMULATED = 999
 STEP = 1e-4  # of the parameters, for derivatives of expected counts
 UNLIKELY = 1e-3  # p-value below which the text speaks of a contradiction
+OBSERVED_AS = "release"  # name that ``observe`` gives
+
+FarRows = tuple[FloatArray, FloatArray]  # of every draw: share of the records, and part of them that is uniform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,11 +139,33 @@ def mixtures_of(idata: Any, *, name: str | None, n_draws: int, features: Sequenc
         stacked.append(variable.values.reshape(-1, *variable.shape[2:]))
     if not len(stacked[0]):
         raise ValueError("idata must hold at least one draw, got none")
-    chosen = np.unique(np.linspace(0, len(stacked[0]) - 1, min(n_draws, len(stacked[0]))).round().astype(int))
+    chosen = _chosen(len(stacked[0]), n_draws)
     weights, means, covariances = (values[chosen] for values in stacked)
     weights = weights / weights.sum(axis=1, keepdims=True)
     covariances = (covariances + covariances.swapaxes(-1, -2)) / 2
     return [Mixture(*draw) for draw in zip(weights, means, covariances, strict=True)]
+
+
+def _chosen(n_known: int, n_draws: int) -> NDArray[np.int64]:
+    """Places of draws, evenly spread."""
+    return np.unique(np.linspace(0, n_known - 1, min(n_draws, n_known)).round().astype(np.int64))
+
+
+def far_rows_of(idata: Any, *, n_draws: int) -> FarRows | None:
+    """Of the same draws how many rows are far from all components, and which part of them is uniform.
+
+    As ``observe`` has them of a histogram, under the name that it gives or whatever name is the only one; None where
+    the posterior has none or several.
+    """
+    posterior = posterior_of(idata)
+    names = [str(one).removesuffix(FLAT) for one in posterior.data_vars if str(one).endswith(FLAT)]
+    name = names[0] if len(names) == 1 else OBSERVED_AS
+    pair = [f"{name}{WEIGHT}", f"{name}{FLAT}"]
+    if not all(one in posterior and posterior[one].dims == ("chain", "draw") for one in pair):
+        return None
+    share, flat = (posterior[one].values.ravel() for one in pair)
+    chosen = _chosen(len(share), n_draws)
+    return share[chosen], flat[chosen]
 
 
 def _components_first(variable: xarray.DataArray, weights: xarray.DataArray, *, ndim: int) -> xarray.DataArray:
@@ -183,14 +209,20 @@ def check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.
     return FitCheck(p_value, float(before.mean()), n_numbers, n_numbers, len(starts), release.method)
 
 
-def check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator) -> FitCheck:
-    """The check of the counts of a grid, which are simulated."""
+def check_counts(
+    release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator, *, far: FarRows | None = None
+) -> FitCheck:
+    """The check of the counts of a grid, which are simulated.
+
+    ``far``: what draws have in the place of the released background.
+    """
     check_histogram(release.raw, release.noise, release.n_features)
     counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
     heights, background = counts.ravel(), background_of(release)
     if mixtures is None:
-        expected = law.expected(release.density)
+        probabilities = law.probabilities(release.density)
+        expected = law.size * probabilities
         deviations = law.deviations(expected)
         slopes = law.slopes(release.mixture, background) / deviations[:, None]
         # directions that nothing depends on have slopes of 0: no part of the span
@@ -201,16 +233,22 @@ def check_counts(release: Released, mixtures: Sequence[Mixture] | None, rng: np.
             residuals = (numbers - expected) / deviations
             return np.asarray((residuals**2).sum(axis=-1) - ((residuals @ span) ** 2).sum(axis=-1))
 
-        simulated = distance(law.simulate(release.density, N_SIMULATED, rng=rng))
+        simulated = distance(law.simulate(probabilities, N_SIMULATED, rng=rng))
         statistic = float(distance(heights))
         p_value = (1 + (simulated >= statistic).sum()) / (1 + N_SIMULATED)
         return FitCheck(float(p_value), statistic, float(simulated.mean()), heights.size, 0, release.method)
     found = []
-    for mixture in mixtures:
-        density = joined(mixture, background)
-        expected = law.expected(density)
+    wide = None if background is None or far is None else law.probabilities(background[1])
+    for i, mixture in enumerate(mixtures):
+        if wide is None or far is None:
+            probabilities = law.probabilities(joined(mixture, background))
+        else:
+            share, flat = far[0][i], far[1][i]
+            shapes = (1 - flat) * wide + flat / wide.size
+            probabilities = (1 - share) * law.probabilities(mixture) + share * shapes
+        expected = law.size * probabilities
         deviations = law.deviations(expected)
-        again = law.simulate(density, 1, rng=rng)[0]
+        again = law.simulate(probabilities, 1, rng=rng)[0]
         found.append([(((numbers - expected) / deviations) ** 2).sum() for numbers in (heights, again)])
     seen, simulated = np.array(found).T
     p_value = (1 + (simulated >= seen).sum()) / (1 + len(mixtures))
@@ -234,9 +272,13 @@ class CountLaw:
         """Number of records, or its estimate."""
         return float(self.n_records) if self.n_records is not None else max(self.total, 1.0)
 
+    def probabilities(self, mixture: Mixture) -> FloatArray:
+        """Of the cells, shape (M,)."""
+        return exact_cell_probabilities(mixture, self.bounds, self.n_cells)
+
     def expected(self, mixture: Mixture) -> FloatArray:
         """Expected counts, shape (M,)."""
-        return self.size * exact_cell_probabilities(mixture, self.bounds, self.n_cells)
+        return self.size * self.probabilities(mixture)
 
     def deviations(self, expected: FloatArray) -> FloatArray:
         """Standard deviations of noise and sampling together, shape (M,)."""
@@ -247,9 +289,8 @@ class CountLaw:
             raise ValueError(f"{rule}, got the noise scale {self.noise_scale:g}")
         return found
 
-    def simulate(self, mixture: Mixture, n_times: int, *, rng: np.random.Generator) -> FloatArray:
-        """Noisy counts, shape (n_times, M)."""
-        probabilities = exact_cell_probabilities(mixture, self.bounds, self.n_cells)
+    def simulate(self, probabilities: FloatArray, n_times: int, *, rng: np.random.Generator) -> FloatArray:
+        """Noisy counts of records with these probabilities of the cells, shape (n_times, M)."""
         if self.n_records is None:
             counts = rng.poisson(self.size * probabilities, size=(n_times, probabilities.size))
         else:

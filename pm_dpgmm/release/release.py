@@ -178,7 +178,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, Pres
         idata : InferenceData, DataTree or Dataset, optional
             None checks the released mixture. Otherwise the posterior predictive check of the mixtures in the posterior:
             ``{name}_weights`` (K,), ``{name}_means`` (K, D) and ``{name}_covariances`` (K, D, D), in the unit of the
-            records, or the transformed one.
+            records, or the transformed one; of a histogram beside the far rows that ``observe`` estimated (those of the
+            one release that was observed, or of that named "release").
         name : str, optional
             Needed where ``idata`` has several such sets.
         n_draws : int

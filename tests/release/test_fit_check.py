@@ -183,7 +183,7 @@ def test_simulated_counts_have_the_stated_law():
     """Mean and variance of each of 16 cells within five standard errors, for public and for private numbers."""
     for n_records in (500, None):
         law = CountLaw(np.array([[-6.0, 10.0]]), 16, 1.5, n_records, 500.0)
-        draws = law.simulate(TRUTH[1], 20_000, rng=np.random.default_rng(5))
+        draws = law.simulate(law.probabilities(TRUTH[1]), 20_000, rng=np.random.default_rng(5))
         expected = law.expected(TRUTH[1])
         deviations = law.deviations(expected)
         assert (abs(draws.mean(axis=0) - expected) < 5 * deviations / np.sqrt(20_000)).all()

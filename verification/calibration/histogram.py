@@ -30,7 +30,7 @@ N_RECORDS, EPSILON = 500, 1.0
 BOUNDS = {1: [(-8.0, 8.0)], 2: [(-8.0, 8.0), (-5.0, 5.0)]}
 N_CELLS = {1: 40, 2: 10}
 N_NODES = 4  # of the quadrature in two columns: cells are about a standard deviation wide
-N_WALKERS = 24
+N_WALKERS = {1: 24, 2: 28}
 N_STEPS, N_WARMUP = {1: 1_000, 2: 450}, {1: 300, 2: 200}
 NEAR = 0.3  # spread of the walkers' starts around the released mixture, in standard deviations of the prior
 N_DIRECT = 2_000
@@ -85,9 +85,9 @@ def study(
 
     scales = separated.scales(d)
     middle = np.clip([separated.pack(centre) for centre in centres], -2 * scales, 2 * scales)
-    start = middle[:, None] + NEAR * separated.draw((n_replications, N_WALKERS), d, rng=rng)
+    start = middle[:, None] + NEAR * separated.draw((n_replications, N_WALKERS[d]), d, rng=rng)
     shares = np.array([max(release.background_weight, LEAST_SHARE) for release in grids])
-    open_starts = rng.normal(size=(n_replications, N_WALKERS, 2))
+    open_starts = rng.normal(size=(n_replications, N_WALKERS[d], 2))
     open_starts[..., 0] += special.logit(shares)[:, None]
     start = np.concatenate([start, open_starts], axis=-1)
     found = sample(log_posterior, start, n_steps=N_STEPS[d], n_warmup=N_WARMUP[d], rng=rng, thin=5)

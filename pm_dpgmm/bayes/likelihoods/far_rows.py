@@ -19,6 +19,7 @@ from pm_dpgmm.methods.counts.background import TYPICAL
 from pm_dpgmm.methods.sketch.law import factors_of
 from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.posterior_draws import FLAT, WEIGHT
 
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
@@ -57,7 +58,7 @@ def far_rows(name: str, release: Released, model: Any) -> FarRows | None:
     background = background_of(release)
     if background is None:
         return None
-    odds, flat, weight = (f"{name}_background_{part}" for part in ("odds", "flat", "weight"))
+    odds, flat, weight = f"{name}_background_odds", f"{name}{FLAT}", f"{name}{WEIGHT}"
     check_new(model, odds, flat, weight)
     start = max(background[0], LEAST)
     ratio = pm.Exponential(odds, scale=TYPICAL, initval=start / (1 - start))

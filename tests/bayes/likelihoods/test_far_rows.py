@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
+import xarray
 
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.likelihoods import counts as evidence
@@ -90,3 +91,27 @@ def test_uniform_rows_move_no_parameter():
     deviations = np.sqrt(found["g_covariances"][order, 0, 0])
     assert deviations == pytest.approx([5.0, 6.0], abs=0.2)
     assert one.background_weight > 0.09
+
+
+def test_the_predictive_check_takes_the_far_rows_of_the_draws():
+    """40 equal draws of the truth, all seeds fixed: right with its own far rows, wrong beside the released background."""
+    X = with_far_rows(0.06)
+    one = dpg.fit_gmm(X, 2, epsilon=10.0, bounds=(0, 100), method="histogram", random_seed=1, progress=False)
+    draws = xarray.Dataset(
+        {
+            "g_weights": (("chain", "draw", "component"), np.tile(TRUE.weights, (1, 40, 1))),
+            "g_means": (("chain", "draw", "component", "f"), np.tile(TRUE.means, (1, 40, 1, 1))),
+            "g_covariances": (("chain", "draw", "component", "f", "f2"), np.tile(TRUE.covariances, (1, 40, 1, 1, 1))),
+        }
+    )
+    far = {"_background_weight": 0.06, "_background_flat": 1.0}
+    named = {
+        name: draws.assign({f"{name}{part}": (("chain", "draw"), np.full((1, 40), x)) for part, x in far.items()})
+        for name in ("release", "north")
+    }
+    both = xarray.merge([named["release"], named["north"].drop_vars(draws.data_vars)])
+    for given in (*named.values(), both):
+        assert one.check_fit(given, random_seed=1).p_value > 0.1
+    several = both.rename({f"release{part}": f"south{part}" for part in far})
+    for given in (draws, several):
+        assert one.check_fit(given, random_seed=1).p_value < 0.03
