@@ -56,6 +56,8 @@ def numbers_of(table: Any) -> FloatArray:
 def _values_without_names(table: Any) -> Any:
     if hasattr(type(table), "to_frame") and not hasattr(type(table), "iloc"):  # a column of polars
         return _polars_values(table)
+    if hasattr(type(table), "dictionary_encode"):  # a column of Arrow, in one piece or in several
+        return arrow_values(table)
     return table.to_numpy() if hasattr(table, "to_numpy") else np.asarray(table)
 
 

@@ -587,3 +587,26 @@ def test_integers_of_128_bits_are_read_from_a_column_alone_too():
     column = pl.Series("a", [2**70, 5], dtype=pl.Int128)
     for X in (column, pl.DataFrame([column])):
         assert read_records(X)[0].tolist() == [[2.0**70], [5.0]]
+
+
+@pytest.mark.parametrize(
+    "column, wanted",
+    [
+        (pa.array([True, False, True]), [1.0, 0.0, 1.0]),
+        (pa.array([Decimal("1.5"), Decimal("2.25")]), [1.5, 2.25]),
+        (pa.array([1.0, None, 3.0]), "got nan in column 'x0' .row 1, counted from 0"),
+        (pa.array([1, None, 3]), "got nan in column 'x0' .row 1, counted from 0"),
+        (pa.array(["a", "b"]), "values of other types"),
+        (pa.array([4, 5]).dictionary_encode(), [4.0, 5.0]),
+    ],
+    ids=["bool", "decimal", "null", "integer null", "text", "dictionary"],
+)
+def test_a_column_of_arrow_in_one_piece_is_read_as_one_in_several(column, wanted):
+    """One in one piece was refused with "rows of equal length, got ragged rows"."""
+    for X in (column, pa.chunked_array([column[:1], column[1:]])):
+        for read in (lambda X: read_records(X)[0], lambda X: np.concatenate(list(RecordBlocks(X, rows_per_block=2)))):
+            if isinstance(wanted, list):
+                np.testing.assert_array_equal(read(X), np.array(wanted)[:, None])
+            else:
+                with pytest.raises((TypeError, ValueError), match=wanted):
+                    read(X)
