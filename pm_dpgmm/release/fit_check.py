@@ -13,6 +13,7 @@ from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_flag, check_text, shown
 from pm_dpgmm.files.pickling import by_constructor
+from pm_dpgmm.methods.counts.count_law import CountLaw
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
@@ -20,8 +21,6 @@ from pm_dpgmm.methods.sketch.fit import distances
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.sketch.statistics_checks import check_law
 from pm_dpgmm.mixture.background import background_of
-from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
-from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.posterior_draws import FLAT, WEIGHT, last_labels, posterior_of
 from pm_dpgmm.privacy.guarantee import seeded_mark
@@ -30,8 +29,6 @@ from pm_dpgmm.records.feature_names import check_order
 if TYPE_CHECKING:
     import xarray
 
-N_SIMULATED = 999
-STEP = 1e-4  # of the parameters, for derivatives of expected counts
 UNLIKELY = 1e-3  # p-value below which the text speaks of a contradiction
 OBSERVED_AS = "release"  # name that ``observe`` gives
 
@@ -221,22 +218,8 @@ def check_counts(
     law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
     heights, background = counts.ravel(), background_of(release)
     if mixtures is None:
-        probabilities = law.probabilities(release.density)
-        expected = law.size * probabilities
-        deviations = law.deviations(expected)
-        slopes = law.slopes(release.mixture, background) / deviations[:, None]
-        # directions that nothing depends on have slopes of 0: no part of the span
-        left, values, _ = np.linalg.svd(slopes, full_matrices=False)
-        span = left[:, values > 1e-9 * values.max()]
-
-        def distance(numbers: FloatArray) -> FloatArray:
-            residuals = (numbers - expected) / deviations
-            return np.asarray((residuals**2).sum(axis=-1) - ((residuals @ span) ** 2).sum(axis=-1))
-
-        simulated = distance(law.simulate(probabilities, N_SIMULATED, rng=rng))
-        statistic = float(distance(heights))
-        p_value = (1 + (simulated >= statistic).sum()) / (1 + N_SIMULATED)
-        return FitCheck(float(p_value), statistic, float(simulated.mean()), heights.size, 0, release.method)
+        p_value, statistic, expected_one = law.check(heights, release.mixture, background, rng=rng)
+        return FitCheck(p_value, statistic, expected_one, heights.size, 0, release.method)
     found = []
     wide = None if background is None or far is None else law.probabilities(background[1])
     for i, mixture in enumerate(mixtures):
@@ -255,66 +238,3 @@ def check_counts(
     return FitCheck(
         float(p_value), float(seen.mean()), float(simulated.mean()), heights.size, len(mixtures), release.method
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CountLaw:
-    """Law of noisy counts under a mixture."""
-
-    bounds: FloatArray
-    n_cells: int
-    noise_scale: float  # of discrete Laplace noise
-    n_records: int | None  # None: private, and then the sum of the counts stands for it
-    total: float
-
-    @property
-    def size(self) -> float:
-        """Number of records, or its estimate."""
-        return float(self.n_records) if self.n_records is not None else max(self.total, 1.0)
-
-    def probabilities(self, mixture: Mixture) -> FloatArray:
-        """Of the cells, shape (M,)."""
-        return exact_cell_probabilities(mixture, self.bounds, self.n_cells)
-
-    def expected(self, mixture: Mixture) -> FloatArray:
-        """Expected counts, shape (M,)."""
-        return self.size * self.probabilities(mixture)
-
-    def deviations(self, expected: FloatArray) -> FloatArray:
-        """Standard deviations of noise and sampling together, shape (M,)."""
-        ratio = np.exp(-1 / self.noise_scale)
-        found = np.asarray(np.sqrt(expected + 2 * ratio / (1 - ratio) ** 2))
-        if not (found > 0).all():  # a file may say so
-            rule = "the release must have noise in every cell in which its mixture has no records"
-            raise ValueError(f"{rule}, got the noise scale {self.noise_scale:g}")
-        return found
-
-    def simulate(self, probabilities: FloatArray, n_times: int, *, rng: np.random.Generator) -> FloatArray:
-        """Noisy counts of records with these probabilities of the cells, shape (n_times, M)."""
-        if self.n_records is None:
-            counts = rng.poisson(self.size * probabilities, size=(n_times, probabilities.size))
-        else:
-            counts = rng.multinomial(self.n_records, probabilities, size=n_times)
-        stop = -np.expm1(-1 / self.noise_scale)
-        noise = rng.geometric(stop, size=counts.shape) - rng.geometric(stop, size=counts.shape)
-        return np.asarray(counts + noise, dtype=float)
-
-    def slopes(self, mixture: Mixture, background: tuple[float, Mixture] | None = None) -> FloatArray:
-        """Derivatives of the expected counts by their sum, where it is private, and by all coordinates, (M, P).
-
-        Of a background, which is known, the weight alone is one.
-        """
-        density, (k, d) = joined(mixture, background), mixture.means.shape
-        origin = density.weights, mixture.means, np.linalg.cholesky(mixture.covariances)
-        chart = Coordinates(k, d, "shares", n_more=density.n_components - k, origin=origin)
-        columns = [] if self.n_records is not None else [self.expected(density) / self.size]
-        diagonal = chart.filled(0.0, 0.0, 1.0, 0.0) > 0
-
-        def at(vector: FloatArray) -> FloatArray:
-            # diagonal entries, not their logarithms, move by STEP
-            weights, means, factors = chart.at(np.where(diagonal, np.log1p(vector), vector))
-            covariances = np.concatenate([factors @ factors.swapaxes(1, 2), density.covariances[k:]])
-            return self.expected(Mixture(weights, np.concatenate([means, density.means[k:]]), covariances))
-
-        columns += [(at(step) - at(-step)) / (2 * STEP) for step in STEP * np.eye(chart.size)]
-        return np.stack(columns, axis=1)

@@ -10,12 +10,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
+from pm_dpgmm.methods.counts.count_law import CountLaw
 from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
-from pm_dpgmm.release.fit_check import CountLaw, check_counts
+from pm_dpgmm.release.fit_check import check_counts
 
 AnyRelease = TypeVar("AnyRelease", bound=Released)
 

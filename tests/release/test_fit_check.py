@@ -8,6 +8,7 @@ import xarray
 from scipy import stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.methods.counts.count_law import CountLaw
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import _slopes, distances
@@ -16,7 +17,7 @@ from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.mixture.characteristic import feature_covariance
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.by_statistic import check_fit
-from pm_dpgmm.release.fit_check import CountLaw, mixtures_of
+from pm_dpgmm.release.fit_check import mixtures_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")  # poor fits on purpose
 

@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
-from pm_dpgmm.bayes.likelihoods.far_rows import far_rows
+from pm_dpgmm.bayes.likelihoods.far_rows import far_rows, warn_if_contradicted
 from pm_dpgmm.bayes.likelihoods.matching import in_order_of
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
@@ -122,6 +122,8 @@ def observe(
         If more than 7 components of such methods, not anchored, are taken by their order.
     BackgroundWarning
         If more than 1 % of the records are in the release's background, which ``th`` is without.
+    FitWarning
+        If the counts of a histogram contradict as many components as it has (p = .001): intervals may be too short.
 
     Notes
     -----
@@ -167,6 +169,8 @@ def observe(
     check_new(owner, name, advice="; every release that is observed has a name= of its own")
     kept = "estimates the background beside them" if found.far else "keeps the background as released"
     warn_without_background(release, f"observe() takes th for the components alone and {kept}", stacklevel=3)
+    if found.far:
+        warn_if_contradicted(release, weights.type.shape[0], stacklevel=3)
     with owner:
         beside = {"far": far_rows(name, release, owner)} if found.far else {}
         if found.ordered:
