@@ -123,7 +123,8 @@ def observe(
     BackgroundWarning
         If more than 1 % of the records are in the release's background, which ``th`` is without.
     FitWarning
-        If the counts of a histogram contradict as many components as it has (p = .001): intervals may be too short.
+        If the counts of a histogram contradict as many components as it has (p = .01 or less): intervals may be too
+        short.
 
     Notes
     -----
