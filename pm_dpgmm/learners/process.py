@@ -151,6 +151,7 @@ def fit_public_in_child(
     shared = np.frombuffer(mmap.mmap(-1, 8 * len(work) * (1 + form.size)), dtype=float).reshape(len(work), -1)
 
     def fit() -> None:
+        here = os.getpid()
         for (subset, seed), numbers in zip(work, shared, strict=True):
             if time_limit is not None:
                 signal.setitimer(signal.ITIMER_PROF, time_limit)
@@ -162,6 +163,8 @@ def fit_public_in_child(
                 numbers[0] = FAILED
             else:
                 numbers[0] = VALID
+            if os.getpid() != here:  # a learner that forked: its child goes no further, or there would be 2^n of them
+                os._exit(0)
 
     _exit_code(fit, time_limit, clock_limit, connection, n_fits=len(work))
     ended = [numbers[0] in (VALID, FAILED) for numbers in shared]

@@ -29,7 +29,7 @@ from pm_dpgmm.records.feature_names import check_order
 if TYPE_CHECKING:
     import xarray
 
-UNLIKELY = 1e-3  # p-value below which the text speaks of a contradiction
+UNLIKELY = 0.005  # p-value up to which the text speaks of a contradiction: the least of 200 draws is below it
 OBSERVED_AS = "release"  # name that ``observe`` gives
 
 FarRows = tuple[FloatArray, FloatArray]  # of every draw: share of the records, and part of them that is uniform
@@ -72,7 +72,7 @@ class FitCheck:
     def summary(self) -> str:
         """One sentence."""
         whom = f"{self.n_draws} posterior draws explain" if self.n_draws else "the released mixture explains"
-        if self.p_value < UNLIKELY:
+        if self.p_value <= UNLIKELY:
             whom = whom.replace("explain", "contradict") if self.n_draws else whom.replace("explains", "contradicts")
         return (
             f"{whom} the {self.n_numbers} released numbers: discrepancy {self.statistic:.1f} where"

@@ -14,7 +14,7 @@ from pm_dpgmm.learners.subsets import fit_subsets
 from pm_dpgmm.learners.vector_learner import VectorLearner
 from pm_dpgmm.mixture.mixture import Mixture
 
-RAISED, KILLED, KILLED_ONCE, QUIT, LEFT, NO_MEMORY, NAN, HUNG, ASLEEP, SUPERVISOR_KILLED = range(1, 11)
+RAISED, KILLED, KILLED_ONCE, QUIT, LEFT, NO_MEMORY, NAN, HUNG, ASLEEP, SUPERVISOR_KILLED, FORKED = range(1, 12)
 
 
 def behaviour(folder):
@@ -46,6 +46,8 @@ def behaviour(folder):
                 time.sleep(1000)
             case 10:
                 os.kill(os.getppid(), signal.SIGKILL)
+            case 11:
+                os.fork()
         draws = np.random.normal(size=2)  # noqa: NPY002 - the global streams are seeded for each fit
         return Mixture([1.0], [[subset[1, 0] + draws[0]]], [[[np.exp(draws[1])]]])
 
@@ -62,6 +64,15 @@ def run(folder, kinds, *, public_call, n_jobs=2, time_limit=None, progress=lambd
     )  # fmt: skip
     tries = [(folder / str(place)).read_text().split() for place in range(len(kinds))]
     return [fit and (fit.means.item(), fit.covariances.item()) for fit in fits], tries
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_learner_that_forks_and_returns_twice_does_not_multiply(tmp_path):
+    """Both went on with the list, and so did theirs: 2^n processes at the n-th subset."""
+    kinds = [FORKED] * 6
+    with servers() as call:
+        fits, processes = run(tmp_path, kinds, public_call=call, n_jobs=1)
+    assert None not in fits and all(len(tries) == 1 for tries in processes)
 
 
 @pytest.mark.thorough(quick=["2"])

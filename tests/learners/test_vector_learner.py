@@ -55,3 +55,26 @@ def test_labels_that_are_no_names_are_refused(labels):
     answer = pd.Series(np.arange(float(len(labels))), index=labels)
     with pytest.raises(ValueError, match=r"function must label its numbers with the names \['a', 'b'\], got"):
         dpg.VectorLearner(lambda rows: answer, names=("a", "b"))(ROWS)
+
+
+def median_and_slope(rows):
+    x, y = rows.T
+    return np.array([np.median(x), np.polyfit(x, y, 1)[0]])
+
+
+@pytest.mark.parametrize("share, told", [(0.0, False), (0.02, True)])
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_numbers_that_hang_on_far_rows_are_warned_of(share, told):
+    """A slope was 8 to 20 errors from what the learner says of all records in 16 of 18 fits without a word. Seeded."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(45, 12, 8_000)
+    X = np.column_stack([x, 20 + 0.8 * x + rng.normal(0, 10, 8_000)])
+    far = rng.random(8_000) < share
+    X[far] = rng.uniform(-100, 200, (far.sum(), 2))
+    learner = dpg.VectorLearner(median_and_slope, names=("median", "slope"))
+    settings = {"epsilon": 1.0, "delta": 1e-6, "method": "aggregate", "random_seed": 1, "progress": False}
+    release = dpg.fit_gmm(X, 1, learner=learner, **settings)
+    about = [text for text in release.warnings if "lie far from all components" in text]
+    assert len(about) == told
+    assert ("lie far from all components" in (release.answer.flag or "")) is told
+    assert abs(release.answer.values[0] - np.median(X[:, 0])) < 4 * release.answer.errors[0]
