@@ -133,8 +133,11 @@ def _from_the_seed_alone() -> Iterator[None]:
 
     With them the cases, and so the worst one, depend on what else the process has imported. There is no setting.
     """
-    from hypothesis.internal.conjecture.providers import HypothesisProvider
-
+    try:
+        from hypothesis.internal.conjecture.providers import HypothesisProvider
+    except ImportError:  # older versions have none
+        yield
+        return
     if hasattr(HypothesisProvider, "_maybe_draw_constant"):  # since 6.130
         with mock.patch.object(HypothesisProvider, "_maybe_draw_constant", return_value=None):
             yield

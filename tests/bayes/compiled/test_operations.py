@@ -169,7 +169,11 @@ def test_sketch_densities_and_their_derivatives_are_those_of_the_graph(operation
 @pytest.mark.parametrize("n_records", [300, None])
 @pytest.mark.parametrize("d", [1, 2])
 def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_records, form, flat):
-    """Negative, small and large counts; the far tails of both sides."""
+    """Negative, small and large counts; the far tails of both sides.
+
+    Beside a uniform law the slopes by the weights nearly cancel, and are left with more of the rounding of logarithms.
+    """
+    close = 1e-8 if flat else 1e-10
     rng = np.random.default_rng(d)
     bounds, n_cells = np.array([[-3.0, 3.0], [-2.0, 4.0]])[:d], 5
     noisy = np.round(rng.uniform(-5, 200, size=n_cells**d) * (rng.uniform(size=n_cells**d) < 0.5))
@@ -187,7 +191,7 @@ def test_count_densities_and_their_derivatives_are_those_of_the_graph(d, n_recor
     point = parts(2, d, seed=d)
     found, expected = (pytensor.function(inputs, one, mode="FAST_COMPILE")(*point) for one in outputs)
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(b).max()))
+        np.testing.assert_allclose(a, b, rtol=close, atol=close * max(1.0, np.abs(b).max()))
 
 
 def em_arrays(d, *, held, n_squares):
