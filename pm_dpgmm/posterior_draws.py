@@ -12,10 +12,8 @@ from pm_dpgmm._arguments import shown
 if TYPE_CHECKING:
     import xarray
 
-WEIGHT, FLAT = (
-    "_background_weight",
-    "_background_flat",
-)  # what ``observe`` of a histogram calls its far rows, after a name
+# What ``observe`` of a histogram calls its far rows, after a name
+WEIGHT, FLAT = "_background_weight", "_background_flat"
 
 
 def is_dataset(draws: Any) -> bool:

@@ -28,7 +28,6 @@ def with_posterior(idata: Any, posterior: xarray.Dataset) -> Any:
 def with_group(idata: Any, name: str, dataset: xarray.Dataset) -> Any:
     """A copy of ``idata`` in which group ``name`` is ``dataset``; the other groups are shared, not copied."""
     if isinstance(idata, xarray.DataTree):  # its groups may hold groups of their own
-        group_names(idata)
         changed = idata.copy()
         if name in changed.children:
             changed[name].dataset = dataset

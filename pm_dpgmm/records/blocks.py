@@ -128,9 +128,8 @@ class RecordBlocks:
         return f"<RecordBlocks: {self.n_features} features, at most {self.rows_per_block} rows to a block>"
 
 
-Piece = tuple[
-    FloatArray, tuple[str, ...] | None, Path | None
-]  # numbers, names of columns, file where it is one of many
+# Numbers, names of columns, file where it is one of many
+Piece = tuple[FloatArray, tuple[str, ...] | None, Path | None]
 
 
 def _checked(source: Any, n_rows: int, columns: Sequence[str] | None) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:

@@ -16,7 +16,14 @@ from pm_dpgmm.methods.sketch.choice import PRICE
 from pm_dpgmm.methods.sketch.covariance_types import COVARIANCE_TYPES
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.mixture.mixture import Mixture
-from pm_dpgmm.release.fit_check import FarRows, FitCheck, check_counts, check_sketch, far_rows_of, mixtures_of
+from pm_dpgmm.release.fit_check import (
+    DrawnBackground,
+    FitCheck,
+    background_drawn,
+    check_counts,
+    check_sketch,
+    mixtures_of,
+)
 from pm_dpgmm.release.interrupted_fits import (
     Interrupted,
     resumed_average,
@@ -78,7 +85,7 @@ def check_fit(
     release: Released,
     mixtures: Sequence[Mixture] | None = None,
     *,
-    far: FarRows | None = None,
+    far: DrawnBackground | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> FitCheck:
     """Compare the released numbers with what a mixture predicts for them; see :meth:`pm_dpgmm.Release.check_fit`.
@@ -138,7 +145,7 @@ def check_fit_of(
     if drawn[0].n_features != release.n_features:
         raise ValueError(f"idata must have {release.n_features} features as the release, got {drawn[0].n_features}")
     counts = release.statistic is Statistic.GRID_COUNTS
-    far = far_rows_of(idata, n_draws=n_draws) if counts else None
+    far = background_drawn(idata, n_draws=n_draws) if counts else None
     return check_fit(release, drawn, far=far, random_seed=random_seed)
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from pm_dpgmm._arguments import FloatArray, check_count, check_flag, check_text, shown
 from pm_dpgmm.files.pickling import by_constructor
-from pm_dpgmm.methods.counts.count_law import CountLaw
+from pm_dpgmm.methods.counts.count_check import CountLaw
 from pm_dpgmm.methods.released import Released
 from pm_dpgmm.methods.released_statistics import check_histogram
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 UNLIKELY = 0.005  # p-value up to which the text speaks of a contradiction: the least of 200 draws is below it
 OBSERVED_AS = "release"  # name that ``observe`` gives
 
-FarRows = tuple[FloatArray, FloatArray]  # of every draw: share of the records, and part of them that is uniform
+DrawnBackground = tuple[FloatArray, FloatArray]  # of every draw: share of the records, and part of them that is uniform
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +148,7 @@ def _chosen(n_known: int, n_draws: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n_known - 1, min(n_draws, n_known)).round().astype(np.int64))
 
 
-def far_rows_of(idata: Any, *, n_draws: int) -> FarRows | None:
+def background_drawn(idata: Any, *, n_draws: int) -> DrawnBackground | None:
     """Of the same draws how many rows are far from all components, and which part of them is uniform.
 
     As ``observe`` has them of a histogram, under the name that it gives or whatever name is the only one; None where
@@ -207,19 +207,22 @@ def check_sketch(release: Released, mixtures: Sequence[Mixture] | None, rng: np.
 
 
 def check_counts(
-    release: Released, mixtures: Sequence[Mixture] | None, rng: np.random.Generator, *, far: FarRows | None = None
+    release: Released,
+    mixtures: Sequence[Mixture] | None,
+    rng: np.random.Generator,
+    *,
+    far: DrawnBackground | None = None,
 ) -> FitCheck:
     """The check of the counts of a grid, which are simulated.
 
     ``far``: what draws have in the place of the released background.
     """
     check_histogram(release.raw, release.noise, release.n_features)
-    counts, bounds = np.asarray(release.raw["counts"]), np.asarray(release.raw["bounds"])
-    law = CountLaw(bounds, counts.shape[0], float(release.noise["scale"]), release.n_records, float(counts.sum()))
-    heights, background = counts.ravel(), background_of(release)
+    law = CountLaw.of(release.raw, release.noise, release.n_records)
+    heights, background = np.ravel(release.raw["counts"]), background_of(release)
     if mixtures is None:
-        p_value, statistic, expected_one = law.check(heights, release.mixture, background, rng=rng)
-        return FitCheck(p_value, statistic, expected_one, heights.size, 0, release.method)
+        p_value, statistic, mean = law.check(heights, release.mixture, background, rng=rng)
+        return FitCheck(p_value, statistic, mean, heights.size, 0, release.method)
     found = []
     wide = None if background is None or far is None else law.probabilities(background[1])
     for i, mixture in enumerate(mixtures):

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pm_dpgmm._arguments import check_choice, check_positive
-from pm_dpgmm.methods.counts.count_law import CountLaw
+from pm_dpgmm.methods.counts.count_check import CountLaw
 from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
@@ -50,7 +50,7 @@ def compared_counts(release: AnyRelease, numbers: Sequence[int], price: float) -
     check_histogram(release.raw, release.noise, release.n_features)
     counts = np.asarray(release.raw["counts"])
     noise_scale = float(release.noise["scale"])
-    law = CountLaw(np.asarray(release.raw["bounds"]), counts.shape[0], noise_scale, release.n_records, counts.sum())
+    law = CountLaw.of(release.raw, release.noise, release.n_records)
     found = []
     for k in numbers:
         refit = refit_counts(release, k)

@@ -8,7 +8,7 @@ import xarray
 from scipy import stats
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.counts.count_law import CountLaw
+from pm_dpgmm.methods.counts.count_check import CountLaw
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.sketch.estimate import as_start, sketch_data
 from pm_dpgmm.methods.sketch.fit import _slopes, distances

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 import pm_dpgmm as dpg
-from pm_dpgmm.methods.counts.background import REACH, TYPICAL
+from pm_dpgmm.methods.counts.background import LEAST_SHARE, REACH, TYPICAL
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
@@ -34,7 +34,6 @@ N_WALKERS = {1: 24, 2: 28}
 N_STEPS, N_WARMUP = {1: 1_000, 2: 450}, {1: 300, 2: 200}
 NEAR = 0.3  # spread of the walkers' starts around the released mixture, in standard deviations of the prior
 N_DIRECT = 2_000
-LEAST_SHARE = 0.002  # of the background, where walkers start
 N_FAR, FAR = 10_000, 0.06  # records, and share of them that is uniform within the bounds
 LEAST, STEP = 1e-6, 0.02  # of the table of the likelihood: expected counts, and steps of their logarithm
 

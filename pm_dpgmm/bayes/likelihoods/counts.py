@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 
 from pm_dpgmm._arguments import check_choice
 from pm_dpgmm.bayes.likelihoods.counts_operation import count_density
-from pm_dpgmm.bayes.likelihoods.far_rows import FarRows
+from pm_dpgmm.bayes.likelihoods.free_background import FreeBackground
 from pm_dpgmm.bayes.likelihoods.known_component import beside
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
@@ -44,7 +44,7 @@ def log_likelihood(
     chol: Any,
     *,
     likelihood: str = "auto",
-    far: FarRows | None = None,
+    far: FreeBackground | None = None,
 ) -> TensorVariable:
     """Log density of the noisy counts at a mixture.
 
@@ -58,7 +58,7 @@ def log_likelihood(
         "exact", which "auto" takes: a multinomial or Poisson count with discrete Laplace noise in every bin.
         "gaussian": the Gaussian law with the same mean and covariance; cheaper, and wider where bins are nearly empty.
         :func:`pm_dpgmm.methods.counts.histogram_law.log_density` has the laws.
-    far : FarRows, optional
+    far : FreeBackground, optional
         How many records are in the background of the release and of which shape it is; by default it is taken as it was
         released.
 
@@ -87,11 +87,10 @@ def log_likelihood(
     weights = pt.as_tensor_variable(weights)
     means = pt.specify_shape(pt.as_tensor_variable(means), (None, d))
     chol = pt.specify_shape(pt.as_tensor_variable(chol), (None, d, d))
-    background = background_of(release)
-    if background is not None and far is None:
-        weights, means, chol = beside(background, weights, means, chol)
-    elif far is not None:
+    if far is not None:
         weights, means, chol = far.beside(weights, means, chol)
+    elif (background := background_of(release)) is not None:
+        weights, means, chol = beside(background, weights, means, chol)
     form = "exact" if likelihood == "auto" else likelihood
     found: TensorVariable = count_density(grid, form, weights, means, chol, flat=far is not None)
     return found

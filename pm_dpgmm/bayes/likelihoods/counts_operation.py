@@ -49,8 +49,15 @@ def count_density(grid: NoisyGrid, form: str, weights: Any, means: Any, chol: An
     check_columns(len(grid.bounds))
     scale = max(grid.noise_scale, SMALLEST_SCALE)
     totals, log_step = totals_of(grid) if grid.n_records is None else (np.zeros(0), 0.0)
-    law = [form == "exact", grid.n_records or 0, 1 / scale, grid.noise_variance, log_noise_height(scale), log_step]
-    law += [flat]
+    law = [
+        form == "exact",
+        grid.n_records or 0,
+        1 / scale,
+        grid.noise_variance,
+        log_noise_height(scale),
+        log_step,
+        flat,
+    ]
     law += [grid.noise_scale, *grid.bounds.ravel()]  # for the graph form
     fixed = (grid.edges, special.roots_legendre(N_NODES), grid.counts, law, totals)
     return value_of(

@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 from pm_dpgmm._arguments import shown
 from pm_dpgmm.bayes.coords import check_new, model_of
 from pm_dpgmm.bayes.likelihoods import aggregate, central, counts, em, local, populous, populous_single, sketch
-from pm_dpgmm.bayes.likelihoods.far_rows import far_rows, warn_if_contradicted
+from pm_dpgmm.bayes.likelihoods.free_background import free_background, warn_if_contradicted
 from pm_dpgmm.bayes.likelihoods.matching import in_order_of
 from pm_dpgmm.bayes.parameters.named_parameters import features_of, without_names
 from pm_dpgmm.bayes.parameters.own_parameters import of_one_mixture
@@ -44,7 +44,7 @@ class Likelihood:
     forms: Sequence[str]  # what ``likelihood`` may be, beside "auto"
     log_likelihood: Callable[..., TensorVariable]  # (release, weights, means, chol, *, likelihood): a scalar
     ordered: bool = False  # components are compared one by one, in the order of the release
-    far: bool = False  # the background of the release is estimated again: far_rows.py
+    far: bool = False  # the background of the release is estimated again: free_background.py
 
 
 # A kind that has none says why.
@@ -173,7 +173,7 @@ def observe(
     if found.far:
         warn_if_contradicted(release, weights.type.shape[0], stacklevel=3)
     with owner:
-        beside = {"far": far_rows(name, release, owner)} if found.far else {}
+        beside = {"far": free_background(name, release, owner)} if found.far else {}
         if found.ordered:
             weights, means, chol = in_order_of(release, th, (weights, means, chol))
         value = found.log_likelihood(release, weights, means, chol, likelihood=likelihood, **beside)

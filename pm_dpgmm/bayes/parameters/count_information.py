@@ -9,6 +9,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, weak_deviations
+from pm_dpgmm.methods.counts.background import LEAST_SHARE
 from pm_dpgmm.methods.counts.histogram_fit import CELL_VARIANCE, SMALLEST_EXPECTED, cell_centres
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.gaps.bin_fit import masses
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
 STEP = 1e-4  # of numerical derivatives
-LOG_ODDS = 2.0  # about the prior deviation of those of a background, and of its shape: likelihoods/far_rows.py
-LEAST = 0.002  # weight of a background at which derivatives are taken
+LOG_ODDS = 2.0  # about the prior deviation of those of a background, and of its shape: likelihoods/free_background.py
 N_TABLE = 60  # expected counts at which the information is computed
 REACH = 40.0  # noise scales beyond which a count says nothing: exp(-40)
 LARGEST_TABLE = 400.0  # expected count above which Poisson is normal
@@ -65,7 +65,7 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     far = np.zeros((0, counts.size))
     if background is not None:
         own, wide = (expected_counts(one) for one in (mixture, background[1]))
-        share, flat = max(background[0], LEAST), np.full(counts.size, total / counts.size)
+        share, flat = max(background[0], LEAST_SHARE), np.full(counts.size, total / counts.size)
         both = (wide + flat) / 2
         far = np.stack([share * (1 - share) * (both - own), share / 4 * (flat - wide)])  # by log odds
     return _covariance(expected, mixture, float(release.noise["scale"]), far)

@@ -36,6 +36,7 @@ Background = tuple[float, Mixture]  # weight and law
 ODDS = 0.25  # before the counts are seen, that some records are in no component
 TYPICAL = 0.05  # of the density is there then, on average: an exponential law of the weight
 REACH = 2.0  # deviations of a background from its mean to the bounds
+LEAST_SHARE = 0.002  # at which samplers start, and derivatives are taken, where there is less
 MOST = 0.25  # of the density: what holds more is a component that the mixture lacks
 AS_WIDE, NOTABLE = 0.7, 0.01  # deviations of a background along every axis, and weight, of a component that is one
 LEAST_RECORDS = 0.5  # a background of fewer says nothing

@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 import pm_dpgmm as dpg
+from pm_dpgmm.bayes.parameters import count_information
 from pm_dpgmm.bayes.parameters.count_information import histogram_covariance
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.counts import background, histogram, histogram_fit, slices
@@ -405,3 +406,12 @@ def test_errors_of_components_are_those_beside_the_background(tailed):
     bare = replace(tailed, background=None, background_weight=0.0)
     own, alone = (np.diagonal(histogram_covariance(one, one.mixture)) for one in (tailed, bare))
     assert (own[1:] > alone[1:] / (1 - tailed.background_weight / 2)).all()
+
+
+def test_errors_of_components_are_those_of_a_background_of_unknown_weight_and_shape(tailed, monkeypatch):
+    """Beside one that is known, as for next to no prior deviation, they are smaller in every direction."""
+    unknown = histogram_covariance(tailed, tailed.mixture)
+    monkeypatch.setattr(count_information, "LOG_ODDS", 1e-4)
+    known = histogram_covariance(tailed, tailed.mixture)
+    assert np.linalg.eigvalsh(unknown - known).min() > -1e-9 * np.trace(known)
+    assert (np.diagonal(unknown) / np.diagonal(known)).max() > 1.05

@@ -16,8 +16,8 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pm_dpgmm.bayes.coords import check_new
-from pm_dpgmm.methods.counts.background import TYPICAL
-from pm_dpgmm.methods.counts.count_law import CountLaw
+from pm_dpgmm.methods.counts.background import LEAST_SHARE, TYPICAL
+from pm_dpgmm.methods.counts.count_check import CountLaw
 from pm_dpgmm.methods.fit_warnings import FitWarning
 from pm_dpgmm.methods.sketch.law import factors_of
 from pm_dpgmm.mixture.background import background_of
@@ -27,12 +27,11 @@ from pm_dpgmm.posterior_draws import FLAT, WEIGHT
 if TYPE_CHECKING:
     from pm_dpgmm.methods.released import Released
 
-LEAST = 0.002  # weight that a sampler starts at
-CONTRADICTED, SEED = 0.01, 20266  # p-value below which evidence warns; of its simulation, public
+CONTRADICTED, SEED = 0.01, 20266  # p-value up to which evidence warns; of its simulation, public
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FarRows:
+class FreeBackground:
     """Share of the records, and the part of them that is uniform within the bounds; the rest has the law ``broad``."""
 
     share: Any
@@ -70,11 +69,12 @@ def warn_if_contradicted(release: Released, n_components: int | None, *, stackle
     """
     if n_components not in (None, release.n_components):
         return
-    counts = np.asarray(release.raw["counts"])
-    scale, total = float(release.noise["scale"]), float(counts.sum())
-    law = CountLaw(np.asarray(release.raw["bounds"]), counts.shape[0], scale, release.n_records, total)
-    rng = np.random.default_rng(SEED)
-    p_value = law.check(counts.ravel(), release.mixture, background_of(release), rng=rng, any_far_rows=True)[0]
+    law = CountLaw.of(release.raw, release.noise, release.n_records)
+    counts, background, rng = np.ravel(release.raw["counts"]), background_of(release), np.random.default_rng(SEED)
+    try:
+        p_value = law.check(counts, release.mixture, background, rng=rng, any_shape=True)[0]
+    except ValueError:  # next to no noise: nothing to measure a contradiction by
+        return
     if p_value <= CONTRADICTED:
         text = (
             f"the released counts contradict a mixture of {release.n_components} and rows far from all of them (p ="
@@ -84,7 +84,7 @@ def warn_if_contradicted(release: Released, n_components: int | None, *, stackle
         warnings.warn(FitWarning(text, release), stacklevel=stacklevel + 1)
 
 
-def far_rows(name: str, release: Released, model: Any) -> FarRows | None:
+def free_background(name: str, release: Released, model: Any) -> FreeBackground | None:
     """Free variables of the current model for the background of a release; None where it has none.
 
     ``{name}_background_odds`` (exponential, with the mean that the fit takes a background to have) and
@@ -95,7 +95,7 @@ def far_rows(name: str, release: Released, model: Any) -> FarRows | None:
         return None
     odds, flat, weight = f"{name}_background_odds", f"{name}{FLAT}", f"{name}{WEIGHT}"
     check_new(model, odds, flat, weight)
-    start = max(background[0], LEAST)
+    start = max(background[0], LEAST_SHARE)
     ratio = pm.Exponential(odds, scale=TYPICAL, initval=start / (1 - start))
     share = pm.Deterministic(weight, ratio / (1 + ratio))
-    return FarRows(share, pm.Uniform(flat, 0.0, 1.0, initval=0.5), background[1])
+    return FreeBackground(share, pm.Uniform(flat, 0.0, 1.0, initval=0.5), background[1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,12 @@ class CountLaw:
     noise_scale: float  # of discrete Laplace noise
     n_records: int | None  # None: private, and then the sum of the counts stands for it
     total: float
+
+    @classmethod
+    def of(cls, raw: Mapping[str, FloatArray], noise: Mapping[str, Any], n_records: int | None) -> CountLaw:
+        """Of the counts of a release of method "histogram"."""
+        counts = np.asarray(raw["counts"])
+        return cls(np.asarray(raw["bounds"]), counts.shape[0], float(noise["scale"]), n_records, float(counts.sum()))
 
     @property
     def size(self) -> float:
@@ -64,18 +72,18 @@ class CountLaw:
         background: tuple[float, Mixture] | None,
         *,
         rng: np.random.Generator,
-        any_far_rows: bool = False,
+        any_shape: bool = False,
     ) -> tuple[float, float, float]:
         """p-value of noisy counts under a mixture that was fitted to them, their squared distance, and its mean.
 
         What a small step of the parameters could explain is left out on both sides, so the p-value is right whatever
-        the fit had as its objective. With ``any_far_rows`` what lies in the background may be uniform as well.
+        the fit had as its objective. With ``any_shape`` what lies in the background may be uniform as well.
         """
         probabilities = self.probabilities(joined(mixture, background))
         expected = self.size * probabilities
         deviations = self.deviations(expected)
         slopes = self.slopes(mixture, background)
-        if any_far_rows and background is not None:
+        if any_shape and background is not None:
             flat = 1 / probabilities.size - self.probabilities(background[1])
             slopes = np.column_stack([slopes, self.size * flat])
         # directions that nothing depends on have slopes of 0: no part of the span
