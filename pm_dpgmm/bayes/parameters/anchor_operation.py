@@ -48,8 +48,9 @@ class MixtureAt(CompiledOperation):
         return weights, means, chol, covariances
 
     def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        # zeros that PyTensor folds are read-only at one component and writable at two: two kernels to compile
         given = [
-            pt.zeros_like(value) if isinstance(slope.type, DisconnectedType) else slope
+            pt.constant(np.zeros(value.type.shape)) if isinstance(slope.type, DisconnectedType) else slope
             for value, slope in zip(outputs, cotangents, strict=True)
         ]
         return self.with_disconnected(inputs, [free_slopes_of(*inputs, *given)])
