@@ -45,11 +45,11 @@ GROWING = (
     " What it would say of all records is not known, which an error of inf stands for"
 )
 FAR_AWAY = (
-    "about {:.1%} of the records lie far from all components, and none of those did that the learner was tried on:"
-    " numbers that hang on such rows, as least-squares slopes, correlations and variances do, may be off by many of"
-    " their errors; medians, quantiles and shares may not"
+    "some records lie far from all components, how far the sketch does not show: {} moved by more than two errors where"
+    " as many simulated records lay ten deviations away, so what is said of {} may be off by many errors; medians,"
+    " quantiles and shares move little"
 )
-FAR = 0.005  # share of the records in the sketch's background from which on that is told
+MOVED = 2.0  # errors
 LISTED, LONGEST = 3, 40  # numbers that are named, and characters of a name
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
@@ -64,18 +64,17 @@ def average_caveats(
     errors: FloatArray | None,
     bounds: FloatArray | None,
     with_sketch: bool,
-    far: float = 0.0,
 ) -> list[str]:
     """What speaks against the answer, one text for each reason; empty where nothing does.
 
     ``names`` are those of the answer's numbers, if it is a vector; ``mixture`` is the answer, if it is one, ``errors``
     (P,) the standard errors of its offsets about itself, ``bounds`` (D, 2) public or None. ``with_sketch``: average and
-    sketch agree and are put together, so what the learner's failures do to the average is less than its error. ``far``
-    is the weight of the sketch's background.
+    sketch agree and are put together, so what the learner's failures do to the average is less than its error.
     """
     texts = [None if with_sketch else learner_fails(design), far_from_the_sketch(design, rounds, found)]
     if names is not None:
-        texts += [FAR_AWAY.format(far) if far > FAR else None]
+        hang = (design.moved > MOVED * np.sqrt(np.diagonal(found.covariance))) & ~design.alike & ~design.growing
+        texts.append(told_of(FAR_AWAY, hang, names))
         texts += [told_of(NEVER_DIFFER, design.alike, names), told_of(GROWING, design.growing, names)]
     if mixture is not None and errors is not None:
         assert isinstance(design.chart, MixtureChart)

@@ -128,8 +128,7 @@ def _estimated(
             raw |= {"average_background_weight": np.array([weight])}
             raw |= {f"average_background_{name}": getattr(broad, name) for name in PARTS[1:]}
         raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
-    far = 0.0 if centre.background is None else centre.background[0]
-    given: dict[str, Any] = {"names": names, "mixture": mixture, "errors": errors, "bounds": bounds, "far": far}
+    given: dict[str, Any] = {"names": names, "mixture": mixture, "errors": errors, "bounds": bounds}
     caveats = average_caveats(design, rounds, found, **given, with_sketch=fused is not None)
     return averaged(replace(centre, raw=raw), noise.pop("average") | {"caveats": caveats})
 

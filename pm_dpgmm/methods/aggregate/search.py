@@ -19,6 +19,7 @@ from pm_dpgmm.methods.aggregate.design import (
     subset_size,
     with_answer,
     with_growing,
+    with_moved,
 )
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
@@ -36,6 +37,7 @@ RECORDS_PER_NUMBER = (
     384.0,
     768.0,
 )  # tried in turn
+FAR = 0.005  # share of the records in the sketch's background from which on numbers may hang on those
 PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
 SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
@@ -105,7 +107,10 @@ def best_design(
     if best is None or not isinstance(chart, VectorChart):
         return best
     best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
-    return None if (best.alike | best.growing).all() else best
+    if (best.alike | best.growing).all():
+        return None
+    far = 0.0 if centre.background is None else centre.background[0]
+    return with_moved(best, fit, rows, far, rng=rng) if far > FAR else best
 
 
 def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
