@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--n-jobs", type=_jobs, default=-1, help="workers, -1 (default) for every core")
     again.add_argument("--json", action="store_true", help="print JSON instead of tables")
     report = command("report", _report, "run claims and audits, write report.html and report.md", "--out report")
-    report.add_argument("--out", metavar="FOLDER", default="report", help="folder to write to (default report)")
+    report.add_argument(
+        "--out", metavar="FOLDER", default="report", help="folder (default report); written after each part"
+    )
     report.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
     report.add_argument("--share", type=_share, default=1.0, help="share of the samples of the audits (default 1)")
     report.add_argument("--no-audits", action="store_true", help="no audits; the report says so")
@@ -309,12 +312,17 @@ def _reproductions(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from verification.auditing.result import json_text
-    from verification.report import collect, to_markdown, write_report
+    from verification.report import Contents, collect, to_markdown, write_report
 
     quiet = options.json or not sys.stderr.isatty()
     folder = make_folder(options.out, name="--out")  # before the audits, which take long
     for name in ("report.html", "report.md"):  # an older report is replaced
         check_destination(folder / name, name="the report", force=True)
+
+    def keep(contents: Contents) -> None:
+        with suppress(OSError):  # the end tells
+            write_report(contents, options.out)
+
     contents = collect(
         seed=options.seed,
         thorough=options.thorough,
@@ -323,6 +331,7 @@ def _report(options: argparse.Namespace) -> int:
         reproductions=not options.no_reproductions,
         n_jobs=options.n_jobs,
         progress=lambda name: None if quiet else print(name, file=sys.stderr),
+        partly=keep,
     )
     try:
         paths = [str(path) for path in write_report(contents, options.out)]

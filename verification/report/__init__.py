@@ -7,17 +7,19 @@ for the experiments of the papers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pm_dpgmm.files.writing import write_text
 from verification.claims import Outcome, all_claims, run_claims
 from verification.claims.run import SEED
+from verification.report import figures
 from verification.report.contents import Contents, Figure
 from verification.report.experiments import experiments_markdown
-from verification.report.figures import all_figures
 from verification.report.markdown import to_markdown
 from verification.report.page import experiments_page, to_html
 from verification.reproductions import Effort, Experiment, run_reproductions
+from verification.specimens import Specimen
 from verification.trials import Trial
 
 __all__ = ["Contents", "Figure", "collect", "to_html", "to_markdown", "write_experiments", "write_report"]
@@ -32,6 +34,7 @@ def collect(
     reproductions: bool = True,
     n_jobs: int = 1,
     progress: Callable[[str], None] = lambda name: None,
+    partly: Callable[[Contents], None] = lambda contents: None,
 ) -> Contents:
     """Run everything that a report needs.
 
@@ -51,6 +54,9 @@ def collect(
         Worker processes for claims, audits and experiments.
     progress : callable
         Called with the name of what was just finished.
+    partly : callable
+        Called with what is there after the claims and after each kind of audit, if more follows: a report that says of
+        the rest that it was not run.
     """
     from verification.specimens import all_specimens
     from verification.targets import all_targets
@@ -59,21 +65,26 @@ def collect(
     def told(outcome: Outcome) -> None:
         progress(outcome.claim.id)
 
+    def audited(mechanisms: Sequence[Specimen]) -> list[Trial]:
+        return run_trials(
+            mechanisms, seed=seed, share=share, n_jobs=n_jobs, progress=lambda trial: progress(trial.specimen.name)
+        )
+
     outcomes = run_claims(all_claims(), seed=seed, thorough=thorough, n_jobs=n_jobs, progress=told)
-    found: list[list[Trial] | None] = [None, None]
+    found = Contents(outcomes, None, None, figures.all_figures(seed), seed, thorough, share, None)
     if audits:
-        found = [
-            run_trials(
-                mechanisms, seed=seed, share=share, n_jobs=n_jobs, progress=lambda trial: progress(trial.specimen.name)
-            )
-            for mechanisms in (all_specimens(), all_targets())
-        ]
-    experiments = None
+        partly(found)
+        specimens = audited(all_specimens())
+        partly(replace(found, specimens=specimens))
+        targets = audited(all_targets())
+        drawn = [*found.figures, figures.audits([*specimens, *targets])]
+        found = replace(found, specimens=specimens, targets=targets, figures=drawn)
     if reproductions:
+        partly(found)
         effort = Effort(quick=not thorough, seed=seed, n_jobs=n_jobs)
         experiments = run_reproductions(effort=effort, progress=lambda experiment: progress(experiment.name))
-    figures = all_figures(seed, *found)
-    return Contents(outcomes, found[0], found[1], figures, seed, thorough, share, experiments)
+        found = replace(found, reproductions=experiments)
+    return found
 
 
 def write_report(contents: Contents, folder: str | Path) -> tuple[Path, Path]:

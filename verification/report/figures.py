@@ -22,11 +22,9 @@ SIZE = (5.6, 3.9)  # inches
 SALT = "pm_dpgmm"  # of the names inside an SVG: the same page for the same numbers
 
 
-def all_figures(seed: int, specimens: Sequence[Any] | None, targets: Sequence[Any] | None) -> list[Figure]:
-    """Every drawing; the one of audits only if they were run."""
-    figures = [tv_range(seed), triangle_constants(seed), mask_curves(seed), score_volumes(seed)]
-    trials = [*(specimens or ()), *(targets or ())]
-    return figures + ([audits(trials)] if trials else [])
+def all_figures(seed: int) -> list[Figure]:
+    """Every drawing but :func:`audits`."""
+    return [tv_range(seed), triangle_constants(seed), mask_curves(seed), score_volumes(seed)]
 
 
 def tv_range(seed: int) -> Figure:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from verification import report as module
+from verification import report as module, trials
 from verification.__main__ import main
 from verification.auditing.result import json_text
 from verification.claims import Claim, Finding, Kind, Outcome, Verdict, all_claims, run_claim
@@ -59,7 +59,7 @@ def figures():
     with pytest.MonkeyPatch.context() as patch:
         for search in ("mean_triangle", "one_column_triangle"):
             patch.setattr(drawings, search, lambda effort, **given: over([(1.0 + given["radius"] / 4, "a pair")]))
-        return all_figures(1, None, None)
+        return all_figures(1)
 
 
 @pytest.fixture(scope="module")
@@ -203,11 +203,32 @@ def test_a_long_worst_case_is_cut_in_the_page():
 def test_collect_runs_the_claims_with_the_seed(monkeypatch):
     chosen = tuple(claim for claim in all_claims() if claim.id in ("lifting", "bottleneck"))
     monkeypatch.setattr(module, "all_claims", lambda: chosen)
-    monkeypatch.setattr(module, "all_figures", lambda *given: [])
+    monkeypatch.setattr(drawings, "all_figures", lambda *given: [])
     names = []
     found = collect(seed=3, audits=False, reproductions=False, progress=names.append)
     assert names == [claim.id for claim in chosen] and found.specimens is None and found.wrong == []
     assert found.outcomes[0].finding == run_claim(chosen[0], seed=3).finding
+
+
+def test_what_was_done_is_written_before_the_rest_is(contents, tmp_path, monkeypatch, capsys):
+    """Audits take half an hour; an interrupt lost the claims, too."""
+
+    def interrupted(*given, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "run_claims", lambda *given, **settings: contents.outcomes)
+    monkeypatch.setattr(drawings, "all_figures", lambda *given: [])
+    monkeypatch.setattr(trials, "run_trials", lambda chosen, **settings: contents.targets[: len(chosen)])
+    monkeypatch.setattr(module, "run_reproductions", interrupted)
+    assert main(["report", "--out", str(tmp_path), "--n-jobs", "1"]) == 130
+    text = (tmp_path / "report.md").read_text()
+    assert contents.outcomes[0].claim.id in text and contents.targets[0].specimen.name in text
+    assert text.count("Not run for this page.") == 1
+    parts = []
+    monkeypatch.setattr(module, "run_reproductions", lambda **settings: [])
+    whole = collect(partly=parts.append)
+    assert [(one.specimens is None, one.targets is None) for one in parts] == [(1, 1), (0, 1), (0, 0)]
+    assert whole.reproductions == [] and all(one.reproductions is None for one in parts)
 
 
 def full(*given, **settings):
