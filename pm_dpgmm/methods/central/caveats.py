@@ -80,7 +80,7 @@ def expected_losses(statistics: CentralStatistics, mixture: Mixture) -> FloatArr
         held, radii = records[:, None] * shares / one.scale, one.cells.radii[0]
         of_sums += np.square(held / (spread[1] * radii)).sum(axis=1)
         of_squares += np.square(held / (spread[1 + d] * np.square(radii))).sum(axis=1)
-    return noise_losses(mixture, statistics.unit, of_sums, of_squares, d * (d + 1) / 2)
+    return noise_losses(mixture, statistics.unit, of_sums, of_squares, full=True)
 
 
 def _spread(n_features: int) -> FloatArray:

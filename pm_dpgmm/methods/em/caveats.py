@@ -49,23 +49,30 @@ def expected_losses(steps: EMStatistics, mixture: Mixture) -> FloatArray:
 
     Errors of a mean and of a covariance, by the balls of every step, over what was found.
     """
-    d = mixture.n_features
     records = np.maximum(mixture.weights * float(steps.n_records), 1.0)
     of_sums = np.square(records / (steps.scales[:, 1, None] * steps.radii)).sum(axis=0)
     of_squares = np.square(records / (steps.scales[:, 2, None] * np.square(steps.radii))).sum(axis=0)
     if steps.kind is Squares.ISOTROPIC:
-        of_squares = of_squares * d**2  # the squared length of D entries
-    entries = d * (d + 1) / 2 if steps.kind is Squares.FULL else d
-    return noise_losses(mixture, steps.unit, of_sums, of_squares, entries)
+        of_squares = of_squares * mixture.n_features**2  # the squared length of D entries
+    return noise_losses(mixture, steps.unit, of_sums, of_squares, full=steps.kind is Squares.FULL)
 
 
 def noise_losses(
-    mixture: Mixture, unit: FloatArray, of_sums: FloatArray, of_squares: FloatArray, entries: float
+    mixture: Mixture, unit: FloatArray, of_sums: FloatArray, of_squares: FloatArray, *, full: bool
 ) -> FloatArray:
-    """From the precisions (K,) that noise leaves a mean and an entry of a covariance, of columns over ``unit``."""
-    d = mixture.n_features
-    variances = np.trace(mixture.covariances / (unit[:, None] * unit), axis1=1, axis2=2) / d
-    return np.asarray(entries / (4 * of_squares * np.square(variances)) + d / (2 * of_sums * variances))
+    """From the precisions (K,) that noise leaves a mean and a variance, of columns over ``unit``; nats a record, (K,).
+
+    With P the inverse of a covariance and symmetric noise E in it the loss is a quarter of tr(P E P E) to second order;
+    ``full``: of mean (tr P)^2 + tr P^2 over twice the precision, as directions in which a component is narrow count
+    most; else E is diagonal.
+    """
+    inverse = np.linalg.inv(mixture.covariances / (unit[:, None] * unit))
+    traces = np.trace(inverse, axis1=1, axis2=2)
+    if full:
+        of_widths = (np.square(traces) + np.square(inverse).sum(axis=(1, 2))) / 2
+    else:
+        of_widths = np.square(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+    return np.asarray(of_widths / (4 * of_squares) + traces / (2 * of_sums))
 
 
 def cluster_caveats(last: ClusterSums) -> list[str]:

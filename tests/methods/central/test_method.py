@@ -207,6 +207,17 @@ def test_cells_that_did_not_shrink_to_the_components_are_told(half, told):
     assert told == ("may be noise" in str(release.flag))
 
 
+@pytest.mark.parametrize("narrow, told", [(0.5, False), (0.02, True)])
+def test_noise_as_large_as_the_narrowest_column_is_told(narrow, told):
+    """The mean variance of both columns said nothing where half a nat to a nat a record was lost."""
+    rng = np.random.default_rng(4)
+    X = (rng.normal(size=(10_000, 2)) + np.repeat([[0.0], [4.0]], 5_000, axis=0)) * [narrow, 1.0]
+    settings = {"bounds": (-6, 10), "method": "central", "random_seed": 1, "progress": False}
+    with pytest.warns(dpg.FitWarning, match="the covariance of components 0, 1") if told else nullcontext():
+        release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, **settings)
+    assert told == (release.warnings != ())
+
+
 @pytest.mark.parametrize("low, told", [(0.8, True), (-1.0, False)])
 def test_bounds_that_cut_off_most_records_are_told(low, told):
     """Lower bounds of .8 cut off 79 % of normal records and gave a mean of .8, in silence; of -1 they gave 0."""

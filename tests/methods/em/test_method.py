@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -200,6 +201,18 @@ def test_noise_as_large_as_the_variance_that_was_found_is_told(n_features, half,
         release = dpg.fit_gmm(records, 1, epsilon=1.0, delta=1e-6, **settings)
     assert [issubclass(one.category, dpg.FitWarning) for one in shown] == [True] * told
     assert told == ("the covariance of component 0 may be noise" in str(release.flag))
+
+
+@pytest.mark.parametrize("correlation, told", [(0.9, False), (0.999, True)])
+def test_noise_as_large_as_the_narrowest_direction_is_told(correlation, told):
+    """The mean variance of all directions said nothing where half a nat a record was lost."""
+    normal = np.random.default_rng(3).normal(size=(10_000, 2))
+    across = correlation * normal[:, 0] + np.sqrt(1 - correlation**2) * normal[:, 1]
+    X = np.column_stack([normal[:, 0], across]) + np.repeat([[0.0, 0.0], [4.0, -4.0]], 5_000, axis=0)
+    settings = {"bounds": (-12, 12), "method": "em", "random_seed": 1, "progress": False}
+    with pytest.warns(dpg.FitWarning, match="the covariance of components 0, 1") if told else nullcontext():
+        release = dpg.fit_gmm(X, 2, epsilon=1.0, delta=1e-6, **settings)
+    assert told == (release.warnings != ())
 
 
 @pytest.mark.thorough(quick=["7"])
