@@ -109,6 +109,13 @@ def clock_limit(time_limit: float | None) -> float | None:
     return None if time_limit is None else OVERTIME * time_limit + REPRIEVE
 
 
+def longest_try(request: Request) -> float:
+    """Seconds after which the supervisor of a request must have said what became of it; its own clock is half."""
+    clock = request[-1]
+    n_fits = len(request[0]) if isinstance(request[0], list) else 1
+    return math.inf if clock is None else 2 * n_fits * clock
+
+
 @contextlib.contextmanager
 def servers() -> Iterator[str]:
     """The name of a new call. Its servers start when there is work, and leave at the end."""
@@ -199,6 +206,9 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
                 server.connection.send(request)
                 server.connection.recv()
                 begun = True
+                most = longest_try(request)
+                if most < LONGEST_POLL and not server.connection.poll(most):  # the learner stopped its supervisor
+                    raise TimeoutError
                 answer = server.connection.recv()
                 with _lock:
                     wanted = call in _servers
@@ -303,8 +313,9 @@ def _retire(call: str, server: Server) -> None:
     server.line.close()
     try:
         server.process.wait(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:  # it has no child while it loads the learner
-        server.process.kill()
+    except subprocess.TimeoutExpired:  # it loads the learner, or waits for a supervisor that was stopped
+        with contextlib.suppress(OSError):
+            os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait()
     with _lock, contextlib.suppress(KeyError, ValueError):
         _servers[call].remove(server)

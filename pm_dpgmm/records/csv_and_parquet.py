@@ -263,11 +263,14 @@ def _number(text: str, place: tuple[str, int]) -> float:
 def _parquet_blocks(path: Path, n_rows: int, columns: Sequence[str] | None) -> Iterator[Block]:
     with _parquet(path) as (file, header):
         names = tuple(header[j] for j in positions(columns, header))
-        empty = True
+        found, promised = 0, file.metadata.num_rows
         for batch in file.iter_batches(n_rows, columns=list(names)):
-            empty = False
+            found += len(batch)
             yield _arrow_numbers(batch, names), names
-        if empty:
+        if found != promised:  # a row group that lost its length to a damaged footer
+            what = f"{found:,} of the {promised:,} rows that its footer tells of"
+            raise ValueError(f"X must be a readable table, got {str(path)!r} with {what}")
+        if not found:
             yield _arrow_numbers(file.schema_arrow.empty_table(), names), names
 
 

@@ -31,7 +31,8 @@ from pm_dpgmm.mixture.mixture import Mixture
     SERVER_KILLED,
     HOST_KILLED,
     LEFT_BEHIND,
-) = range(1, 14)
+    SUPERVISOR_STOPPED,
+) = range(1, 15)
 
 
 def behaviour(folder):
@@ -76,6 +77,9 @@ def behaviour(folder):
                 os.kill(ancestor, signal.SIGKILL)
             case 13:
                 (folder / "left").write_text(str(subprocess.Popen(["sleep", "1000"]).pid))
+            case 14:
+                (folder / "stopped").write_text(str(os.getppid()))
+                os.kill(os.getppid(), signal.SIGSTOP)
         draws = np.random.normal(size=2)  # noqa: NPY002 - the global streams are seeded for each fit
         return Mixture([1.0], [[subset[1, 0] + draws[0]]], [[[np.exp(draws[1]) + len(calls)]]])
 
@@ -139,6 +143,16 @@ def test_processor_time_decides_at_once_and_the_clock_only_alone(tmp_path, monke
     expected = undisturbed(tmp_path / "b", [2, 3])
     assert fits == [None, None, expected[2], expected[3]]
     assert tries == [1, 2, 2, 1]
+
+
+@pytest.mark.thorough
+def test_a_learner_that_stops_its_supervisor_does_not_hang_the_run(tmp_path, monkeypatch):
+    """Nobody then watched the clock; the supervisor stayed behind with a subset of records in memory."""
+    monkeypatch.setattr(learner_pool, "OVERTIME", 0.0)
+    monkeypatch.setattr(learner_pool, "REPRIEVE", 1.5)
+    fits, tries = run(tmp_path / "a", [SUPERVISOR_STOPPED, GOOD], n_jobs=None, time_limit=0.1)
+    assert fits == [None, undisturbed(tmp_path / "b", [1])[1]] and tries == [2, 1]
+    assert gone(tmp_path / "a" / "stopped")
 
 
 @pytest.mark.usefixtures("interruptible")

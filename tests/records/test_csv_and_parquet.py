@@ -505,6 +505,23 @@ def test_types_of_arrow_that_numpy_does_not_have_are_refused_by_name():
         read_records(pd.DataFrame({"since": intervals, "a": [1.0, 2.0]}))
 
 
+def test_a_file_whose_footer_lost_rows_is_refused(tmp_path):
+    """One bit of a footer made a table of 2,000 rows one of 999, which was fitted."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": np.arange(2000.0)}), path, row_group_size=500)
+    whole = path.read_bytes()
+    row_group, shorter = b"\x16\xe8\x07", b"\x16\xe6\x07"  # 500 and 499 as numbers of 64 bits in a field of a footer
+    places = [i for i in range(len(whole)) if whole.startswith(row_group, i)]
+    read = []
+    for place in places:
+        path.write_bytes(whole[:place] + shorter + whole[place + 3 :])
+        try:
+            read.append(sum(map(len, RecordBlocks(path))))
+        except ValueError as error:
+            read.append("1,999 of the 2,000 rows" in str(error))
+    assert set(read) == {2000, True} and read.count(True) == 4
+
+
 def test_a_page_with_another_checksum_is_refused(tmp_path):
     """One flipped bit was read as another number, although the file says what it was."""
     path = tmp_path / "x.parquet"
