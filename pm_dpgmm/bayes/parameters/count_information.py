@@ -10,8 +10,9 @@ import numpy as np
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.bayes.parameters.anchor import mixture_at, weak_deviations
 from pm_dpgmm.methods.counts.background import LEAST_SHARE
-from pm_dpgmm.methods.counts.histogram_fit import CELL_VARIANCE, SMALLEST_EXPECTED, cell_centres
+from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_EXPECTED
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
+from pm_dpgmm.methods.counts.points_of_bins import chances_of_bins, fineness_for
 from pm_dpgmm.methods.gaps.bin_fit import masses
 from pm_dpgmm.methods.gaps.statistics import GapStatistics
 from pm_dpgmm.mixture.background import background_of
@@ -51,13 +52,11 @@ def histogram_covariance(release: Released, mixture: Mixture) -> FloatArray:
     counts, bounds = release.raw["counts"], release.raw["bounds"]
     n_cells = counts.shape[0]
     total = release.n_records if release.n_records is not None else max(1.0, float(counts.sum()))
-    centres = cell_centres(bounds, n_cells)
-    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
+    fineness = fineness_for(mixture, bounds, n_cells)
     background = background_of(release)
 
     def expected_counts(near: Mixture) -> FloatArray:
-        blurred = Mixture(near.weights, near.means, near.covariances + np.diag(CELL_VARIANCE * width**2))
-        return np.asarray(total * np.prod(width) * np.exp(blurred.log_density(centres)))
+        return total * chances_of_bins(near, bounds, n_cells, fineness)
 
     def expected(offsets: FloatArray) -> FloatArray:
         return expected_counts(joined(mixture_at(offsets, mixture), background))

@@ -17,7 +17,7 @@ import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.caveats import LEAST_SIGNAL, Counts, judged, likely_number, signal
-from pm_dpgmm.methods.counts.histogram_fit import fit_beside, shares_of_bins
+from pm_dpgmm.methods.counts.histogram_fit import fit_beside
 from pm_dpgmm.methods.counts.histogram_law import (
     LEAST_EXPECTED,
     log_total,
@@ -25,6 +25,7 @@ from pm_dpgmm.methods.counts.histogram_law import (
     numpy_log_count,
     true_counts,
 )
+from pm_dpgmm.methods.counts.points_of_bins import shares_of_bins
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT, SliceFits
 from pm_dpgmm.methods.outcome import Progress
 from pm_dpgmm.mixture.far_rows import as_wide_as

@@ -18,8 +18,8 @@ from scipy import special
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.components_in_words import listed
-from pm_dpgmm.methods.counts.histogram_fit import SMALLEST_VARIANCE as GRID_VARIANCE
 from pm_dpgmm.methods.counts.histogram_law import noise_variance
+from pm_dpgmm.methods.counts.points_of_bins import FINEST, LEAST_IN_COLUMN, SMALLEST_VARIANCE as GRID_VARIANCE
 from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
 from pm_dpgmm.methods.sketch.checks.misfit import counted
 from pm_dpgmm.methods.sketch.estimate import MEASURED
@@ -32,8 +32,8 @@ from pm_dpgmm.privacy.noise import IntArray
 SURE = 6.0
 MATTERS = 0.2  # nats per record from which on a sure misfit is told: no table is a mixture, and few are as far from one
 ONE_MORE = 0.06  # nats per record that one component more must gain to be told
-MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as the bins allow: counts show a part of it only
-NARROW = 1.3  # times the least deviation that a fit allows
+MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as bins: counts show a part of it only
+NARROW = 1.3  # times the least deviation of a fit to slices, or of what the centres of a grid's bins tell
 AT_LEAST = 1.01  # the same, where nothing but the limit holds it there
 LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
@@ -250,7 +250,7 @@ def misfit(fit: Judged, gain: float = 0.0) -> str | None:
         )
     help_ = "another number of components, bounds that fit the columns, other bins (n_bins)"
     if mostly_narrow:
-        help_ = f"{listed(narrow)} came out as narrow as bins allow, so tighter bounds, more bins (n_bins)"
+        help_ = f"{listed(narrow)} came out no wider than a bin, so tighter bounds, more bins (n_bins)"
     told = f"{size:.2g}" if size < 1 else "1"
     return (
         f"a mixture of {counted(k, 'component')} does not fit the released counts: they alone"
@@ -259,22 +259,25 @@ def misfit(fit: Judged, gain: float = 0.0) -> str | None:
 
 
 def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
-    """Which components have a deviation along some axis that is hardly more than the fit's least, shape (K,)."""
+    """Which components have a deviation along some axis of a bin or less, of slices the fit's least, shape (K,)."""
     least = GRID_VARIANCE if fit.counts.slices is None else SLICE_VARIANCE
     unit = np.outer(fit.counts.width, fit.counts.width)
     return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < NARROW**2 * least)
 
 
-def as_narrow_as_slices(fit: Judged) -> NDArray[np.bool_]:
-    """Which components are at the least deviation that a fit to slices allows, shape (K,); none for a grid.
+def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
+    """Which components are at the least deviation that a fit allows, in a column or along any direction, shape (K,).
 
-    What is narrower in an oblique direction, as columns that nearly determine each other are, is then made up for by
-    the other widths: the counts neither contradict it nor leave it open, and cannot tell how narrow it is.
+    What is narrower, as columns that nearly determine each other are, is then made up for by the other widths: the
+    counts neither contradict it nor leave it open, and cannot tell how narrow it is.
     """
-    if fit.counts.slices is None:
-        return np.zeros(fit.mixture.n_components, dtype=np.bool_)
-    unit = np.outer(fit.counts.width, fit.counts.width)
-    return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < AT_LEAST**2 * SLICE_VARIANCE)
+    covariances = fit.mixture.covariances / np.outer(fit.counts.width, fit.counts.width)
+    least = np.linalg.eigvalsh(covariances)[:, 0]
+    if fit.counts.slices is not None:
+        return np.asarray(least < AT_LEAST**2 * SLICE_VARIANCE)
+    in_column = np.diagonal(covariances, axis1=1, axis2=2).min(axis=1)
+    finest = FINEST[covariances.shape[1]]
+    return np.asarray((in_column < AT_LEAST**2 * LEAST_IN_COLUMN) | (least < (AT_LEAST / finest) ** 2 * GRID_VARIANCE))
 
 
 def excess(fit: Judged) -> float:
@@ -354,7 +357,7 @@ def unmeasured_width(fit: Judged) -> str | None:
     Of a small component that matters where it is narrow along several: the density there is their product.
     """
     narrower, wider = (width_rises(fit, factor) < MEASURED for factor in (1 / TIMES, TIMES))
-    narrower[:, 0] |= as_narrow_as_slices(fit)
+    narrower[:, 0] |= as_narrow_as_allowed(fit)
     weights = fit.mixture.weights
     costly = PER_AXIS * (weights @ narrower.sum(axis=1)) > COSTS
     misplaced = weights[wider.any(axis=1)].sum() > MISPLACED

@@ -31,8 +31,8 @@ class HistogramMethod(Method):
     Parameters
     ----------
     n_bins : int, optional
-        Bins along each column; 64 in one dimension, 32 in two. A component narrower than a bin is not resolved: its
-        standard deviation comes out as about three quarters of a bin. ``n_cells``, its former name, is taken too.
+        Bins along each column; 64 in one dimension, 32 in two. No component comes out narrower than half a bin in a
+        column, or, across columns that correlate, than about a tenth. ``n_cells``, its former name, is taken too.
 
     Guarantee
     ---------

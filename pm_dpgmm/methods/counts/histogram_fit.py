@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,15 +14,26 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.histogram_law import LEAST_VARIANCE, log_total, noise_variance, true_counts
 from pm_dpgmm.methods.counts.moves import Parameters, moved, without_one
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
-from pm_dpgmm.mixture.mixture import LOG_2PI, Mixture
+from pm_dpgmm.methods.counts.points_of_bins import (
+    CELL_VARIANCE,
+    FINEST,
+    LEAST_IN_COLUMN,
+    NEAR,
+    SMALLEST_VARIANCE,
+    cell_centres,
+    densities_at,
+    fineness_for,
+    in_bins,
+    in_records,
+    points_of,
+)
+from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray
 
 N_WIDE, N_NARROW = 10, 4  # short runs to find the basin: from a typical width, and from that of a bin
 N_STARTS, START_STEPS = N_WIDE + N_NARROW, 40
 MAX_STEPS, TOLERANCE = 500, 1e-4  # of the long run; gain of log-likelihood per step, in nats over all bins
 START_SEED = 20231  # public: starting points are post-processing, and a fixed seed makes a release reproducible
-CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard)
-SMALLEST_VARIANCE = 0.75**2  # of a component along any direction, in bins squared: nothing narrower is resolved
 PRIOR_RECORDS = 0.3  # pseudo-records of the prior on a covariance, for each unit of the noise scale
 LONG = 10  # steps of a long run that are a part of the progress
 N_PARTS = N_STARTS + 2 * MAX_STEPS // LONG
@@ -32,13 +42,6 @@ BLOCKS, ADD_STEPS = (1, 2, 4, 8), 5  # bins along a side where another component
 SMALLEST_EXPECTED = 1e-6  # count of an empty bin far from every component; keeps logarithms finite
 
 BoolArray = NDArray[np.bool_]
-
-
-def cell_centres(bounds: FloatArray, n_cells: int) -> FloatArray:
-    """Centres of the bins, shape (n_cells ** D, D), in the order of ``counts.ravel()``."""
-    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
-    axes = [low + step * (np.arange(n_cells) + 0.5) for low, step in zip(bounds[:, 0], width, strict=True)]
-    return np.array(list(itertools.product(*axes)))
 
 
 def fit_counts(
@@ -51,12 +54,13 @@ def fit_counts(
 ) -> Mixture:
     """Fit a mixture to noisy counts by EM on the likelihood that knows the noise.
 
-    The true count of the bin at x is Poisson with mean sum over k of rate_k N(x; mean_k, covariance_k + I/12), in
-    units of a bin; the published one adds discrete Laplace noise of scale b. EM treats the true counts as missing:
-    their expectation given the published count is exact
-    (:func:`pm_dpgmm.methods.counts.noisy_poisson.count_log_likelihood`), and the rest is EM for a mixture on weighted
-    points. Every bin counts, empty ones included: nothing is cut. Mass outside the bounds counts against a mixture,
-    since records there were moved to the edge. Rates are free, so the number of records is not used.
+    The true count of the bin at x is Poisson with mean sum over k of rate_k N(x; mean_k, covariance_k + I/12), in units
+    of a bin; the published one adds discrete Laplace noise of scale b. EM treats the true counts as missing: their
+    expectation given the published count is exact (:func:`pm_dpgmm.methods.counts.noisy_poisson.count_log_likelihood`),
+    and the rest is EM for a mixture on weighted points. Where a component is narrower than that holds for, along any
+    direction, every bin is cut into smaller ones, whose sums are published. Every bin counts, empty ones included:
+    nothing is cut. Mass outside the bounds counts against a mixture, since records there were moved to the edge. Rates
+    are free, so the number of records is not used.
 
     Parameters
     ----------
@@ -95,7 +99,7 @@ def fit_counts(
         value=lambda fit: _em(grid, fit, 1)[0],
         improved=lambda fit: _em(grid, fit, MAX_STEPS),
     )
-    return _in_records(found, bounds, n_cells)
+    return in_records(*_narrowed(grid, found), bounds, n_cells)
 
 
 def fit_beside(
@@ -128,16 +132,18 @@ def fit_beside(
     Mixture
         Without the known component.
     """
-    grid = replace(_grid(counts, mixture.n_components, noise_scale), n_fixed=1, n_records=n_records)
+    n_cells = counts.shape[0]
+    fineness = fineness_for(mixture, bounds, n_cells)
+    grid = _grid(counts, mixture.n_components, noise_scale, fineness)
+    grid = replace(grid, n_fixed=1, n_records=n_records)
     n_expected = max(float(counts.sum()), 1.0) if n_records is None else float(n_records)
-    own = _in_bins(mixture, bounds, counts.shape[0], (1 - FIRST_SHARE) * n_expected)
-    other = _in_bins(known, bounds, counts.shape[0], FIRST_SHARE * n_expected)
-    rates, means, blurred = (np.concatenate(pair) for pair in zip(own, other, strict=True))
+    own = in_bins(mixture, bounds, n_cells, (1 - FIRST_SHARE) * n_expected, fineness)
+    other = in_bins(known, bounds, n_cells, FIRST_SHARE * n_expected, fineness)
+    both = _beside(own, other)
     told = N_PARTS - MAX_STEPS // LONG
-    _, (rates, means, blurred) = _em(
-        grid, (rates, means, blurred), MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS)
-    )
-    return _in_records((rates[:-1], means[:-1], blurred[:-1]), bounds, counts.shape[0])
+    _, both = _em(grid, both, MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS))
+    fineness, (rates, means, blurred) = _narrowed(grid, both)
+    return in_records(fineness, (rates[:-1], means[:-1], blurred[:-1]), bounds, n_cells)
 
 
 def fit_larger(
@@ -150,44 +156,21 @@ def fit_larger(
 ) -> Mixture:
     """What :func:`fit_counts` found with one component more, where counts are left over; without the background."""
     n_cells, n_expected = counts.shape[0], max(float(counts.sum()), 1.0)
-    weight = 0.0 if background is None else background[0]
-    parameters = _in_bins(mixture, bounds, n_cells, (1 - weight) * n_expected)
-    grid = _grid(counts, mixture.n_components, noise_scale)
+    weight, fineness = 0.0 if background is None else background[0], fineness_for(mixture, bounds, n_cells)
+    parameters = in_bins(mixture, bounds, n_cells, (1 - weight) * n_expected, fineness)
+    grid = _grid(counts, mixture.n_components, noise_scale, fineness)
     if background is not None:
         grid = replace(grid, n_fixed=1)
-        other = _in_bins(background[1], bounds, n_cells, weight * n_expected)
-        rates, means, blurred = (np.concatenate(pair) for pair in zip(parameters, other, strict=True))
-        parameters = rates, means, blurred
+        parameters = _beside(parameters, in_bins(background[1], bounds, n_cells, weight * n_expected, fineness))
     larger = replace(grid, n_components=grid.n_components + 1)
     _, found = _em(larger, _grown(grid, parameters), MAX_STEPS)
     rates, means, blurred = (rows[: larger.n_components] for rows in found)
-    return _in_records((rates, means, blurred), bounds, n_cells)
+    return in_records(fineness, (rates, means, blurred), bounds, n_cells)
 
 
-def shares_of_bins(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatArray:
-    """Probabilities of the bins as the fit takes them, shape (n_cells ** D,), of a record within the bounds."""
-    parameters = _in_bins(mixture, bounds, n_cells, 1.0)
-    parts, _ = _densities(cell_centres(np.array([[0.0, n_cells]] * len(bounds)), n_cells), parameters)
-    found = parts.sum(axis=0)
-    return np.asarray(found / found.sum())
-
-
-def _in_records(found: Parameters, bounds: FloatArray, n_cells: int) -> Mixture:
-    """In the unit of the records."""
-    rates, means, blurred = found
-    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
-    weights = np.maximum(rates / rates.sum(), 1e-6)
-    covariances = (blurred - np.eye(len(width)) * CELL_VARIANCE) * (width[:, None] * width)
-    return Mixture(
-        weights / weights.sum(), means * width + bounds[:, 0], (covariances + np.swapaxes(covariances, 1, 2)) / 2
-    )
-
-
-def _in_bins(mixture: Mixture, bounds: FloatArray, n_cells: int, n_records: float) -> Parameters:
-    """A mixture of so many records, in units of a bin."""
-    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
-    blurred = mixture.covariances / (width[:, None] * width) + np.eye(len(width)) * CELL_VARIANCE
-    return mixture.weights * n_records, (mixture.means - bounds[:, 0]) / width, blurred
+def _beside(own: Parameters, other: Parameters) -> Parameters:
+    rates, means, blurred = (np.concatenate(pair) for pair in zip(own, other, strict=True))
+    return rates, means, blurred
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,6 +179,8 @@ class _Grid:
 
     n_cells: int  # along a column
     centres: FloatArray  # (M, D)
+    fineness: int  # points along a side of a bin that stand for their surroundings: the centre alone is 1
+    points: FloatArray  # (M fineness^D, D), those of the first bin before those of the next
     heights: FloatArray  # (M,)
     noise_scale: float
     n_components: int
@@ -206,7 +191,7 @@ class _Grid:
     n_records: int | None = None  # where it is public and used
 
 
-def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
+def _grid(counts: IntArray, n_components: int, noise_scale: float, fineness: int = 1) -> _Grid:
     d, n_cells = counts.ndim, counts.shape[0]
     centres = cell_centres(np.array([[0.0, n_cells]] * d), n_cells)
     heights = counts.ravel().astype(float)
@@ -220,7 +205,30 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float) -> _Grid:
     mass = excess / excess.sum()
     centred = centres[prominent] - mass @ centres[prominent]
     spread = ((centred.T * mass) @ centred + np.eye(d)) / n_components ** (2 / d)
-    return _Grid(n_cells, centres, heights, noise_scale, n_components, prominent, excess, spread)
+    points = points_of(d, n_cells, fineness)
+    return _Grid(n_cells, centres, fineness, points, heights, noise_scale, n_components, prominent, excess, spread)
+
+
+def _narrowed(grid: _Grid, found: Parameters) -> tuple[int, Parameters]:
+    """Fineness and parameters, fitted again on finer points as long as a component is as narrow as these allow.
+
+    Where that overflows, what was found before.
+    """
+    d = grid.centres.shape[1]
+    while grid.fineness < FINEST[d]:
+        least = np.linalg.eigvalsh(found[2][: grid.n_components])[:, 0].min()
+        if least > NEAR * (SMALLEST_VARIANCE + CELL_VARIANCE) / grid.fineness**2:
+            break
+        fineness = 2 * grid.fineness
+        finer = replace(grid, fineness=fineness, points=points_of(d, grid.n_cells, fineness))
+        less = np.eye(d) * (CELL_VARIANCE / grid.fineness**2 - CELL_VARIANCE / fineness**2)
+        with np.errstate(all="ignore"):
+            try:
+                found = _em(finer, (found[0], found[1], found[2] - less), MAX_STEPS)[1]
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent: go on
+                break
+        grid = finer
+    return grid.fineness, found
 
 
 def _em(
@@ -232,7 +240,7 @@ def _em(
     for step in range(max_steps):
         going(step)
         parts, penalty = _expected_parts(grid, parameters, pseudo)
-        expected = parts.sum(axis=0) + SMALLEST_EXPECTED
+        expected = parts.sum(axis=0).reshape(len(grid.heights), -1).sum(axis=1) + SMALLEST_EXPECTED
         log_likelihood, slope = count_log_likelihood(grid.heights, expected, noise_scale=grid.noise_scale)
         # the mass outside the grid is a Poisson count known to be 0
         value = float(log_likelihood.sum() - (parameters[0].sum() - parts.sum()) - penalty)
@@ -244,7 +252,9 @@ def _em(
         if value - previous < TOLERANCE:
             break
         previous = value
-        parameters = _maximise(grid, parts * true, pseudo, parameters)
+        parameters = _maximise(
+            grid, parts * np.repeat(true, grid.fineness ** grid.centres.shape[1]), pseudo, parameters
+        )
     return previous, parameters
 
 
@@ -276,7 +286,7 @@ def _grown(grid: _Grid, parameters: Parameters) -> Parameters:
 
 def _added(grid: _Grid, parameters: Parameters, size: int) -> Parameters:
     """With a component in the block of so many bins along a side where the excess is most deviations."""
-    expected = _densities(grid.centres, parameters)[0].sum(axis=0)
+    expected = _expected_parts(grid, parameters, 0.0)[0].sum(axis=0).reshape(len(grid.heights), -1).sum(axis=1)
     shape = (grid.n_cells,) * grid.centres.shape[1]
     n_bins = size ** len(shape)
 
@@ -296,32 +306,26 @@ def _added(grid: _Grid, parameters: Parameters, size: int) -> Parameters:
 
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:
-    """Expected count of each component in each bin (K, M), and the penalty of the prior on the covariances."""
-    parts, log_determinants = _densities(grid.centres, parameters)
+    """Expected count of each component around each point (K, N), and the penalty of the prior on the covariances."""
+    parts, log_determinants = densities_at(grid.points, parameters)
+    parts /= grid.fineness ** grid.centres.shape[1]
     covariances = parameters[2]
     traces = np.trace(np.linalg.solve(covariances, np.broadcast_to(grid.spread, covariances.shape)), axis1=1, axis2=2)
     return parts, 0.5 * pseudo * float((log_determinants + traces)[: grid.n_components].sum())
 
 
-def _densities(centres: FloatArray, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
-    """Rate times density of each component at each centre (K, M), and log-determinants (K,) of the covariances."""
-    rates, means, covariances = parameters
-    factors = np.linalg.cholesky(covariances)
-    whitened = np.linalg.solve(factors, np.swapaxes(centres - means[:, None, :], 1, 2))
-    log_determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + means.shape[1] * LOG_2PI)
-    return rates[:, None] * np.exp(exponents), log_determinants
-
-
 def _maximise(grid: _Grid, shares: FloatArray, pseudo: float, before: Parameters) -> Parameters:
     """Rates, means and covariances from the expected true counts of each component; covariances with the prior."""
     rates = shares.sum(axis=1) + 1e-9
-    means = shares @ grid.centres / rates[:, None]
-    offsets = grid.centres - means[:, None, :]
+    means = shares @ grid.points / rates[:, None]
+    offsets = grid.points - means[:, None, :]
     scatter = np.einsum("km,kmi,kmj->kij", shares, offsets, offsets) + pseudo * grid.spread
     values, vectors = np.linalg.eigh(scatter / (rates + pseudo)[:, None, None])
-    values = np.maximum(values, SMALLEST_VARIANCE + CELL_VARIANCE)
+    values = np.maximum(values, (SMALLEST_VARIANCE + CELL_VARIANCE) / grid.fineness**2)
     covariances = (vectors * values[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    own = np.diagonal(covariances, axis1=1, axis2=2)
+    missing = np.maximum(LEAST_IN_COLUMN + CELL_VARIANCE / grid.fineness**2 - own, 0.0)
+    covariances = covariances + missing[:, None] * np.eye(own.shape[1])
     fixed = slice(grid.n_components, None)
     means[fixed], covariances[fixed] = before[1][fixed], before[2][fixed]
     return rates, means, covariances

@@ -237,7 +237,7 @@ def test_a_misfit_is_told_from_the_stated_size_on(times, told, size, variance, m
     monkeypatch.setattr(caveats, "excess", lambda fit: times * getattr(caveats, size))
     text = caveats.misfit(fit)
     assert bool(text) is told
-    assert not told or ("component 1 came out as narrow as bins allow" in text) == (variance < 0.24)
+    assert not told or ("component 1 came out no wider than a bin" in text) == (variance < 0.24)
 
 
 def test_a_misfit_of_one_among_many_slices_must_be_surer():

@@ -8,7 +8,9 @@ from hypothesis.extra import numpy as npst
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss
 from pm_dpgmm.methods.counts.background import MOST, beside_histogram
 from pm_dpgmm.methods.counts.histogram import fitted
-from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, cell_centres, fit_counts
+from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, fit_counts
+from pm_dpgmm.methods.counts.points_of_bins import cell_centres, chances_of_bins, fineness_for
+from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.privacy.noise import discrete_laplace
@@ -80,6 +82,38 @@ def test_a_component_within_a_bin_is_found_where_its_bin_stands_out(n_records):
         counts = cell_counts(x, bounds=bounds, n_cells=64) + discrete_laplace((64,), scale=2.0, rng=rng)
         mixture = fit_counts(counts, bounds, 1, noise_scale=2.0, progress=quiet)
         assert abs(mixture.means[0, 0] - x.mean()) < 2000 / 64
+
+
+@pytest.mark.parametrize("d, narrow, found", [(1, 0.6, 0.6), (1, 0.3, 0.5), (2, 0.6, 0.6), (2, 0.35, 0.35)])
+def test_directions_narrower_than_a_bin_have_their_width(d, narrow, found):
+    """What is narrower than three quarters of a bin came out as wide as that. In two columns it lies aslant.
+
+    In a column half a bin is the least: where in a bin values lie is not told, and may be its edges.
+    """
+    turned = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
+    covariance = turned @ np.diag([2.0**2, narrow**2]) @ turned.T if d == 2 else np.array([[narrow**2]])
+    truth = Mixture([0.5, 0.5], [[6.3] * d, [20.6] * d], [covariance] * 2)
+    bounds = np.array([[0.0, 32.0]] * d)
+    counts = cell_counts(truth.sample(20_000, rng=np.random.default_rng(3)), bounds=bounds, n_cells=32)
+    noisy = counts + discrete_laplace(counts.shape, scale=2.0, rng=np.random.default_rng(4))
+    mixture = fit_counts(noisy, bounds, 2, noise_scale=2.0, progress=quiet)
+    least = np.sqrt(np.linalg.eigvalsh(mixture.covariances)[:, 0])
+    assert least == pytest.approx(found, rel=0.1)
+    rows = truth.sample(20_000, rng=np.random.default_rng(5))
+    assert found > narrow or mixture.log_density(rows).mean() > truth.log_density(rows).mean() - 0.02
+    chances = chances_of_bins(mixture, bounds, 32, fineness_for(mixture, bounds, 32))
+    assert chances == pytest.approx(exact_cell_probabilities(mixture, bounds, 32), abs=2e-3)
+
+
+def test_whole_numbers_two_of_which_share_a_bin_do_not_make_a_component_that_holds_none():
+    """Of values at both edges of two bins a width of a quarter of a bin explains the counts, and no value."""
+    rng = np.random.default_rng(6)
+    values = rng.choice(3, size=20_000, p=[0.5, 0.3, 0.2]).astype(float)
+    bounds = np.array([[-7.68, 38.4]])  # bins of 1.44: 0 a third into one, 1 and 2 near the edges of the next
+    counts = cell_counts(values[:, None], bounds=bounds, n_cells=32)
+    noisy = counts + discrete_laplace(counts.shape, scale=2.0, rng=rng)
+    mixture = fit_counts(noisy, bounds, 1, noise_scale=2.0, progress=quiet)
+    assert mixture.log_density(values[:, None]).mean() > -1.5
 
 
 def test_empty_bins_that_stand_out_hardly_widen_the_typical_component():

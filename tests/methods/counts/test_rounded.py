@@ -49,7 +49,7 @@ def test_a_release_has_the_parameters_before_rounding():
         np.rint(records / 2) * 2, 1, epsilon=4.0, bounds=(-20, 20), resolution=2.0, random_seed=1, progress=False
     )
     assert release.means.item() == pytest.approx(3.0, abs=0.04)
-    assert np.sqrt(release.covariances.item()) == pytest.approx(1.5, abs=0.05)  # three quarters of a bin, at least
+    assert np.sqrt(release.covariances.item()) == pytest.approx(1.0, abs=0.03)
     assert release.resolution.tolist() == [2.0]
     fine = dpg.fit_gmm(np.rint(records), 1, epsilon=4.0, bounds=(-20, 20), resolution=1, random_seed=1, progress=False)
     assert np.sqrt(fine.covariances.item()) == pytest.approx(1.0, abs=0.03)
